@@ -4,7 +4,7 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 RUN := $(VENV)/bin/python
 SETUP := pyproject.toml Makefile
-SOURCES := $(SETUP) $(shell find queries service protos client shuffler analyzer accountant deploy -type f -not -path '*/__pycache__/*' 2>/dev/null)
+SOURCES := $(SETUP) $(shell find accountant analyzer cli client deploy planning protos queries service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 

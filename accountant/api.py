@@ -4,7 +4,7 @@ What is named here keeps its name and meaning from one release to the next. Othe
 that use them.
 """
 
-from hubbub.accountant.answering import BeyondArithmetic
+from hubbub.accountant.arithmetic_errors import BeyondArithmetic
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.bounds.catalogue import CATALOGUE, assess
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket

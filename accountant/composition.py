@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket, epsilon_upper
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.binomials import MASS_ERROR

@@ -11,28 +11,28 @@ from concurrent.futures.process import BrokenProcessPool
 
 import structlog
 
-from hubbub.analyzer.attesting import attestation
+from hubbub.analyzer.attestation import attestation
 from hubbub.analyzer.open import Opening, open_batch
 from hubbub.analyzer.records import RoundProgress, StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
-from hubbub.protos.batch import BatchId, left_out_by_hops
-from hubbub.protos.envelope import Destination
-from hubbub.protos.keys import Identity, KeySet, Role, behind
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeySet, Role, behind
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, left_out_by_hops
+from hubbub.protos.records.release_chain import NO_RELEASES, Known, Stretch
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import NO_RELEASES, Known, Stretch
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.suites import Suite
-from hubbub.protos.task import Task
-from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
-from hubbub.service.key_check import usable_key
-from hubbub.service.keys import NewKey, make_key
-from hubbub.service.receiving import Receiver, erased
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.sealing.suites import Suite
+from hubbub.protos.task.task import Task
+from hubbub.service.ledger.charges import Charges, LedgerMoved, TaskLocks
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.processes.opening_pool import Job, Workers
+from hubbub.service.receiving.key_check import usable_key
+from hubbub.service.receiving.receiver import Receiver, erased
+from hubbub.service.receiving.record_checks import check_key_set, check_record, check_width, read_record, task_of
+from hubbub.service.receiving.round_keys import NewKey, make_key
 from hubbub.service.spark.errors import SparkError
-from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
-from hubbub.service.troubles import Kind, Troubles
-from hubbub.service.workers import Job, Workers
 
 RETRY_SECONDS = 2.0
 """When to ask again after the processes that open envelopes were killed."""
@@ -229,13 +229,11 @@ class Acceptor:
 
 def _load_accountant() -> None:
     """Load the accountant while the envelopes arrive, so that it is there when a batch is counted."""
-    import hubbub.analyzer.charging
-    import hubbub.analyzer.statements  # noqa: F401 - loading is all
 
 
 def _new_charges(task: Task, round_number: int, stored: Charges, rounds: Sequence[RoundProgress]) -> Charges:
     # The accountant brings scipy, which would double the service's start-up time; batches come later.
-    from hubbub.analyzer.charging import charges_or_refusal
+    from hubbub.analyzer.charges import charges_or_refusal
 
     return charges_or_refusal(task, round_number, stored, rounds)
 

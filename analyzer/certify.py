@@ -26,21 +26,21 @@ from typing import Any
 import structlog
 
 from hubbub.accountant.errors import AccountingError
-from hubbub.analyzer.attesting import check_attested
+from hubbub.analyzer.attestation import check_attested
 from hubbub.analyzer.records import Past, StoredBatch, counted_of
 from hubbub.analyzer.signers import check_signers
 from hubbub.analyzer.store import Store
-from hubbub.protos.counts import DIGEST, CountsDiffer, check_tallies, counts_digest
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.keys import Identity
-from hubbub.protos.signed import Label, SignedDocument, canonical
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.signers import connected, followed, signers
-from hubbub.protos.successions import Succession
-from hubbub.protos.task import Task
-from hubbub.service.collecting import TASK_ID_DIGITS
-from hubbub.service.stages import Observe, unobserved
-from hubbub.service.troubles import Kind, Troubles
+from hubbub.protos.identity.documents import Label, SignedDocument, canonical
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.records.counts import DIGEST, CountsDiffer, check_tallies, counts_digest
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.signers import connected, followed, signers
+from hubbub.protos.task.task import Task
+from hubbub.service.observability.collectors import TASK_ID_DIGITS
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.timing import Observe, unobserved
 
 _LOG = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ Statement = Callable[[Task, Past], dict[str, Any]]
 def accountant_statement(task: Task, past: Past) -> dict[str, Any]:
     """Return the certificate's members as the accountant states them."""
     # The accountant brings scipy, which would double the service's start-up time; certificates come later.
-    from hubbub.analyzer.statements import certificate_statement
+    from hubbub.analyzer.certificate_statement import certificate_statement
 
     return certificate_statement(task, past)
 

@@ -22,17 +22,17 @@ from hubbub.analyzer.progress import counted, progress_of
 from hubbub.analyzer.records import RoundProgress
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
-from hubbub.protos.batch import BatchId
-from hubbub.protos.keys import KeySet
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Stretch
+from hubbub.protos.records.results import Progress
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import Known, Stretch
-from hubbub.protos.results import Progress
-from hubbub.protos.signed import SignedDocument
-from hubbub.service.charges import Charges
-from hubbub.service.collecting import TASK, Ages, PictureCollector, Spent, names
-from hubbub.service.stages import Observe, unobserved
-from hubbub.service.troubles import Kind, Troubles
+from hubbub.service.ledger.charges import Charges
+from hubbub.service.observability.collectors import TASK, Ages, PictureCollector, Spent, names
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.timing import Observe, unobserved
 
 PREFIX = "hubbub_analyzer"
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hubbub.protos.batch import LeftOut as LeftOut
-from hubbub.queries.randomizer import Randomizer, Tally
-from hubbub.service.duplicates import Stretches, distinct
-from hubbub.service.workers import Job
+from hubbub.protos.records.batch import LeftOut as LeftOut
+from hubbub.queries.randomizers.randomizer import Randomizer, Tally
+from hubbub.service.processes.opening_pool import Job
+from hubbub.service.receiving.deduplication import Stretches, distinct
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hubbub.accountant.certificate.terms import QueryCount
 from hubbub.analyzer.records import BatchProgress, RoundProgress
 from hubbub.protos.messages import Committed
-from hubbub.protos.results import Progress, QueryStanding, RoundStanding
-from hubbub.protos.task import Task
+from hubbub.protos.records.results import Progress, QueryStanding, RoundStanding
+from hubbub.protos.task.task import Task
 
 
 @dataclass(frozen=True)

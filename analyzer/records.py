@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hubbub.protos.counts import Counted, CountsDiffer
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Committed
-from hubbub.protos.releases import Release
-from hubbub.protos.results import RoundId
-from hubbub.protos.task import Task
-from hubbub.queries.randomizer import tally_of
-from hubbub.service.receiving import Delivery
+from hubbub.protos.records.counts import Counted, CountsDiffer
+from hubbub.protos.records.release_chain import Release
+from hubbub.protos.records.results import RoundId
+from hubbub.protos.task.task import Task
+from hubbub.queries.randomizers.randomizer import tally_of
+from hubbub.service.receiving.receiver import Delivery
 
 
 @dataclass(frozen=True)

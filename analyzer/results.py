@@ -13,13 +13,13 @@ from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.progress import Obstacles, missing, standing_of
 from hubbub.analyzer.records import History, StoredBatch, counted_of
 from hubbub.analyzer.store import Store
-from hubbub.protos.counts import Certified, CountsDiffer, check_counted, read_certified
 from hubbub.protos.messages import Condition
+from hubbub.protos.records.counts import Certified, CountsDiffer, check_counted, read_certified
+from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
-from hubbub.protos.task import Task
-from hubbub.queries.over_rounds import Batch
-from hubbub.service.troubles import Kind, Troubles
+from hubbub.protos.task.task import Task
+from hubbub.queries.longitudinal.over_rounds import Batch
+from hubbub.service.observability.incidents import Kind, Troubles
 
 _NO_BATCHES: Mapping[int, StoredBatch] = MappingProxyType({})
 

@@ -17,27 +17,28 @@ from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import Settings
 from hubbub.analyzer.store import Store
-from hubbub.analyzer.stores import open_store
+from hubbub.analyzer.store_factory import open_store
 from hubbub.analyzer.tasks import Tasks, load_tasks
-from hubbub.protos import wire
-from hubbub.protos.envelope import FIRST_HOP
-from hubbub.protos.keys import Identity, Role, load_public
-from hubbub.protos.results import Progress
-from hubbub.protos.successions import Succession
-from hubbub.protos.task import MAXIMUM_HOPS, Identities, hop_name
-from hubbub.service import listening
-from hubbub.service.certificates import Certificates
-from hubbub.service.chains import check_chains
-from hubbub.service.crowds import Crowds
+from hubbub.protos.identity.keys import Identity, Role, load_public
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.records.results import Progress
+from hubbub.protos.rpc import DELIVERY_SERVICE, RESULTS_SERVICE
+from hubbub.protos.sealing.envelope import FIRST_HOP
+from hubbub.protos.task.task import MAXIMUM_HOPS, Identities, hop_name
 from hubbub.service.errors import damage_in
-from hubbub.service.limits import connections_of, mutual_intake
-from hubbub.service.metrics import Conditions, Disk, Metrics
-from hubbub.service.ports import Announce, Ports
-from hubbub.service.run import run
+from hubbub.service.ledger.release_chain import check_chains
+from hubbub.service.lifecycle import run
+from hubbub.service.net import grpc_server
+from hubbub.service.net.limits import connections_of, mutual_intake
+from hubbub.service.net.ports import Announce, Ports
+from hubbub.service.net.saturation import Crowds
+from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.metrics import Conditions, Disk, Metrics
+from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.rpc import serve_delivery, serve_results
+from hubbub.service.runtime.succession_files import load_successions, own_identity
 from hubbub.service.spark.session import check_installed
-from hubbub.service.successions import load_successions, own_identity
-from hubbub.service.troubles import Kind, Troubles
-from hubbub.service.workers import Workers
 
 DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
 """Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
@@ -89,11 +90,11 @@ class _Analyzer:
         connections = connections_of(limits, len(names))
         intakes = {name: mutual_intake(limits, connections) for name in names}
         self.metrics.registry.register(Crowds("analyzer", intakes, ports.full_seconds))
-        deliverers, readers = listening.new_server(connections), listening.new_server(connections)
-        wire.serve_delivery(deliverers, self.acceptor, DELIVERERS, intakes["delivery"])
-        wire.serve_results(readers, self.results, READERS, intakes["results"])
+        deliverers, readers = grpc_server.new_server(connections), grpc_server.new_server(connections)
+        serve_delivery(deliverers, self.acceptor, DELIVERERS, intakes["delivery"])
+        serve_results(readers, self.results, READERS, intakes["results"])
         taken, read = (certificates.server(mutual=True) for _ in intakes)
-        delivery, results = wire.DELIVERY_SERVICE, wire.RESULTS_SERVICE
+        delivery, results = DELIVERY_SERVICE, RESULTS_SERVICE
         await ports.open("delivery", settings.delivery_listen, delivery, deliverers, taken, intakes["delivery"])
         await ports.open("results", settings.results_listen, results, readers, read, intakes["results"])
         registry, tls = self.metrics.registry, settings.tls.paths()
@@ -162,7 +163,7 @@ async def check_store(store: Store) -> None:
     if not ledgers and not counted:
         return
     # The accountant brings scipy, which would double the first start's time.
-    from hubbub.service.ledgers import check_ledgers
+    from hubbub.service.ledger.ledgers import check_ledgers
 
     await asyncio.to_thread(check_ledgers, "analyzer", ledgers, counted)
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.keys import KeyRecord
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.signers import signers
-from hubbub.protos.task import Task
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeyRecord
+from hubbub.protos.records.batch import BatchRecord
+from hubbub.protos.task.signers import signers
+from hubbub.protos.task.task import Task
 
 
 def check_signers(

@@ -19,16 +19,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
-from hubbub.protos.batch import BatchId
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed
-from hubbub.protos.releases import Known, Release
-from hubbub.protos.results import RoundId
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.signed_task import SignedTask
-from hubbub.service.chains import Signed
-from hubbub.service.charges import Charges
-from hubbub.service.keys import NewRoundKey
-from hubbub.service.receiving import Inbox, StoredKey
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Release
+from hubbub.protos.records.results import RoundId
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.service.ledger.charges import Charges
+from hubbub.service.ledger.release_chain import Signed
+from hubbub.service.receiving.receiver import Inbox, StoredKey
+from hubbub.service.receiving.round_keys import NewRoundKey
 
 
 class Store(Inbox[StoredBatch], Protocol):

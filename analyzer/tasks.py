@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.keys import Role
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.successions import Succession
-from hubbub.protos.task import Identities, Task
-from hubbub.service.tasks import read_tasks
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Identities, Task
+from hubbub.service.runtime.task_files import read_tasks
 
 Tasks = Mapping[bytes, SignedTask]
 """Signed tasks by their ids."""

@@ -36,17 +36,17 @@ from hubbub.client.errors import (
 )
 from hubbub.client.fleet import Fleet, Summary
 from hubbub.client.gateway import Gateway
-from hubbub.client.learning import Learned
 from hubbub.client.limits import Limits
-from hubbub.client.parcel import Ending, Outcome, Parcel
+from hubbub.client.privacy.certificates import Learned
+from hubbub.client.privacy.report import Budget, Epsilon, TaskBudget
 from hubbub.client.recorder import Recorded, Recorder
-from hubbub.client.spent import Budget, Epsilon, TaskBudget
-from hubbub.client.standing import Answer, DeviceRound, DeviceStatus, Spending
+from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.status import Answer, DeviceRound, DeviceStatus, Spending
 from hubbub.client.submit import Pacing, Patience, Retry
 from hubbub.protos.errors import HubbubError, KeyRecordError, MessageError, SignatureError, TaskError, Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.queries.question import Value
+from hubbub.queries.questions.question import Value
 
 __all__ = [
     "Answer",

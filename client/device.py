@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from hubbub.client.answering import Answering
-from hubbub.client.answering import DeviceReceipt as DeviceReceipt
-from hubbub.client.arguments import checked_type
-from hubbub.client.enrolled import ticket_of
-from hubbub.client.errors import UsageError
+from hubbub.client.enrollment.credentials import ticket_of
 from hubbub.client.limits import Limits
-from hubbub.client.parcel import Outcome, Parcel
-from hubbub.client.participant import checked_name
-from hubbub.client.spent import Budget
-from hubbub.client.standing import DeviceStatus, Memory, status_of
+from hubbub.client.privacy.report import Budget
+from hubbub.client.session.base import checked_name
+from hubbub.client.session.sealed_submission import Outcome, Parcel
+from hubbub.client.session.submissions import Answering
+from hubbub.client.session.submissions import DeviceReceipt as DeviceReceipt
+from hubbub.client.status import DeviceStatus, Memory, status_of
 from hubbub.client.submit import Pacing
+from hubbub.client.validation import checked_type
+from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import Receipt
-from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
-from hubbub.queries.question import Value
+from hubbub.queries.questions.question import Value
+from hubbub.queries.randomizers.sampling import Random
 
 T = TypeVar("T")
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hubbub.protos.task import Task
-from hubbub.queries.draws import Random
+from hubbub.protos.task.task import Task
 from hubbub.queries.errors import AnswerError
-from hubbub.queries.over_rounds import Encoded, Memory, Moment
-from hubbub.queries.question import Value, listed
+from hubbub.queries.longitudinal.over_rounds import Encoded, Memory, Moment
+from hubbub.queries.questions.question import Value, listed
+from hubbub.queries.randomizers.sampling import Random
 
 _NOTHING: Mapping[str, Memory] = MappingProxyType({})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import UsageError as UsageError
 from hubbub.queries.errors import AnswerError as AnswerError
 
 
@@ -41,10 +42,6 @@ class OverLimit(HubbubError):
     ) -> None:
         super().__init__(message)
         self.limit, self.value, self.spent, self.cost, self.frees_up = limit, value, spent, cost, frees_up
-
-
-class UsageError(HubbubError):
-    """A call that cannot be right: an argument of another type, or a place from which it cannot be made."""
 
 
 class AuthorityError(HubbubError):

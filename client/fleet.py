@@ -8,22 +8,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hubbub.client.aside import aside
-from hubbub.client.enrolled import Refused
-from hubbub.client.errors import UsageError
-from hubbub.client.loads import PER_CALL, most_per_call, stretches
-from hubbub.client.memory import MemoryMoved, Step
-from hubbub.client.participant import OVER, Participant, checked_name
-from hubbub.client.rounds import RoundKeys
-from hubbub.client.spent import Budget
-from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
+from hubbub.client.blocking import aside
+from hubbub.client.enrollment.credentials import Refused
+from hubbub.client.privacy.report import Budget
+from hubbub.client.session.base import OVER, Participant, checked_name
+from hubbub.client.session.batching import PER_CALL, most_per_call, stretches
+from hubbub.client.session.rounds import RoundKeys
+from hubbub.client.state.longitudinal import MemoryMoved, Step
+from hubbub.client.state.store import DONE, ERASED_HERE, Entry, Round
 from hubbub.client.submit import explained, submit_batch
-from hubbub.protos.envelope import Sealer
-from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.errors import HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.sealing.envelope import Sealer
 from hubbub.queries.errors import AnswerError
-from hubbub.queries.question import Value
+from hubbub.queries.questions.question import Value
 
 BAD_ANSWER = "bad_answer"
 """The reason that counts devices whose answers did not fit their queries; nothing was sent for them."""

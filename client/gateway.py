@@ -11,17 +11,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hubbub.client.arguments import checked_type
-from hubbub.client.errors import UsageError
-from hubbub.client.loads import PER_CALL, most_per_call, stretches
-from hubbub.client.parcel import Ending, Outcome, Parcel
+from hubbub.client.session.batching import PER_CALL, most_per_call, stretches
+from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.session.trust import checked_shuffler, trusted_authority
 from hubbub.client.submit import Link, Pacing, submit_batch
-from hubbub.client.trust import checked_shuffler, trusted_authority
-from hubbub.protos.envelope import Destination
-from hubbub.protos.errors import MessageError, Unreachable
+from hubbub.client.validation import checked_type
+from hubbub.protos.errors import MessageError, Unreachable, UsageError
 from hubbub.protos.messages import Answer, Receipt
 from hubbub.protos.refusals import TRANSIENT, Refusal
-from hubbub.protos.transport import TLS
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.transport.channels import TLS
 
 MOST_PARCELS = 100_000
 """Parcels in one `carry`: all of them, and what became of them, are in memory at once."""

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from hubbub.client.arguments import is_number
-from hubbub.client.errors import UsageError
+from hubbub.client.validation import is_number
+from hubbub.protos.errors import UsageError
 
 OF_PROMISE = ("epsilon", "delta", "epsilon_local")
 """The limits on what a task promises; their names are those of its table `privacy`."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task import Task
-from hubbub.queries.draws import Random
+from hubbub.protos.task.task import Task
+from hubbub.queries.randomizers.sampling import Random
 
 
 def randomize_all(task: Task, symbols: Sequence[int], random: Random) -> tuple[bytes, ...]:

@@ -20,19 +20,19 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from hubbub.client.arguments import checked_function, checked_seconds, checked_type
-from hubbub.client.aside import alone
+from hubbub.client.blocking import alone
 from hubbub.client.device import Device
-from hubbub.client.errors import NoRound, OptedOut, OverLimit, UsageError
-from hubbub.client.forking import restarted_in_children
-from hubbub.client.moment import LOOK_SECONDS
-from hubbub.client.participant import OVER
+from hubbub.client.errors import NoRound, OptedOut, OverLimit
 from hubbub.client.recorded import Recorded as Recorded
-from hubbub.protos.errors import Unreachable
+from hubbub.client.session.base import OVER
+from hubbub.client.session.send_time import LOOK_SECONDS
+from hubbub.client.state.forking import restarted_in_children
+from hubbub.client.validation import checked_function, checked_seconds, checked_type
+from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Refusal
 from hubbub.queries.errors import AnswerError
-from hubbub.queries.question import Value
+from hubbub.queries.questions.question import Value
 
 TRY_SECONDS = 20.0
 """How long one try to send goes on."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hubbub.protos.envelope import Sealer
 from hubbub.protos.messages import Submission
+from hubbub.protos.sealing.envelope import Sealer
 
 
 def seal(sealer: Sealer, reports: Sequence[bytes], submission_id: bytes) -> Submission:

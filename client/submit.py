@@ -1,6 +1,6 @@
 """Submit: calls to the shuffler with deadlines, repeated after growing random pauses as long as that can help.
 
-A retry sends the bytes that were stored and never draws anything anew. `wire.SubmissionCaller` checks that a receipt is
+A retry sends the bytes that were stored and never draws anything anew. `SubmissionCaller` checks that a receipt is
 for the submission that was sent, and never returns another.
 """
 
@@ -18,20 +18,19 @@ from typing import TypeVar
 
 import grpc
 
-from hubbub.client.arguments import checked_function, checked_type, is_number
-from hubbub.client.errors import UsageError
-from hubbub.client.loads import stretches
-from hubbub.protos import transport
-from hubbub.protos.envelope import Destination
-from hubbub.protos.errors import Distrusted, Unreachable
-from hubbub.protos.hosts import HTTPS
-from hubbub.protos.keys import KeySet
+from hubbub.client.session.batching import stretches
+from hubbub.client.validation import checked_function, checked_type, is_number
+from hubbub.protos.errors import Distrusted, Unreachable, UsageError
+from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.protos.wire.enrolment import Enrolled
-from hubbub.protos.wire.https import HTTPSChannel
-from hubbub.queries.draws import Random, draw
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.rpc.enrollment import Enrolled
+from hubbub.protos.rpc.https import HTTPSChannel
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.transport import channels as transport
+from hubbub.protos.transport.addresses import HTTPS
+from hubbub.queries.randomizers.sampling import Random, draw
 
 T = TypeVar("T")
 

@@ -13,13 +13,12 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from hubbub.deploy.errors import NotWritten
-from hubbub.deploy.printing import OutputLost
-from hubbub.protos.draft import read_draft
+from hubbub.deploy.errors import NotWritten, OutputLost
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.successions import SUCCESSION_FORMAT, Succession
-from hubbub.protos.task import Draft
+from hubbub.protos.identity.successions import SUCCESSION_FORMAT, Succession
+from hubbub.protos.task.draft import read_draft
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Draft
 
 
 def draft_in(path: Path) -> Draft:

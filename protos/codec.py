@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import NUMBER_LIMIT, SUBMISSION_ID_BYTES, Destination
 from hubbub.protos.errors import MessageError
-from hubbub.protos.keys import HASH_BYTES, KeySet
+from hubbub.protos.escaping import readable
+from hubbub.protos.identity.documents import SIGNATURE_BYTES, SignedDocument
+from hubbub.protos.identity.keys import HASH_BYTES, KeySet
+from hubbub.protos.identity.successions import LONGEST_SUCCESSION, MOST_SUCCESSIONS
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
-from hubbub.protos.readable import readable
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.results import RoundId
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import RoundId
-from hubbub.protos.signed import SIGNATURE_BYTES, SignedDocument
-from hubbub.protos.successions import LONGEST_SUCCESSION, MOST_SUCCESSIONS
+from hubbub.protos.sealing.envelope import NUMBER_LIMIT, SUBMISSION_ID_BYTES, Destination
 from hubbub.protos.v1 import control_pb2, delivery_pb2, document_pb2, results_pb2, submission_pb2
 from hubbub.queries.errors import shown
 

@@ -30,3 +30,7 @@ class Unreachable(HubbubError):
 
 class Distrusted(Unreachable):
     """The other side showed a TLS certificate that is not to be trusted: calling again soon does not help."""
+
+
+class UsageError(HubbubError):
+    """A call, an option or an argument that cannot be right; as a command's exit status it is 2."""

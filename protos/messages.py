@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hubbub.protos.batch import BatchId
+from hubbub.protos.records.batch import BatchId
 from hubbub.protos.refusals import Refusal
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from hubbub.queries.errors import TaskError
 from hubbub.queries.fields import AUTO
 from hubbub.queries.query import Query
-from hubbub.queries.question import Question, symbols_of
-from hubbub.queries.randomizer import Family, Randomizer
+from hubbub.queries.questions.question import Question, symbols_of
+from hubbub.queries.randomizers.randomizer import Family, Randomizer
 from hubbub.queries.registry import RANDOMIZERS, randomizer_of
 
 

@@ -8,17 +8,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hubbub.accountant.mechanisms import LocalMechanism, paid_rounds
-from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.fields import AUTO, DEFAULT_RANDOMIZER, Fields
-from hubbub.queries.over_rounds import Batch, ByRound, Encoded, Moment, OverRounds, Repeated
-from hubbub.queries.question import Question, Value, symbols_of
-from hubbub.queries.randomizer import Randomizer, task_content
+from hubbub.queries.longitudinal.over_rounds import Batch, ByRound, Encoded, Moment, OverRounds, Repeated
+from hubbub.queries.questions.question import Question, Value, symbols_of
+from hubbub.queries.randomizers.randomizer import Randomizer, task_content
+from hubbub.queries.randomizers.sampling import Random
 from hubbub.queries.registry import question_of, randomizer_of
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizer import Tally
-    from hubbub.queries.rows import Estimates
+    from hubbub.queries.estimation.estimates import Estimates
+    from hubbub.queries.randomizers.randomizer import Tally
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ class Query:
         Raises:
             ValueError: where the tally cannot be this query's.
         """
-        from hubbub.queries.debiased import Debiased
-        from hubbub.queries.simultaneous import with_bands
-        from hubbub.queries.zero import with_verdicts
+        from hubbub.queries.estimation.bands import with_bands
+        from hubbub.queries.estimation.debiased import Debiased
+        from hubbub.queries.estimation.significance import with_verdicts
 
         return with_bands(with_verdicts(self.question.estimates(Debiased(self.randomizer, tally, dummies))))
 
@@ -124,7 +124,7 @@ class Query:
             ValueError: where a tally cannot be this query's.
         """
         if isinstance(self.randomizer, OverRounds):
-            from hubbub.queries.rows import Estimates
+            from hubbub.queries.estimation.estimates import Estimates
 
             return Estimates(self.question.kind, self.randomizer.rows(number, batches))
         batch = batches[number]

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from hubbub.queries.distribution import Distribution
 from hubbub.queries.errors import FieldError, shown
-from hubbub.queries.grouped import Grouped
-from hubbub.queries.hashed import HashedResponse
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.longitudinal.question import Longitudinal
-from hubbub.queries.number import Number
-from hubbub.queries.question import Question
-from hubbub.queries.randomizer import Randomizer
-from hubbub.queries.text import Text
-from hubbub.queries.top import Top
-from hubbub.queries.unary import UnaryEncoding
-from hubbub.queries.variance import Variance
+from hubbub.queries.questions.distribution import Distribution
+from hubbub.queries.questions.grouped import Grouped
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Question
+from hubbub.queries.questions.top import Top
+from hubbub.queries.questions.variance import Variance
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.randomizer import Randomizer
+from hubbub.queries.randomizers.unary import UnaryEncoding
+from hubbub.queries.texts.text import Text
 
 QUESTIONS: Mapping[str, type[Question]] = {
     Histogram.kind: Histogram,

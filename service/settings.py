@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.hosts import HostError, checked_address, checked_addresses, checked_target
-from hubbub.protos.transport import TLS
-from hubbub.service.wanted import wanted
+from hubbub.protos.transport.addresses import HostError, checked_address, checked_addresses, checked_target
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.runtime.setting_messages import wanted
 
 
 class SettingsError(HubbubError):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from hubbub.protos.credentials import PLACE_KEY_BYTES
+from hubbub.protos.enrollment.credentials import PLACE_KEY_BYTES
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.keys import Identity, KeySet, Role
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.signers import signers
-from hubbub.protos.task import Task
-from hubbub.service.keys import make_key
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeySet, Role
+from hubbub.protos.task.signers import signers
+from hubbub.protos.task.task import Task
+from hubbub.service.receiving.round_keys import make_key
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,23 @@ from time import perf_counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from hubbub.protos.envelope import Destination
-from hubbub.protos.keys import KeySet
+from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Redemption, RoundState, Submission
 from hubbub.protos.refusals import Reason
-from hubbub.protos.task import Task
-from hubbub.protos.wire.enrolment import Enrolled
-from hubbub.service.charges import Charges
-from hubbub.service.coarse import Counts
-from hubbub.service.collecting import TASK, Ages, PictureCollector, Spent, names
-from hubbub.service.stages import Observe
-from hubbub.shuffler.admit import Admission
-from hubbub.shuffler.counting import shown_submissions, shown_tally
-from hubbub.shuffler.enrolment import Issuing
-from hubbub.shuffler.gathering import Gathering
+from hubbub.protos.rpc.enrollment import Enrolled
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.task import Task
+from hubbub.service.ledger.charges import Charges
+from hubbub.service.observability.collectors import TASK, Ages, PictureCollector, Spent, names
+from hubbub.service.observability.rounding import Counts
+from hubbub.service.observability.timing import Observe
+from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.coalescing import Gathering
+from hubbub.shuffler.admit.enrollment import Issuing
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Round, Tally
-from hubbub.shuffler.rounds import Rounds
-from hubbub.shuffler.store import Store
+from hubbub.shuffler.rounds.lifecycle import Rounds
+from hubbub.shuffler.rounds.shown_counts import shown_submissions, shown_tally
+from hubbub.shuffler.stores.protocol import Store
 from hubbub.shuffler.tasks import Tasks
 
 PREFIX = "hubbub_shuffler"
@@ -116,7 +116,7 @@ def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float]
 
 
 class TimedAdmission:
-    """An `Admission` whose answers are timed, beside who answers tickets (`wire.CertifiedHandler`)."""
+    """An `Admission` whose answers are timed, beside who answers tickets (`CertifiedHandler`)."""
 
     def __init__(self, admission: Admission, enrolment: Issuing, observe: Observe, shown: bytes | None = None) -> None:
         self._admission = admission

@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from hubbub.protos.admitted import Master as Master
-from hubbub.protos.admitted import Revoked as Revoked
-from hubbub.protos.admitted import Spent as Spent
+from hubbub.protos.enrollment.admitted import Master as Master
+from hubbub.protos.enrollment.admitted import Revoked as Revoked
+from hubbub.protos.enrollment.admitted import Spent as Spent
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import RoundState
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Close
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.task import Close
 from hubbub.service.errors import StoreError as StoreError
 from hubbub.shuffler.keys import RoundKeys
+
+NOT_READY_SECONDS = 1.0
+"""When a device may ask again for keys of a round whose analyzer has not answered yet."""
 
 RETRIED = "retried"
 """Under this name retries are among the refusals' counts."""
@@ -95,3 +99,12 @@ class StoredBatch:
     digest: bytes
     record: SignedDocument
     committed: bool
+
+
+def not_ready(number: int) -> Refusal:
+    """Return the refusal of a round that has no keys yet."""
+    return Refusal(
+        Reason.NOT_READY,
+        f"round {number} has no keys yet, those behind the shuffler are awaited; ask again",
+        NOT_READY_SECONDS,
+    )

@@ -10,43 +10,44 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hubbub.protos import wire
-from hubbub.protos.keys import Identity, Role, load_public
-from hubbub.service import listening
-from hubbub.service.certificates import Certificates
-from hubbub.service.coarse import Counts
-from hubbub.service.crowds import Crowds
-from hubbub.service.limits import connections_of, operator_intake
-from hubbub.service.metrics import Conditions, Disk, Metrics
-from hubbub.service.ports import Announce, Ports
-from hubbub.service.run import run
+from hubbub.protos.identity.keys import Identity, Role, load_public
+from hubbub.protos.rpc import CONTROL_SERVICE
+from hubbub.service.lifecycle import run
+from hubbub.service.net import grpc_server
+from hubbub.service.net.limits import connections_of, operator_intake
+from hubbub.service.net.ports import Announce, Ports
+from hubbub.service.net.saturation import Crowds
+from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.metrics import Conditions, Disk, Metrics
+from hubbub.service.observability.rounding import Counts
+from hubbub.service.rpc import FollowHandler, KeeperHandler, serve_control
+from hubbub.service.runtime.succession_files import load_successions, own_identity
 from hubbub.service.spark.session import check_installed
-from hubbub.service.successions import load_successions, own_identity
-from hubbub.service.troubles import Troubles
-from hubbub.shuffler.acceptors.desk import Desk, SharedCredentials
-from hubbub.shuffler.acceptors.joined import Joined, JoinedRegistry
-from hubbub.shuffler.acceptors.processes import Acceptors
-from hubbub.shuffler.acceptors.starting import Served
-from hubbub.shuffler.admit import Admission
-from hubbub.shuffler.certified import DevicesAuthority, check_devices, devices_authority
-from hubbub.shuffler.control import Control
-from hubbub.shuffler.enrolment import Enrolment, Rate, signers_of_tickets
+from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.device_ports import open_to_devices
+from hubbub.shuffler.admit.disk_reserve import Room
+from hubbub.shuffler.admit.enrollment import Enrolment, Rate, signers_of_tickets
+from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.mtls import DevicesAuthority, check_devices, devices_authority
+from hubbub.shuffler.admit.opening_pool import Openers
+from hubbub.shuffler.cluster.failover import OPERATORS, in_turns, keeper_gauge, open_to_others
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, is_exact, timed_steps
-from hubbub.shuffler.opening import Openers
-from hubbub.shuffler.public import open_to_devices
-from hubbub.shuffler.queue import Queue
-from hubbub.shuffler.reaching import Reached
-from hubbub.shuffler.room import Room
-from hubbub.shuffler.rounds import Rounds
+from hubbub.shuffler.mix.spark import order_by
+from hubbub.shuffler.release.analyzer_client import Reached
+from hubbub.shuffler.rounds.control import Control
+from hubbub.shuffler.rounds.lifecycle import Rounds
 from hubbub.shuffler.settings import Settings
-from hubbub.shuffler.spark import order_by
-from hubbub.shuffler.store import Store
-from hubbub.shuffler.stores import open_store, sharing_of, standbys_of
+from hubbub.shuffler.stores.factory import open_store, sharing_of, standbys_of
+from hubbub.shuffler.stores.protocol import Store
 from hubbub.shuffler.tasks import Tasks, load_tasks
-from hubbub.shuffler.turns import OPERATORS, in_turns, keeper_gauge, open_to_others
+from hubbub.shuffler.workers.handshake import Served
+from hubbub.shuffler.workers.metrics import Joined, JoinedRegistry
+from hubbub.shuffler.workers.store_server import Desk, SharedCredentials
+from hubbub.shuffler.workers.supervisor import Acceptors
 
 if TYPE_CHECKING:
-    from hubbub.shuffler.postgres.term import Term
+    from hubbub.shuffler.stores.postgres.replication.leadership import Term
 
 
 async def serve(
@@ -80,8 +81,8 @@ class _Shuffler:
     metrics: Metrics
     certificates: Certificates
     devices: DevicesAuthority | None
-    standbys: wire.FollowHandler | None
-    sharing: wire.KeeperHandler | None
+    standbys: FollowHandler | None
+    sharing: KeeperHandler | None
     acceptors: Acceptors | None
 
     @property
@@ -99,9 +100,9 @@ class _Shuffler:
         few = connections_of(limits, len(intakes) + 1)
         intakes["control"] = operator_intake(limits, few)
         self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
-        operators = listening.new_server(few)
-        wire.serve_control(operators, self.control, OPERATORS, intakes["control"])
-        mutual, service = certificates.server(mutual=True), wire.CONTROL_SERVICE
+        operators = grpc_server.new_server(few)
+        serve_control(operators, self.control, OPERATORS, intakes["control"])
+        mutual, service = certificates.server(mutual=True), CONTROL_SERVICE
         await ports.open("control", settings.control_listen, service, operators, mutual, intakes["control"])
         await open_to_others(ports, settings, certificates, self.standbys, self.sharing)
         registry, tls = self.metrics.registry, settings.tls.paths()

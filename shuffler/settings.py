@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from hubbub.service.loops import EventLoop
+from hubbub.service.runtime.event_loop import EventLoop
 from hubbub.service.settings import (
     Address,
     Database,

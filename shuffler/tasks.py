@@ -9,13 +9,13 @@ import structlog
 
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
-from hubbub.protos.deltas import delta_warning
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.successions import Succession
-from hubbub.protos.task import Schedule, Task
-from hubbub.protos.times import at as at
-from hubbub.protos.times import first_not_cut
-from hubbub.service.tasks import read_tasks
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.task.delta_warnings import delta_warning
+from hubbub.protos.task.schedule import at as at
+from hubbub.protos.task.schedule import first_not_cut
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Schedule, Task
+from hubbub.service.runtime.task_files import read_tasks
 
 _LOG = structlog.get_logger(__name__)
 

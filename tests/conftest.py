@@ -40,8 +40,8 @@ def logged() -> Iterator[None]:
     """Have what a test's services logged written while the test runs: a thread writes it."""
     yield
     # Where no service ran, this must not load what services need.
-    if "hubbub.service.logs" in sys.modules:
-        sys.modules["hubbub.service.logs"].flush()
+    if "hubbub.service.observability.logs" in sys.modules:
+        sys.modules["hubbub.service.observability.logs"].flush()
 
 
 def pytest_unconfigure() -> None:

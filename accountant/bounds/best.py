@@ -6,7 +6,7 @@ never below the truth, every `lower` never above.
 
 from collections.abc import Mapping
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.exact import EXACT as BOUNDS
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.search import EpsilonEnds

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import exp, inf
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import (
     EVERYTHING,
     Direction,

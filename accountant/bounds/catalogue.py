@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.balle import BALLE
 from hubbub.accountant.bounds.best import epsilon_bracket
 from hubbub.accountant.bounds.bound import INSTEAD, Bound, Direction

@@ -12,7 +12,7 @@ from decimal import Decimal, localcontext
 from math import inf, log10, nextafter
 from typing import Any
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import Direction, Quantity, checked_beside, require, with_local_epsilon
 from hubbub.accountant.bounds.renyi import epsilon_from_rdp, interpolated
 from hubbub.accountant.divergence.search import EpsilonEnds

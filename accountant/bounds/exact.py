@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.adversaries import CLONES, STRONG
 from hubbub.accountant.bounds.blanket import BlanketBound
 from hubbub.accountant.bounds.bound import (

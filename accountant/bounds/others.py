@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.contour import positive_part

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import comb, exp, floor, inf, log, log1p
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.catalogue import CATALOGUE, Assessment
 from hubbub.accountant.bounds.renyi import converted
 from hubbub.accountant.composition import compose

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.bound import (
     EVERYTHING,
     Direction,

@@ -11,7 +11,7 @@ from math import inf, sqrt
 from typing import Any
 
 from hubbub.accountant import composition
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.calibration.design import Calibration, Design, R, Target
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
 from hubbub.accountant.errors import AccountingError, shown

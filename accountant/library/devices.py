@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, one_round_delta
 from hubbub.accountant.mechanisms import LocalMechanism

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.composition import PAIR_ERROR
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.grid import LossGrid

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.bounds.best import local_epsilon
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.atoms import Atoms

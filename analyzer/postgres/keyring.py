@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
-from hubbub.protos.stored import Layout
-from hubbub.service.erasing import put_away, taken_out
+from hubbub.protos.sqlite_versions import Layout
+from hubbub.service.observability.incidents import Troubles
 from hubbub.service.postgres.keyring import FILE_NAME, KEYRING_TABLE, KeyringFile, RoundId
 from hubbub.service.postgres.sealing import SECRET_BYTES
-from hubbub.service.store_file import create
-from hubbub.service.troubles import Troubles
+from hubbub.service.sqlite.files import create
+from hubbub.service.sqlite.secure_delete import put_away, taken_out
 
 LAYOUT = Layout(
     what="analyzer's keyring",

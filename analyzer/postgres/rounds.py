@@ -11,17 +11,17 @@ from psycopg import sql
 from hubbub.analyzer.postgres.keyring import Keyring, Secrets
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.analyzer.records import StoredBatch
-from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes
-from hubbub.protos.releases import Stretch
-from hubbub.protos.signed import SignedDocument
+from hubbub.protos.records.batch import BatchId, BatchRecord
+from hubbub.protos.records.release_chain import Stretch
 from hubbub.service.errors import damage_in
-from hubbub.service.keys import NewRoundKey
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.keyring import RoundId
 from hubbub.service.postgres.sessions import Connection
-from hubbub.service.receiving import Announced, Check, StoredKey, check_repetition, new_part
+from hubbub.service.receiving.receiver import Announced, Check, StoredKey, check_repetition, new_part
+from hubbub.service.receiving.round_keys import NewRoundKey
 
 _BATCHES = (
     "SELECT query, batch.record, batch.signature, reports, dummies, digest, next, valid, left_out, counts, attestation,"

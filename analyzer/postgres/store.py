@@ -20,30 +20,30 @@ from typing import TypeVar
 
 import psycopg
 
-from hubbub.analyzer.past import known, past
 from hubbub.analyzer.postgres.keyring import Keyring
 from hubbub.analyzer.postgres.tables import Tables
 from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
-from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.analyzer.released_rounds import known, past
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, BatchRecord
+from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, Stretch
+from hubbub.protos.records.results import RoundId
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch
-from hubbub.protos.results import RoundId
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.signed_task import SignedTask
-from hubbub.service.chains import Signed
-from hubbub.service.charges import Charges
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
-from hubbub.service.keys import NewRoundKey
+from hubbub.service.ledger.charges import Charges
+from hubbub.service.ledger.release_chain import Signed
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.binding import bind, check_new
-from hubbub.service.postgres.lone import LoneSessions
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.service.postgres.sessions import Connection, UnusableError
+from hubbub.service.postgres.single_writer import LoneSessions
 from hubbub.service.postgres.threads import Threads
-from hubbub.service.receiving import Check, StoredKey
-from hubbub.service.stages import Observe, unobserved
-from hubbub.service.troubles import Troubles
+from hubbub.service.receiving.receiver import Check, StoredKey
+from hubbub.service.receiving.round_keys import NewRoundKey
 
 T = TypeVar("T")
 

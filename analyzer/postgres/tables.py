@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 
-from hubbub.analyzer.past import costs_no_more
 from hubbub.analyzer.postgres.rounds import Rounds
 from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
-from hubbub.protos.batch import BatchId, left_out_by_hops
+from hubbub.analyzer.released_rounds import costs_no_more
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed
-from hubbub.protos.results import RoundId
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.signed_task import SignedTask
-from hubbub.service.charges import Charges
+from hubbub.protos.records.batch import BatchId, left_out_by_hops
+from hubbub.protos.records.results import RoundId
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import damage_in
+from hubbub.service.ledger.charges import Charges
 from hubbub.service.postgres import ledger
 
 

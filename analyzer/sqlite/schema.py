@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from hubbub.protos.stored import Layout, statements
-from hubbub.service.chain_table import CHAIN_TABLE
+from hubbub.protos.sqlite_versions import Layout, statements
 from hubbub.service.errors import StoreError
-from hubbub.service.ledger_table import LEDGER_TABLE
+from hubbub.service.sqlite.ledger_table import LEDGER_TABLE
+from hubbub.service.sqlite.release_table import CHAIN_TABLE
 
 FILE_NAME = "analyzer.db"
 

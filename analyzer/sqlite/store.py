@@ -12,24 +12,24 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hubbub.analyzer.past import known, past
 from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.analyzer.released_rounds import known, past
 from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.analyzer.sqlite.tables import Tables
-from hubbub.protos.batch import BatchId
 from hubbub.protos.messages import Committed
-from hubbub.protos.releases import Known, Release
-from hubbub.protos.results import RoundId
-from hubbub.protos.signed_task import SignedTask
-from hubbub.service.chain_table import all_chains, last_of, releases_of
-from hubbub.service.chains import Signed
-from hubbub.service.charges import Charges
-from hubbub.service.commits import GroupCommit
-from hubbub.service.inbox_store import InboxStore, TablesTransaction
-from hubbub.service.ledger_table import all_charges, charges_of
-from hubbub.service.stages import Observe, unobserved
-from hubbub.service.store_file import create
-from hubbub.service.troubles import Troubles
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Release
+from hubbub.protos.records.results import RoundId
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.service.ledger.charges import Charges
+from hubbub.service.ledger.release_chain import Signed
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.receiving.inbox_store import InboxStore, TablesTransaction
+from hubbub.service.sqlite.files import create
+from hubbub.service.sqlite.group_commit import GroupCommit
+from hubbub.service.sqlite.ledger_table import all_charges, charges_of
+from hubbub.service.sqlite.release_table import all_chains, last_of, releases_of
 
 
 class SqliteStore(InboxStore[Tables, StoredBatch]):

@@ -6,20 +6,20 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from hubbub.analyzer.past import costs_no_more
 from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
-from hubbub.protos.batch import BatchId, left_out_by_hops
+from hubbub.analyzer.released_rounds import costs_no_more
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed
-from hubbub.protos.releases import Release
-from hubbub.protos.results import RoundId
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.signed_task import SignedTask
-from hubbub.service.chain_table import insert_releases, releases_of
-from hubbub.service.charges import Charges
+from hubbub.protos.records.batch import BatchId, left_out_by_hops
+from hubbub.protos.records.release_chain import Release
+from hubbub.protos.records.results import RoundId
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import damage_in
-from hubbub.service.inbox_tables import InboxTables
-from hubbub.service.ledger_table import insert_charges
+from hubbub.service.ledger.charges import Charges
+from hubbub.service.receiving.inbox_tables import InboxTables
+from hubbub.service.sqlite.ledger_table import insert_charges
+from hubbub.service.sqlite.release_table import insert_releases, releases_of
 
 ERASED_AT_ONCE = 32
 """Stretches erased in one transaction, 7 MB: some 40 ms, so that whoever reads results does not wait for all of it."""

@@ -17,19 +17,19 @@ from pathlib import Path
 from hubbub.accountant.certificate.minimum import parts_at_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
+from hubbub.deploy.audit.harness import SHORT_SECONDS, Part, Played, Stage, TooSlow, epsilon_in
 from hubbub.deploy.audit.inference import Shown, attack, most_visible, rounds_to_show
-from hubbub.deploy.audit.people import People, Victim
+from hubbub.deploy.audit.participants import People, Victim
 from hubbub.deploy.audit.scores import Round, Scores, scored
-from hubbub.deploy.audit.stage import SHORT_SECONDS, Part, Played, Stage, TooSlow, epsilon_in
-from hubbub.deploy.audit.worst import Telling, telling
-from hubbub.deploy.errors import BadUse
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.admission import ENROLLED, OPEN
-from hubbub.protos.draft import MINIMUM_DELTA
-from hubbub.protos.keys import Role
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Draft, Identities, Task, is_large
+from hubbub.deploy.audit.worst_case import Telling, telling
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.errors import UsageError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.task.admission import ENROLLED, OPEN
+from hubbub.protos.task.draft import MINIMUM_DELTA
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Draft, Identities, Task, is_large
+from hubbub.verification.certificate import Pins, verify
 
 MOST_EPSILON = 100.0
 """Largest ε that a task may state."""
@@ -114,10 +114,10 @@ def check_single_rounds(asked: Draft | Task) -> None:
     """Return only if the rounds of a task stand for themselves.
 
     Raises:
-        BadUse: where some hang together.
+        UsageError: where some hang together.
     """
     if asked.horizon is not None:
-        raise BadUse(
+        raise UsageError(
             f"task {asked.name} asks a question whose {asked.horizon} rounds hang together, an audit plays rounds by "
             "themselves; leave that question out"
         )
@@ -129,14 +129,14 @@ def audited_task(task: Task, options: Options) -> Task:
     Everybody is honest, so that a round of so many reports is what is certified; a budget is for many rounds.
 
     Raises:
-        BadUse: where an option is out of its limits, rounds of the task hang together, or one of so many people gives
-            no ε that a task may state.
+        UsageError: where an option is out of its limits, rounds of the task hang together, or one of so many people
+            gives no ε that a task may state.
     """
     check_single_rounds(task)
     if not 0 < options.confidence < 1:
-        raise BadUse(f"--confidence is {options.confidence}; give a number above 0 and below 1, such as 0.999")
+        raise UsageError(f"--confidence is {options.confidence}; give a number above 0 and below 1, such as 0.999")
     if options.delta is not None and not MINIMUM_DELTA <= options.delta < 1:
-        raise BadUse(f"--delta is {options.delta}; it must be at least {MINIMUM_DELTA:g} and below 1")
+        raise UsageError(f"--delta is {options.delta}; it must be at least {MINIMUM_DELTA:g} and below 1")
     people = task.minimum_reports if options.people is None else options.people
     delta = task.privacy.delta if options.delta is None else options.delta
     privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
@@ -148,7 +148,7 @@ def audited_task(task: Task, options: Options) -> Task:
     played = replace(task, minimum_reports=people, privacy=privacy, stated=stated, maximum_reports=most)
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:
-        raise BadUse(f"{people} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}")
+        raise UsageError(f"{people} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}")
     return replace(played, privacy=replace(privacy, epsilon=min(MOST_EPSILON, found.epsilon_upper * (1 + 1e-6))))
 
 
@@ -156,12 +156,12 @@ def check_options(task: Task, options: Options) -> None:
     """Return only if so many rounds could beat the certificate of the task that is played: else nothing is checked.
 
     Raises:
-        BadUse: naming the option, and how many rounds would do.
+        UsageError: naming the option, and how many rounds would do.
     """
     full = options.rounds - options.under_minimum
     if options.under_minimum < 0 or full < LEAST_ROUNDS:
         limit = f"play {LEAST_ROUNDS} or more with all their people"
-        raise BadUse(f"--rounds {options.rounds} with --short {options.under_minimum} leaves {full}; {limit}")
+        raise UsageError(f"--rounds {options.rounds} with --short {options.under_minimum} leaves {full}; {limit}")
     error, delta = _error(options), task.privacy.delta
     visible = most_visible(full, delta, error)
     if visible > task.privacy.epsilon:
@@ -169,7 +169,7 @@ def check_options(task: Task, options: Options) -> None:
     needed = full = rounds_to_show(task.privacy.epsilon, delta, error)
     while needed - replace(options, rounds=needed).under_minimum < full:
         needed += 1
-    raise BadUse(
+    raise UsageError(
         f"--rounds {options.rounds} can show ε = {visible:.4g} at most, whatever the services do, and the certificate "
         f"of {task.minimum_reports} people states {task.privacy.epsilon:.4g} at δ = {delta:g}: it could never be "
         f"beaten; ask for {needed} rounds, for a lower --confidence, or for more --people"
@@ -191,7 +191,7 @@ async def run(
     """Audit a frozen task, `audited_task`'s, in a new folder; `progress` is called after every round.
 
     Raises:
-        BadUse: where so many rounds could not beat the certificate.
+        UsageError: where so many rounds could not beat the certificate.
         HubbubError: where a service fails.
     """
     check_options(task, options)

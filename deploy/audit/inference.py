@@ -21,7 +21,7 @@ from scipy import stats
 from hubbub.deploy.audit.scores import Scores
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizer import Counts, Vector
+    from hubbub.queries.randomizers.randomizer import Counts, Vector
 
 THRESHOLDS = 16
 """Most thresholds that are tried of a score, at evenly spaced quantiles."""

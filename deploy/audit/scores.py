@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.deploy.audit.worst import Likelihoods, Telling
+from hubbub.deploy.audit.worst_case import Likelihoods, Telling
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizer import Vector
+    from hubbub.queries.randomizers.randomizer import Vector
 
 PLACES = 256
 """Most places that are looked at, from the front and from the end: the victim answers first."""

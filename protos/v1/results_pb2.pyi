@@ -278,7 +278,7 @@ class QueryResult(_message.Message):
     """Reports delivered, and those of them that were counted."""
     valid: _builtins.int
     counts: _builtins.bytes
-    """What the estimates follow from, as queries/randomizer.py writes a tally: the counts, eight bytes each, or the sorted
+    """What the estimates follow from, as queries/randomizers/randomizer.py writes a tally: the counts, eight bytes each, or the sorted
     cells of hashed reports. Empty where the query is withheld, and where the estimates have the same bytes as `table`.
     """
     @_builtins.property
@@ -328,7 +328,7 @@ class Estimates(_message.Message):
     kind: _builtins.str
     unit: _builtins.str
     table: _builtins.bytes
-    """What texts are decoded from: the sorted cells that were reported, as queries/lookup.py packs them. Else empty."""
+    """What texts are decoded from: the sorted cells that were reported, as queries/texts/lookup.py packs them. Else empty."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___Row]: ...
     @_builtins.property

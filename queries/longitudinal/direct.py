@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon
-from hubbub.queries.draws import Random, uniform
+from hubbub.queries.estimation.estimates import Row
 from hubbub.queries.fields import DENOMINATOR, Fields
-from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.longitudinal.over_rounds import Batch, Encoded, Memory
 from hubbub.queries.longitudinal.sending import Sending
 from hubbub.queries.longitudinal.stream import Stream
-from hubbub.queries.over_rounds import Batch, Encoded, Memory
-from hubbub.queries.rows import Row
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.sampling import Random, uniform
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SendingStates(Sending, KRandomizedResponse):
 
     def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
         """Return how many are in state yes, of those who answered the round. No other round says anything of it."""
-        from hubbub.queries.debiased import Debiased
+        from hubbub.queries.estimation.debiased import Debiased
 
         batch = batches[number]
         debiased = Debiased(self, batch.tally, batch.dummies)

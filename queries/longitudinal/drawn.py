@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from hubbub.queries.draws import Random
-from hubbub.queries.krr import SYMBOL_BYTES, KRandomizedResponse
 from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.randomizers.krr import SYMBOL_BYTES, KRandomizedResponse
+from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizer import Tally
-    from hubbub.queries.randomizer import Vector as Weights
+    from hubbub.queries.randomizers.randomizer import Tally
+    from hubbub.queries.randomizers.randomizer import Vector as Weights
 
 
 class SendingDrawn(Sending):

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.accountant.mechanisms import paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT, PERIODS_LIMIT, Horizon
-from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError, FieldError, shown
+from hubbub.queries.estimation.estimates import Estimates, Truth
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, Fields, check_count, check_shared
+from hubbub.queries.longitudinal.over_rounds import OverRounds
 from hubbub.queries.longitudinal.sending import STEADY_MISSING, Sending
 from hubbub.queries.longitudinal.strategies import SENDINGS
-from hubbub.queries.over_rounds import OverRounds
-from hubbub.queries.question import Value
-from hubbub.queries.rows import Estimates, Truth
+from hubbub.queries.questions.question import Value
+from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    from hubbub.queries.debiased import Debiased
-    from hubbub.queries.randomizer import Randomizer, Vector
+    from hubbub.queries.estimation.debiased import Debiased
+    from hubbub.queries.randomizers.randomizer import Randomizer, Vector
 
 AUTO = "auto"
 """The strategy of a draft that leaves the choice to planning."""

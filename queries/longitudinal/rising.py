@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hubbub.queries.rows import Estimate, Row
-from hubbub.queries.simultaneous import half_width
+from hubbub.queries.estimation.bands import half_width
+from hubbub.queries.estimation.estimates import Estimate, Row
 
 
 def rising(values: Sequence[float]) -> list[float]:

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Strategy
-from hubbub.queries.draws import Random
 from hubbub.queries.errors import FieldError, TaskError
 from hubbub.queries.fields import Fields
+from hubbub.queries.longitudinal.over_rounds import ERASED, Encoded, Memory, Moment, OverRounds
 from hubbub.queries.longitudinal.stream import Stream
-from hubbub.queries.over_rounds import ERASED, Encoded, Memory, Moment, OverRounds
+from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    from hubbub.queries.question import Value
-    from hubbub.queries.randomizer import Family
+    from hubbub.queries.questions.question import Value
+    from hubbub.queries.randomizers.randomizer import Family
 
 
 STEADY_MISSING = (

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.accountant.mechanisms.longitudinal import Sampled, Vector
-from hubbub.queries.over_rounds import Batch
-from hubbub.queries.rows import Estimate, Row
-from hubbub.queries.simultaneous import Z_95
+from hubbub.queries.estimation.bands import Z_95
+from hubbub.queries.estimation.estimates import Estimate, Row
+from hubbub.queries.longitudinal.over_rounds import Batch
 
 Numbers = npt.NDArray[np.float64]
 

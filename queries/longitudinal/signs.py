@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from hubbub.accountant.mechanisms import Sequence as OneReport
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector, level_people
-from hubbub.queries import coins
-from hubbub.queries.draws import Random, uniform
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import Fields
+from hubbub.queries.longitudinal import sampling
 from hubbub.queries.longitudinal.drawn import SendingDrawn
+from hubbub.queries.longitudinal.over_rounds import Batch, Encoded, Memory
 from hubbub.queries.longitudinal.sending import STEADY_MISSING
 from hubbub.queries.longitudinal.stream import Stream
-from hubbub.queries.over_rounds import Batch, Encoded, Memory
+from hubbub.queries.randomizers.sampling import Random, uniform
 
 if TYPE_CHECKING:
-    from hubbub.queries.rows import Row
+    from hubbub.queries.estimation.estimates import Row
 
 S = TypeVar("S", Sampled, Vector)
 
@@ -98,7 +98,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
         kept |= after.content()
         self._note(kept, before, after)
         ends = period % (1 << level) == 0
-        sign = self._sign(kept, after, random) if ends else coins.fair_sign(random)
+        sign = self._sign(kept, after, random) if ends else sampling.fair_sign(random)
         return Encoded(2 * level + (sign > 0), kept)
 
     def erased(self, random: Random) -> int:
@@ -107,7 +107,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
 
     def _begun(self, random: Random) -> dict[str, int]:
         """Draw the level, and what hides the changes, once for all rounds."""
-        return {"base": 0, "level": coins.level(self.horizon, random), "pending": 0}
+        return {"base": 0, "level": sampling.level(self.horizon, random), "pending": 0}
 
     def _note(self, kept: dict[str, int], before: Stream, after: Stream) -> None:
         """Take note of a change, where the node's end does not show which one it was."""
@@ -134,7 +134,7 @@ class SendingOneChange(SendingSigns[Sampled]):
         return Sampled(horizon, _odds(fields))
 
     def _begun(self, random: Random) -> dict[str, int]:
-        return super()._begun(random) | {"kept": coins.kept_change(self.strategy, random)}
+        return super()._begun(random) | {"kept": sampling.kept_change(self.strategy, random)}
 
     def _note(self, kept: dict[str, int], before: Stream, after: Stream) -> None:
         if after.changes == kept["kept"] != before.changes:
@@ -142,7 +142,7 @@ class SendingOneChange(SendingSigns[Sampled]):
 
     def _sign(self, kept: dict[str, int], after: Stream, random: Random) -> int:  # noqa: ARG002 - the vector's needs it
         change, kept["pending"] = kept["pending"], 0
-        return coins.change_sign(self.strategy, change, random) if change else coins.fair_sign(random)
+        return sampling.change_sign(self.strategy, change, random) if change else sampling.fair_sign(random)
 
 
 @dataclass(frozen=True)
@@ -158,14 +158,14 @@ class SendingVector(SendingSigns[Vector]):
         return super().content() | {"minuses": self.strategy.minuses}
 
     def _begun(self, random: Random) -> dict[str, int]:
-        vector = coins.sign_vector(self.strategy, random)
+        vector = sampling.sign_vector(self.strategy, random)
         minuses = sum(1 << place for place, sign in enumerate(vector) if sign < 0)
         return super()._begun(random) | {"minuses": minuses, "used": 0}
 
     def _sign(self, kept: dict[str, int], after: Stream, random: Random) -> int:
         change, kept["base"] = after.state - kept["base"], after.state
         if not change:
-            return coins.fair_sign(random)
+            return sampling.fair_sign(random)
         place, kept["used"] = kept["used"], kept["used"] + 1
         return -change if kept["minuses"] >> place & 1 else change
 

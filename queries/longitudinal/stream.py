@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hubbub.queries.errors import AnswerError
-from hubbub.queries.over_rounds import Memory
+from hubbub.queries.longitudinal.over_rounds import Memory
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 from hubbub.accountant.mechanisms import TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Tree
-from hubbub.queries import coins
-from hubbub.queries.draws import Random
+from hubbub.queries.estimation.estimates import Estimate, Row
 from hubbub.queries.fields import DENOMINATOR, Fields
+from hubbub.queries.longitudinal import sampling
 from hubbub.queries.longitudinal.drawn import SendingDrawn
+from hubbub.queries.longitudinal.over_rounds import Batch, Encoded, Memory
 from hubbub.queries.longitudinal.stream import Stream
-from hubbub.queries.over_rounds import Batch, Encoded, Memory
-from hubbub.queries.rows import Estimate, Row
+from hubbub.queries.randomizers.sampling import Random
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class SendingNodes(SendingDrawn):
 
     def _drawn(self, value: int, random: Random) -> int:
         node = self.mechanism.node
-        return coins.node_value(node, value, random) - node.values[0]
+        return sampling.node_value(node, value, random) - node.values[0]
 
     # Estimates
 
@@ -112,7 +112,7 @@ class SendingNodes(SendingDrawn):
 
     def _count(self, number: int, nodes: Mapping[int, tuple[float, float]]) -> Estimate | None:
         """Return the count after a round, from its nodes' values and variances; None where one of them is unknown."""
-        from hubbub.queries.simultaneous import Z_95
+        from hubbub.queries.estimation.bands import Z_95
 
         ends = self._ends(number)
         if not all(end in nodes for end in ends):

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from hubbub.protos.stored import Layout
-from hubbub.service.database import Database
+from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.errors import StoreError, as_store_error
-from hubbub.service.troubles import Troubles
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.sqlite.database import Database
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hubbub.protos.releases import Release, first_head, next_head, read_release
-from hubbub.protos.signed import canonical
-from hubbub.service.charges import Charge, Charges, check_follows
+from hubbub.protos.identity.documents import canonical
+from hubbub.protos.records.release_chain import Release, first_head, next_head, read_release
 from hubbub.service.errors import damage_in
+from hubbub.service.ledger.charges import Charge, Charges, check_follows
 from hubbub.service.postgres.sessions import Connection
 
 

@@ -20,8 +20,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from hubbub.service.errors import StoreError
-from hubbub.service.stages import Observe, unobserved
-from hubbub.service.troubles import Kind, Troubles
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.timing import Observe, unobserved
 
 T = TypeVar("T")
 

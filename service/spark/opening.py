@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from hubbub.service.processes.opening_pool import Job, Opened, Workers, open_chunk
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.session import Session, begin_task, failures, session, workplace
-from hubbub.service.workers import Job, Opened, Workers, open_chunk
 
 CHUNK = 8000
 """Envelopes of one task: half a second of work, where Spark takes some ten milliseconds to run a task."""

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from hubbub.service import children
-from hubbub.service.children import import_from_here_no_more, interpreter
-from hubbub.service.cores import keep_memory_in
+from hubbub.service.processes import subprocesses
+from hubbub.service.processes.hardening import keep_memory_in
+from hubbub.service.processes.subprocesses import import_from_here_no_more, interpreter
 from hubbub.service.settings import SettingsError, SparkSettings
 from hubbub.service.spark.errors import SparkError
 
@@ -252,7 +252,7 @@ class _Started(dict[str, Any]):
 
 def given(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what the JVM, and the Python workers that it starts, are given of an environment made for them."""
-    return children.environment({name: value for name, value in environment.items() if name in GIVEN})
+    return subprocesses.environment({name: value for name, value in environment.items() if name in GIVEN})
 
 
 def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:

@@ -14,28 +14,36 @@ from typing import TypeVar
 
 import structlog
 
-from hubbub.protos.batch import BatchId, HopRecord
-from hubbub.protos.envelope import FIRST_HOP, Destination
 from hubbub.protos.errors import HubbubError, KeyRecordError, SignatureError, Unreachable
-from hubbub.protos.keys import Identity, KeySet, Role, behind, read_behind
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeySet, Role, behind, read_behind
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, HopRecord
+from hubbub.protos.records.release_chain import Known, Stretch
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import Known, Stretch
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.signers import signers
-from hubbub.protos.suites import Suite
-from hubbub.protos.task import Task, hop_name
-from hubbub.service.key_check import usable_key
-from hubbub.service.keys import NewKey, make_key
-from hubbub.service.receiving import FINAL, Receiver, erased
-from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
-from hubbub.service.troubles import Troubles
-from hubbub.service.workers import Job, Workers
-from hubbub.shuffler.hop.passing import opened
+from hubbub.protos.sealing.envelope import FIRST_HOP, Destination
+from hubbub.protos.sealing.suites import Suite
+from hubbub.protos.task.signers import signers
+from hubbub.protos.task.task import Task, hop_name
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.processes.opening_pool import Job, Workers
+from hubbub.service.receiving.key_check import usable_key
+from hubbub.service.receiving.receiver import FINAL, Receiver, erased
+from hubbub.service.receiving.record_checks import check_key_set, check_record, check_width, read_record, task_of
+from hubbub.service.receiving.round_keys import NewKey, make_key
+from hubbub.shuffler.hop.mixing import opened
 from hubbub.shuffler.hop.records import Passing
 from hubbub.shuffler.hop.store import Store
-from hubbub.shuffler.mix import Random
-from hubbub.shuffler.release import CALL_SECONDS, Analyzer, Parcel, Read, Undeliverable, check_list, hand_over
+from hubbub.shuffler.mix.mix import Random
+from hubbub.shuffler.release.delivery import (
+    CALL_SECONDS,
+    Analyzer,
+    Parcel,
+    Read,
+    Undeliverable,
+    check_list,
+    hand_over,
+)
 
 RETRY_SECONDS = 1.0
 """When to ask again where the next party did not answer."""

@@ -11,15 +11,15 @@ from time import perf_counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from hubbub.protos.batch import BatchId
-from hubbub.protos.keys import KeySet
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Stretch
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import Known, Stretch
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Task
-from hubbub.service.collecting import TASK, PictureCollector, names
-from hubbub.service.stages import Observe, unobserved
+from hubbub.protos.task.task import Task
+from hubbub.service.observability.collectors import TASK, PictureCollector, names
+from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.shuffler.hop.accept import Hop
 from hubbub.shuffler.hop.records import Standing
 from hubbub.shuffler.hop.store import Store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hubbub.protos.signed import SignedDocument
-from hubbub.service.receiving import Delivery
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.service.receiving.receiver import Delivery
 
 
 @dataclass(frozen=True)

@@ -10,28 +10,29 @@ from dataclasses import dataclass
 
 import structlog
 
-from hubbub.protos import wire
-from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.keys import Identity, Role, load_public
-from hubbub.protos.task import MAXIMUM_HOPS, hop_name
-from hubbub.service import listening
-from hubbub.service.certificates import Certificates
-from hubbub.service.crowds import Crowds
-from hubbub.service.limits import connections_of, mutual_intake
-from hubbub.service.metrics import Conditions, Disk, Metrics
-from hubbub.service.ports import Announce, Ports
-from hubbub.service.run import run
-from hubbub.service.successions import load_successions
-from hubbub.service.troubles import Kind, Troubles
-from hubbub.service.workers import Workers
+from hubbub.protos.identity.keys import Identity, Role, load_public
+from hubbub.protos.rpc import DELIVERY_SERVICE
+from hubbub.protos.sealing.envelope import FIRST_HOP
+from hubbub.protos.task.task import MAXIMUM_HOPS, hop_name
+from hubbub.service.lifecycle import run
+from hubbub.service.net import grpc_server
+from hubbub.service.net.limits import connections_of, mutual_intake
+from hubbub.service.net.ports import Announce, Ports
+from hubbub.service.net.saturation import Crowds
+from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.metrics import Conditions, Disk, Metrics
+from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.rpc import serve_delivery
+from hubbub.service.runtime.succession_files import load_successions
 from hubbub.shuffler.hop.accept import Hop
 from hubbub.shuffler.hop.metrics import HopCollector, Stage, TimedHop
 from hubbub.shuffler.hop.settings import Settings
 from hubbub.shuffler.hop.sqlite import SqliteStore
 from hubbub.shuffler.hop.store import Store
 from hubbub.shuffler.hop.tasks import load_tasks
-from hubbub.shuffler.reaching import Reached
+from hubbub.shuffler.release.analyzer_client import Reached
 
 DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
 """Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
@@ -76,9 +77,9 @@ class _Hop:
         connections = connections_of(settings.limits, 1)
         intake = mutual_intake(settings.limits, connections)
         self.metrics.registry.register(Crowds("hop", {"delivery": intake}, ports.full_seconds))
-        server = listening.new_server(connections)
-        wire.serve_delivery(server, self.hop, DELIVERERS, intake)
-        service, mutual = wire.DELIVERY_SERVICE, certificates.server(mutual=True)
+        server = grpc_server.new_server(connections)
+        serve_delivery(server, self.hop, DELIVERERS, intake)
+        service, mutual = DELIVERY_SERVICE, certificates.server(mutual=True)
         await ports.open("delivery", settings.listen, service, server, mutual, intake)
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hubbub.protos.batch import BatchId, released_digest
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.stored import Layout
-from hubbub.protos.task import Task
-from hubbub.service.apart import taken_apart
-from hubbub.service.commits import GroupCommit
+from hubbub.protos.records.batch import BatchId, released_digest
+from hubbub.protos.sqlite_versions import Layout
+from hubbub.protos.task.task import Task
 from hubbub.service.errors import damage_in
-from hubbub.service.inbox_store import InboxStore, TablesTransaction
-from hubbub.service.inbox_tables import InboxTables
-from hubbub.service.stages import Observe, unobserved
-from hubbub.service.store_file import create
-from hubbub.service.troubles import Troubles
+from hubbub.service.fixed_width import taken_apart
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.receiving.inbox_store import InboxStore, TablesTransaction
+from hubbub.service.receiving.inbox_tables import InboxTables
+from hubbub.service.sqlite.files import create
+from hubbub.service.sqlite.group_commit import GroupCommit
 from hubbub.shuffler.hop.records import Passing, Standing
 from hubbub.shuffler.hop.store import Sign
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from hubbub.protos.batch import BatchId
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Task
-from hubbub.service.keys import NewRoundKey
-from hubbub.service.receiving import Inbox, StoredKey
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.task.task import Task
+from hubbub.service.receiving.receiver import Inbox, StoredKey
+from hubbub.service.receiving.round_keys import NewRoundKey
 from hubbub.shuffler.hop.records import Passing, Standing
 
 Sign = Callable[[bytes, int], SignedDocument]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.successions import Succession
-from hubbub.protos.task import Task
-from hubbub.service.tasks import read_tasks
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
+from hubbub.service.runtime.task_files import read_tasks
 
 
 def load_tasks(

@@ -19,9 +19,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from hubbub.deploy.initialise import sample
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.requirements import COMMAND_LINE, NEEDS
+from hubbub.cli.extras import COMMAND_LINE, NEEDS
+from hubbub.deploy.init.folders import sample
+from hubbub.deploy.local.pipeline import LocalPipeline
 
 LARGEST_BARE = 50_000_000
 """Most bytes of a bare install, compiled modules aside: 37 MB were measured, and numpy alone would add 60."""
@@ -77,7 +77,7 @@ class Installed:
         return subprocess.run(command, cwd=self.python.parent, capture_output=True, text=True, timeout=60, check=False)
 
     def hubbub(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.run("-m", "hubbub.deploy.cli", *words)
+        return self.run("-m", "hubbub.cli.main", *words)
 
 
 def required(lines: Iterable[str], extra: str = "") -> Iterator[Distribution]:

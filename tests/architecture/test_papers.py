@@ -14,7 +14,7 @@ import pytest
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.bounds.sampled import NAMES
-from hubbub.deploy.cli import main
+from hubbub.cli.main import main
 from support.tree import ROOT
 
 QUOTED = re.compile(r"`([^`]+)`")
@@ -130,7 +130,7 @@ def test_a_row_names_where_and_a_test_or_says_why_not() -> None:
 
 
 def test_figures_that_are_redrawn_are_those_there_are() -> None:
-    from hubbub.deploy.pictures.figures import FIGURES
+    from hubbub.cli.plots.papers.registry import FIGURES
 
     drawn = {each for row in ROWS for each in re.findall(r"--figure ([a-z0-9-]+)", row.where)}
     assert drawn == set(FIGURES)

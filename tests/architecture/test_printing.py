@@ -1,4 +1,4 @@
-"""Everything that people see is printed through `deploy.output`: nowhere else can a name be taken for markup."""
+"""Everything that people see is printed through `cli.output`: nowhere else can a name be taken for markup."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from pathlib import Path
 from support.tree import MODULES, ROOT
 
 ALLOWED = {
-    "deploy/output.py": {"Printer", "sys.stdout.write", "sys.stderr.write"},
-    "deploy/bars.py": {"Progress"},
+    "cli/output.py": {"Printer", "sys.stdout.write", "sys.stderr.write"},
+    "cli/progress.py": {"Progress"},
     # A class of its own, which says what a device waits for.
-    "deploy/devices.py": {"Progress"},
+    "cli/device.py": {"Progress"},
     # Before the libraries of the command line are known to be there.
-    "deploy/cli.py": {"sys.stdout.write", "sys.stderr.write"},
-    "deploy/command_line.py": {"typer.echo"},
+    "cli/main.py": {"sys.stdout.write", "sys.stderr.write"},
+    "cli/app.py": {"typer.echo"},
     # A process of the demo, which talks JSON to its parent through a pipe.
-    "deploy/load/player.py": {"sys.stdout.write"},
-    "deploy/player.py": {"sys.stdout.write"},
+    "deploy/load/worker.py": {"sys.stdout.write"},
+    "deploy/audit/recording_analyzer.py": {"sys.stdout.write"},
+    "deploy/demo/worker.py": {"sys.stdout.write"},
 }
 """What makes or writes to a console, by the modules that may."""
+
+COMMANDS = ("cli/", "deploy/", "planning/", "verification/")
+"""Folders of commands; services and devices log instead."""
 
 MAKERS = {
     "print",
@@ -69,7 +73,7 @@ def found_in(path: Path) -> set[str]:
 
 def test_nothing_is_printed_around_the_one_place() -> None:
     named = {path.relative_to(ROOT).as_posix(): path for path in MODULES}
-    commands = {name: path for name, path in named.items() if name.startswith("deploy/")}
+    commands = {name: path for name, path in named.items() if name.startswith(COMMANDS)}
     assert len(commands) > 100
     around = {name: found_in(path) - ALLOWED.get(name, set()) for name, path in commands.items()}
     assert {name: what for name, what in around.items() if what} == {}
@@ -77,13 +81,15 @@ def test_nothing_is_printed_around_the_one_place() -> None:
 
 
 def test_services_and_clients_print_nothing_and_log_instead() -> None:
-    # `lines.py` is what writes the log itself.
+    # `log_writer.py` is what writes the log itself.
     others = {
         path.relative_to(ROOT).as_posix(): found_in(path)
         for path in MODULES
-        if not path.relative_to(ROOT).as_posix().startswith("deploy/")
+        if not path.relative_to(ROOT).as_posix().startswith(COMMANDS)
     }
-    assert {name: what for name, what in others.items() if what} == {"service/lines.py": {"os.write"}}
+    assert {name: what for name, what in others.items() if what} == {
+        "service/observability/log_writer.py": {"os.write"}
+    }
 
 
 def test_the_search_finds_what_prints() -> None:

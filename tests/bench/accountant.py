@@ -23,12 +23,12 @@ from hubbub.accountant.library.dp_accounting import to_dp_accounting
 from hubbub.accountant.mechanisms import KRR, Finite, Generic, Mechanism
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
-from hubbub.deploy.goals import Goal
-from hubbub.deploy.horizons import Wanted, chosen, compared
+from hubbub.planning.longitudinal import Wanted, chosen, compared
+from hubbub.planning.longitudinal_goals import Goal
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
-from hubbub.queries.krr import KRandomizedResponse
-from hubbub.queries.number import Number
+from hubbub.queries.questions.number import Number
+from hubbub.queries.randomizers.krr import KRandomizedResponse
 
 EPSILON_LOCAL, DELTA = 4.0, 1e-6
 """One round: a local ε at which amplification matters most."""

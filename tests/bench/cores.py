@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from parts import INNER_BYTES
 
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.messages import Submission
-from hubbub.protos.suites import DEFAULT
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
+from hubbub.protos.sealing.suites import DEFAULT
 
 CORES = os.cpu_count() or 1
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)

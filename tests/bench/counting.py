@@ -24,18 +24,18 @@ from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination
-from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
-from hubbub.protos.suites import DEFAULT
-from hubbub.queries.hashed import HashedResponse
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import KRandomizedResponse
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.query import Query
-from hubbub.queries.unary import UnaryEncoding
-from hubbub.service.workers import Job, Opened, Workers
-from hubbub.shuffler.mix import RELEASED_BLOCK
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.unary import UnaryEncoding
+from hubbub.service.processes.opening_pool import Job, Opened, Workers
+from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 
 REPORTS = 60_000
 """Envelopes opened in one run."""

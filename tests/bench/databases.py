@@ -14,10 +14,10 @@ import psycopg
 from parts import INNER_BYTES
 from rows import Outcome, Row
 
-from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Envelopes
-from hubbub.service.keys import make_key
+from hubbub.protos.records.batch import BatchId, BatchRecord
+from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.records import Opened
 from support import postgres
 from support.samples import Parties, sample_task, signed

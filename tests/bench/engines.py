@@ -18,15 +18,15 @@ from parts import INNER_BYTES
 from rows import Comparison, Outcome, Row
 
 from hubbub.analyzer.open import Counted, counted
-from hubbub.protos.envelope import Destination
-from hubbub.protos.suites import DEFAULT
-from hubbub.queries.krr import KRandomizedResponse
-from hubbub.queries.randomizer import Tally
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.service.processes.opening_pool import Job
 from hubbub.service.settings import SettingsError, SparkSettings
 from hubbub.service.spark.opening import opened_on
 from hubbub.service.spark.session import Session, check_installed, session, workplace
-from hubbub.service.workers import Job
-from hubbub.shuffler.spark import mixed_on
+from hubbub.shuffler.mix.spark import mixed_on
 
 REPORTS, TIMES = 100_000, 4
 """Envelopes that are sealed, and opened barely; and how often Spark opens them in one run, as its batches are long."""

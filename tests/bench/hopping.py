@@ -17,20 +17,20 @@ from cores import all_cores, open_bare, rate, shares
 from parts import INNER_BYTES, THEME
 from rows import Outcome, Row
 
-from hubbub.protos.admission import ENROLLED
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import FIRST_HOP, Destination, _inner_info
-from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
-from hubbub.protos.releases import NO_RELEASES, Known, Stretch, first_head, place_after
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.suites import DEFAULT
-from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
-from hubbub.service.keys import make_key
-from hubbub.service.workers import Workers
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import NO_RELEASES, Known, Stretch, first_head, place_after
+from hubbub.protos.sealing.envelope import FIRST_HOP, Destination, _inner_info
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.task.admission import ENROLLED
+from hubbub.protos.task.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
+from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.hop.accept import Hop
 from hubbub.shuffler.hop.sqlite import SqliteStore
-from hubbub.shuffler.mix import RELEASED_BLOCK
+from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 
 REPORTS = 40_000
 """Envelopes of one batch."""

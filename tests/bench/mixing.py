@@ -20,17 +20,17 @@ from typing import Any
 from parts import INNER_BYTES, Parts
 from rows import Comparison, Outcome, Row
 
-from hubbub.protos.batch import BatchId
-from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
-from hubbub.protos.releases import Known, Stretch, first_head
-from hubbub.protos.signed import SignedDocument
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Stretch, first_head
 from hubbub.shuffler.keys import make_keys
-from hubbub.shuffler.mix import RELEASED_BLOCK, mix
+from hubbub.shuffler.mix.mix import RELEASED_BLOCK, mix
 from hubbub.shuffler.records import Opened, Round
-from hubbub.shuffler.release import Courier
-from hubbub.shuffler.sqlite import SqliteStore, tables
-from hubbub.shuffler.sqlite.unit import Unit
+from hubbub.shuffler.release.delivery import Courier
+from hubbub.shuffler.stores.sqlite import SqliteStore, tables
+from hubbub.shuffler.stores.sqlite.transaction import Unit
 
 REPORTS = 10**6
 RUNS = 3

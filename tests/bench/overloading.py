@@ -17,11 +17,11 @@ from pathlib import Path
 
 from rows import Comparison, Outcome, Row
 
-from hubbub.deploy.load.crew import play
-from hubbub.deploy.load.figures import Played
-from hubbub.deploy.load.here import deployment_of, pipeline
-from hubbub.deploy.load.offer import Offer, Step, devices_for
-from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.load.coordinator import play
+from hubbub.deploy.load.latency import Played
+from hubbub.deploy.load.local_target import deployment_of, pipeline
+from hubbub.deploy.load.schedule import Offer, Step, devices_for
+from hubbub.deploy.local.pipeline import LocalPipeline
 
 PER_CALL = 50
 PROCESSES = 2

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from hubbub.protos.envelope import inner_bytes
-from hubbub.protos.keys import Identity
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Privacy, Schedule, Task
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import SYMBOL_BYTES, KRandomizedResponse
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.sealing.envelope import inner_bytes
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
 from hubbub.queries.query import Query
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.randomizers.krr import SYMBOL_BYTES, KRandomizedResponse
 
 HALF = 2**31
 """γ = 1/2."""

@@ -15,14 +15,14 @@ from rows import Outcome, Row
 from hubbub.client.encode import encode_all
 from hubbub.client.randomize import randomize_all
 from hubbub.client.seal import seal
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes
-from hubbub.protos.suites import DEFAULT
-from hubbub.protos.task import Task
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import KRandomizedResponse
-from hubbub.queries.number import Number
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.task.task import Task
 from hubbub.queries.query import Query
-from hubbub.queries.question import Value
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Value
+from hubbub.queries.randomizers.krr import KRandomizedResponse
 
 DEVICES = 50
 """Devices prepared in one run: few, so that a machine that slows down slows limit and result alike."""

@@ -10,11 +10,11 @@ from rows import Outcome, Row, timed
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
 from hubbub.queries.longitudinal.direct import SendingStates
+from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector
-from hubbub.queries.over_rounds import Batch
 from hubbub.queries.query import Query
-from hubbub.queries.randomizer import Tally
+from hubbub.queries.randomizers.randomizer import Tally
 
 DEVICES, HORIZON = 10**6, Horizon(64, 4)
 """Devices of a round, and the rounds and changes of the question; the last round has the most behind it."""

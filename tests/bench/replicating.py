@@ -24,19 +24,19 @@ from rows import Comparison, Outcome, Row
 from submitting import SUBMIT_BATCH, TASK, _acknowledged, _batches, _made, _proven, now
 
 from hubbub.client.submit import Pacing
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.chain import change
-from hubbub.deploy.initialise import LOOPBACK
-from hubbub.deploy.listening import FREE
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.replicas import add_replica
-from hubbub.deploy.supervise import Service
-from hubbub.protos.envelope import Destination
-from hubbub.protos.keys import KeyRecord, Role
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.sqlite.enrolled import masters
+from hubbub.deploy.init.folders import LOOPBACK
+from hubbub.deploy.init.frontends import add_replica
+from hubbub.deploy.init.hops import change
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.local.ports import FREE
+from hubbub.deploy.local.process import Service
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.identity.keys import KeyRecord, Role
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.shuffler.stores.postgres.keyring import Keyring
+from hubbub.shuffler.stores.sqlite.enrollment import masters
 from support import postgres
 
 BATCHES, DEVICES = 200, 100

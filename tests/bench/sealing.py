@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from cores import INFO
 from rows import Outcome, Row
 
-from hubbub.protos.suites import DEFAULT, SUITES, Suite
+from hubbub.protos.sealing.suites import DEFAULT, SUITES, Suite
 
 LAYERS = 50
 """Layers sealed or opened in one run: few, so that a machine that slows down slows both suites alike."""

@@ -16,9 +16,9 @@ from parts import INNER_BYTES
 from rows import Outcome, Row
 from submitting import TASK, now
 
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.keys import Role
-from hubbub.shuffler.sqlite import SqliteStore, tables
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.identity.keys import Role
+from hubbub.shuffler.stores.sqlite import SqliteStore, tables
 
 RUNS = 5
 """Starts of each service; the store is there from the start before."""

@@ -26,20 +26,21 @@ from parts import INNER_BYTES
 from rows import Outcome, Row
 
 from hubbub.client.submit import Pacing
-from hubbub.deploy.chain import change
-from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.init.hops import change
+from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos import codec
-from hubbub.protos.credentials import NO_AUTHORITY, Credential, CredentialId, credential_key
-from hubbub.protos.envelope import Destination
-from hubbub.protos.keys import KeyRecord, Role
+from hubbub.protos.enrollment.credentials import NO_AUTHORITY, Credential, CredentialId, credential_key
+from hubbub.protos.identity.keys import KeyRecord, Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason
-from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.service import listening, loops
+from hubbub.service.net import grpc_server
+from hubbub.service.runtime import event_loop
 from hubbub.shuffler.records import Master
-from hubbub.shuffler.sqlite.enrolled import masters
+from hubbub.shuffler.stores.sqlite.enrollment import masters
 
 CALLS = 4000
 """Calls with one device each, in one run."""
@@ -236,13 +237,13 @@ async def _empty(pipeline: LocalPipeline) -> AsyncIterator[str]:
 
 
 def _serve_nothing(connection: Connection, tls: TLS) -> None:
-    loops.run(lambda: _serving_nothing(connection, tls), "uvloop")
+    event_loop.run(lambda: _serving_nothing(connection, tls), "uvloop")
 
 
 async def _serving_nothing(connection: Connection, tls: TLS) -> None:
-    server = listening.new_server()
+    server = grpc_server.new_server()
     submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_Nothing(), server)
-    port = listening.listen(server, "127.0.0.1:0", tls.server(mutual=False))
+    port = grpc_server.listen(server, "127.0.0.1:0", tls.server(mutual=False))
     await server.start()
     connection.send(f"127.0.0.1:{port}")
     await asyncio.to_thread(connection.recv)

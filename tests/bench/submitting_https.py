@@ -46,15 +46,15 @@ from submitting import (
 from submitting import _sent as by_grpc
 
 from hubbub.client.submit import Pacing
-from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos import codec
-from hubbub.protos.envelope import Destination
-from hubbub.protos.hosts import parted
-from hubbub.protos.keys import KeyRecord
+from hubbub.protos.identity.keys import KeyRecord
 from hubbub.protos.messages import Submission
-from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.transport.addresses import parted
+from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
-from hubbub.protos.wire import SubmissionCaller
 
 CALLS, BATCHES, DEVICES = 6000, 200, 100
 """Calls with one device each, and with many, in one run; and how many those have."""

@@ -18,9 +18,9 @@ from parts import INNER_BYTES, Parts
 from rows import Comparison, Outcome, Row
 
 from hubbub.protos.messages import RoundState
-from hubbub.shuffler.mix import mix
+from hubbub.shuffler.mix.mix import mix
 from hubbub.shuffler.records import Held, Opened, Round
-from hubbub.shuffler.sqlite import SqliteStore, tables
+from hubbub.shuffler.stores.sqlite import SqliteStore, tables
 
 REPORTS = 10**6
 LARGE = 10**7

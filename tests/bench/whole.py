@@ -12,7 +12,7 @@ from cores import all_cores, open_bare, rate, seal_bare
 from parts import INNER_BYTES
 from rows import Comparison, Outcome, Row
 
-from hubbub.queries.krr import SYMBOL_BYTES
+from hubbub.queries.randomizers.krr import SYMBOL_BYTES
 
 QUERIES = 2
 """Queries of the demo: its devices seal and have opened one outer envelope, and an inner one for each."""
@@ -50,7 +50,7 @@ def demo() -> Iterator[Outcome]:
 
 def _played(*options: str) -> tuple[int, dict[str, float]]:
     """Run the demo; return its devices, and the seconds of each of its stages."""
-    words = [sys.executable, "-m", "hubbub.deploy.cli", "demo", "--devices", "all", *options, "--json"]
+    words = [sys.executable, "-m", "hubbub.cli.main", "demo", "--devices", "all", *options, "--json"]
     document = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
     return document["devices"], document["seconds"]
 

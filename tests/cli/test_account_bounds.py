@@ -11,7 +11,7 @@ import pytest
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.mechanisms import KRR
-from hubbub.deploy.cli import main
+from hubbub.cli.main import main
 from support.command import Ran
 
 CROWD = ("--mechanism", "krr", "--categories", "16", "--local-epsilon", "4", "--reports", "10000", "--delta", "1e-6")

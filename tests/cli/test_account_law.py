@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hubbub.accountant import KRR, Finite, Part, compose, epsilon_bracket
-from hubbub.deploy.cli import main
+from hubbub.cli.main import main
 from support.command import Ran
 
 ROWS: list[list[Any]] = [["1/2", "0.25", 0.25], ["1/4", "1/2", "1/4"], ["1/8", "1/8", "3/4"]]

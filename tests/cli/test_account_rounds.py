@@ -17,7 +17,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.composition import compose
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
-from hubbub.deploy.cli import main
+from hubbub.cli.main import main
 from support.command import Ran
 
 KEYS = {

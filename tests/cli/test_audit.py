@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.cli import main
+from hubbub.cli.main import main
 from support.command import hubbub
 
 TASK = """

@@ -10,10 +10,10 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from hubbub.deploy import authority as authority_module
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.initialise import Placement, initialise
-from hubbub.protos.keys import Role
+from hubbub.deploy.init.folders import Placement, initialise
+from hubbub.deploy.pki import authority as authority_module
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.identity.keys import Role
 from support.command import hubbub
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.chain import Hops
-from hubbub.deploy.initialise import Placement, initialise
+from hubbub.deploy.init.folders import Placement, initialise
+from hubbub.deploy.init.hops import Hops
 from support.command import hubbub
 
 SERVICES = ("shuffler", "hop", "analyzer")

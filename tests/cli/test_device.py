@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from hubbub.cli.app import build
+from hubbub.cli.device import Progress
 from hubbub.client import Answer, Recorded, Refusal, Retry, Spending, Unreachable
-from hubbub.deploy.command_line import build
-from hubbub.deploy.devices import Progress
-from hubbub.protos.keys import save_public
+from hubbub.protos.identity.keys import save_public
 from hubbub.protos.refusals import Reason
-from hubbub.protos.task import Schedule, Task
-from hubbub.protos.wire import serve_submissions
-from hubbub.service import listening
+from hubbub.protos.task.task import Schedule, Task
+from hubbub.service.net import grpc_server
+from hubbub.service.rpc import serve_submissions
 from support.certificates import content_of, counts, encode
 from support.command import Ran
 from support.fake_shuffler import Clock, FakeShuffler
@@ -77,9 +77,9 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     save_public(tmp_path / "operator.pub.pem", parties.operator.public)
     save_public(tmp_path / "shuffler.pub.pem", parties.shuffler.public)
     tls = make_tls(tmp_path / "tls", "shuffler")["shuffler"]
-    fake, server = FakeShuffler(task, parties), listening.new_server()
+    fake, server = FakeShuffler(task, parties), grpc_server.new_server()
     serve_submissions(server, fake)
-    fake.address = f"127.0.0.1:{listening.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
+    fake.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
     await server.start()
     yield Client(tmp_path, fake, task, parties)
     await server.stop(0)
@@ -110,7 +110,7 @@ async def test_answers_wait_for_a_moment_that_a_restart_does_not_change(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as ended:
-        ended.setattr("hubbub.client.answering.wait_until", interrupted)
+        ended.setattr("hubbub.client.session.submissions.wait_until", interrupted)
         assert (await client.run("submit", *ANSWERS, "--spread")).status != 0
     moment = (await client.run("device", "status", "--json")).json["current"]["moment"]
     assert f"not before {moment}" in (await client.run("device", "status")).out
@@ -122,7 +122,7 @@ async def test_answers_wait_for_a_moment_that_a_restart_does_not_change(
         waited.append(until)
         return True
 
-    monkeypatch.setattr("hubbub.client.answering.wait_until", at_once)
+    monkeypatch.setattr("hubbub.client.session.submissions.wait_until", at_once)
     assert (await client.run("submit", *ANSWERS, "--spread", "--json")).json["answers_used"] is False
     assert [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until)) for until in waited] == [moment]
     assert len(client.shuffler.held) == 1
@@ -134,7 +134,7 @@ async def test_what_waits_for_a_moment_is_sent_early_where_it_is_said(
     async def interrupted(*_: Any) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hubbub.client.answering.wait_until", interrupted)
+    monkeypatch.setattr("hubbub.client.session.submissions.wait_until", interrupted)
     assert (await client.run("submit", *ANSWERS, "--spread")).status != 0
     assert (await client.run("device", "resend", "--early", "--json")).json["acknowledged"] == [0]
 

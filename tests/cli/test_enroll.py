@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Pacing, Refusal
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.ticketing import read_tickets
-from hubbub.protos.admission import OPEN
-from hubbub.protos.envelope import Destination, outer_bytes
-from hubbub.protos.keys import Identity, Role
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.pki.tickets import read_tickets
+from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination, outer_bytes
+from hubbub.protos.task.admission import OPEN
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
 from support.command import Ran, hubbub
 from support.samples import FEW
 

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from hubbub.deploy.cli import COMMANDS
+from hubbub.cli.main import COMMANDS
 from support.command import hubbub
 
 
@@ -30,7 +30,7 @@ def test_each_command_has_help_with_an_example(name: str) -> None:
 def test_examples_can_be_copied(words: tuple[str, ...]) -> None:
     shown = hubbub(*words, "--help").out.partition("Example")[2].partition("\n\n")[0].partition("\n")[2]
     commands = [" ".join(command.split()) for command in shown.replace(" \\\n", " ").splitlines()]
-    module = importlib.import_module(f"hubbub.deploy.commands.{words[0]}")
+    module = importlib.import_module(f"hubbub.cli.commands.{words[0]}")
     written = " ".join((getattr(module, words[-1], None) or module.command).__doc__.split())
     assert commands
     for command in commands:

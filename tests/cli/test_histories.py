@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protos.admission import OPEN
-from hubbub.protos.keys import save_public
+from hubbub.protos.identity.keys import save_public
+from hubbub.protos.task.admission import OPEN
 from support.certificates import content_of, counts, encode
 from support.command import hubbub
 from support.samples import QUERIES, Parties, sample_task

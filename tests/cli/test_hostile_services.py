@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubbub.deploy.initialise import initialise
-from hubbub.protos import codec, wire
+from hubbub.deploy.init.folders import initialise
+from hubbub.protos import codec
 from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Trouble
-from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import (
+from hubbub.protos.records.results import (
     Progress,
     QueryResult,
     QueryStanding,
@@ -23,10 +22,12 @@ from hubbub.protos.results import (
     RoundResults,
     RoundStanding,
 )
-from hubbub.protos.transport import TLS
-from hubbub.queries.randomizer import Tally
-from hubbub.queries.rows import Estimate, Estimates, Row
-from hubbub.service import listening
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.transport.channels import TLS
+from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
+from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.service.net import grpc_server
+from hubbub.service.rpc import serve_control, serve_results
 from support.command import Ran, hubbub
 from support.samples import QUERIES
 
@@ -85,13 +86,13 @@ async def operated(folder: Path) -> AsyncIterator[Path]:
     text = settings.read_text()
     async with contextlib.AsyncExitStack() as stack:
         for party, key in (("shuffler", "127.0.0.1:7302"), ("analyzer", "127.0.0.1:7402")):
-            server, tls = listening.new_server(), made.of(party) / "tls"
+            server, tls = grpc_server.new_server(), made.of(party) / "tls"
             if party == "shuffler":
-                wire.serve_control(server, Shuffler(), ALLOWED)
+                serve_control(server, Shuffler(), ALLOWED)
             else:
-                wire.serve_results(server, Analyzer(), ALLOWED)
+                serve_results(server, Analyzer(), ALLOWED)
             files = TLS(tls / "authority.pem", tls / f"{party}.pem", tls / f"{party}.key")
-            port = listening.listen(server, "127.0.0.1:0", files.server(mutual=True))
+            port = grpc_server.listen(server, "127.0.0.1:0", files.server(mutual=True))
             await server.start()
             stack.push_async_callback(server.stop, 0)
             assert key in text
@@ -124,5 +125,5 @@ async def test_no_text_of_a_service_steers_the_operators_terminal_or_spreadsheet
             assert "Traceback" not in ran.err
             steers_nothing(ran)
             assert "\\x1b]0;owned\\x07" in ran.out + ran.err or "\\\\x1b]0;owned" in ran.out, (words, ran)
-    # What no certificate is of is not written at all; what is written of texts is in tests/unit/deploy/test_output.py.
+    # What no certificate is of is not written at all; what is written of texts is in tests/unit/cli/test_output.py.
     assert not table.exists()

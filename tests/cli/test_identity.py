@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protos.keys import Identity, load_public
-from hubbub.protos.signed import fingerprint
+from hubbub.protos.identity.documents import fingerprint
+from hubbub.protos.identity.keys import Identity, load_public
 from support.command import hubbub
 
 

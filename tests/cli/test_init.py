@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from hubbub.deploy import initialise as initialising
-from hubbub.deploy.folders import new_folder
-from hubbub.deploy.initialise import Placement, initialise
-from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.init import folders as initialising
+from hubbub.deploy.init.folders import Placement, initialise
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.new_folder import new_folder
+from hubbub.deploy.pki.trusted_keys import identities_in
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
-from hubbub.deploy.trust import identities_in
-from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.keys import Identity, Role, load_public
-from hubbub.protos.task import Draft, Identities
+from hubbub.protos.identity.keys import Identity, Role, load_public
+from hubbub.protos.task.draft import read_draft
+from hubbub.protos.task.task import Draft, Identities
 from hubbub.service.settings import load
 from hubbub.shuffler.hop import settings as hop_settings
 from support.command import hubbub

@@ -16,8 +16,8 @@ import pytest
 from cryptography import x509
 
 from hubbub.analyzer import settings as analyzer_settings
+from hubbub.deploy.local.process import Service
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
-from hubbub.deploy.supervise import Service
 from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
 from support.command import hubbub

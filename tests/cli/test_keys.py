@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.cli import main
-from hubbub.deploy.commands.keys import Name
-from hubbub.deploy.initialise import Folder, Placement, initialise
-from hubbub.deploy.keys.key import place_of
-from hubbub.deploy.keys.registry import KINDS
-from hubbub.protos.keys import CORE_ROLES, Identity, Role, load_public
-from hubbub.protos.signed import fingerprint
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Schedule
-from hubbub.protos.transport import TLS
+from hubbub.cli.commands.keys import Name
+from hubbub.cli.main import main
+from hubbub.deploy.init.folders import Folder, Placement, initialise
+from hubbub.deploy.pki.authority import Authority
+from hubbub.deploy.pki.rotation.key import place_of
+from hubbub.deploy.pki.rotation.registry import KINDS
+from hubbub.protos.identity.documents import fingerprint
+from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Identities, Schedule
+from hubbub.protos.transport.channels import TLS
 from support.command import Ran
 from support.samples import Parties, sample_task
 

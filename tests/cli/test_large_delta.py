@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import structlog
 
-from hubbub.client.standing import Memory, status_of
-from hubbub.client.state import History
-from hubbub.deploy.initialise import sample
-from hubbub.protos.admission import ENROLLED
-from hubbub.protos.forms import TASK_FORMS
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import STATING, Privacy, Task
-from hubbub.queries.histogram import Histogram
+from hubbub.client.state.store import History
+from hubbub.client.status import Memory, status_of
+from hubbub.deploy.init.folders import sample
+from hubbub.protos.task.admission import ENROLLED
+from hubbub.protos.task.formats import TASK_FORMS
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import STATING, Privacy, Task
+from hubbub.queries.questions.histogram import Histogram
 from hubbub.shuffler.tasks import load_tasks
 from support.certificates import content_of, counts, encode
 from support.command import hubbub

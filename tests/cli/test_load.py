@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.chain import change
-from hubbub.deploy.load.crew import play
-from hubbub.deploy.load.figures import Played
-from hubbub.deploy.load.here import deployment_of, pipeline
-from hubbub.deploy.load.offer import Offer, Step, devices_for
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.keys import Role
+from hubbub.deploy.init.hops import change
+from hubbub.deploy.load.coordinator import play
+from hubbub.deploy.load.latency import Played
+from hubbub.deploy.load.local_target import deployment_of, pipeline
+from hubbub.deploy.load.schedule import Offer, Step, devices_for
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.identity.keys import Role
 from support.command import hubbub
 
 pytestmark = pytest.mark.slow

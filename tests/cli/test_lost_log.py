@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.supervise import ServiceError
-from hubbub.protos.keys import Role
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.local.process import ServiceError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
 from support.command import hubbub
 
 

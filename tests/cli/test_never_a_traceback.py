@@ -23,12 +23,12 @@ from typing import Any, cast, get_args, get_type_hints
 import pytest
 import typer
 
-from hubbub.deploy import printing
-from hubbub.deploy.cli import COMMANDS, main
-from hubbub.deploy.command_line import build
-from hubbub.deploy.initialise import initialise
+from hubbub.cli import stdio
+from hubbub.cli.app import build
+from hubbub.cli.main import COMMANDS, main
+from hubbub.deploy.init.folders import initialise
 
-HUBBUB = (sys.executable, "-m", "hubbub.deploy.cli")
+HUBBUB = (sys.executable, "-m", "hubbub.cli.main")
 FAULTS = ("Traceback", "a fault in hubbub", "Exception ignored")
 
 NUMBERS = ("nan", "inf", "-inf", "-1", "0", "1e400", "1e-320", "9" * 5000, "9" * 400, "", "x", "0x10", "1/0", "½", "٣")
@@ -244,7 +244,7 @@ def test_what_cannot_be_printed_is_a_failure_that_says_so(
     for last in ("--json", "--help"):
         messages = io.StringIO()
         # A stream of its own each time; it keeps what it could not write, so it is never closed.
-        stream = printing.Output(io.BufferedWriter(Unwritable(number)), "utf-8")
+        stream = stdio.Output(io.BufferedWriter(Unwritable(number)), "utf-8")
         monkeypatch.setattr(sys, "stdout", stream)
         monkeypatch.setattr(sys, "stderr", messages)
         with pytest.raises(SystemExit) as ended:
@@ -314,7 +314,7 @@ class Interrupting:
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from hubbub.deploy.cli import main
+from hubbub.cli.main import main
 sys.argv[1:] = ["plan", "task.toml"]
 main()
 """
@@ -322,7 +322,7 @@ main()
 
 @pytest.mark.parametrize(
     "module",
-    ["hubbub.deploy.requirements", "typer", "hubbub.deploy.commands.plan", "hubbub.deploy.planning", "scipy.special"],
+    ["hubbub.cli.extras", "typer", "hubbub.cli.commands.plan", "hubbub.planning.plan", "scipy.special"],
 )
 def test_an_interrupt_while_libraries_load_is_silent(module: str, here: Path) -> None:
     done = subprocess.run(
@@ -332,8 +332,8 @@ def test_an_interrupt_while_libraries_load_is_silent(module: str, here: Path) ->
 
 
 def test_a_fault_is_one_line_and_shows_its_traceback_where_that_is_asked_for(here: Path) -> None:
-    script = "import hubbub.deploy.planning as p, sys\ndef plan(_): raise KeyError('gone')\np.plan = plan\n"
-    script += "from hubbub.deploy.cli import main\nsys.argv[1:] = ['plan', 'task.toml', '--json']\nmain()"
+    script = "import hubbub.planning.plan as p, sys\ndef plan(_): raise KeyError('gone')\np.plan = plan\n"
+    script += "from hubbub.cli.main import main\nsys.argv[1:] = ['plan', 'task.toml', '--json']\nmain()"
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1

@@ -18,12 +18,12 @@ from unit.shuffler.test_server import running
 
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.analyzer.open import LeftOut
-from hubbub.deploy.cli import COMMANDS
+from hubbub.cli.main import COMMANDS
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.messages import RoundState
+from hubbub.protos.records.results import Progress
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
-from hubbub.protos.results import Progress
-from hubbub.protos.task import Privacy
+from hubbub.protos.task.task import Privacy
 from hubbub.service.settings import Table, setting_names
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop import settings as hop_settings

@@ -13,18 +13,18 @@ import pytest
 from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
+from hubbub.cli.app import build
 from hubbub.client import Fleet
-from hubbub.deploy.command_line import build
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.views.results import COLUMNS
-from hubbub.protos.keys import Role
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.distribution import Distribution
-from hubbub.queries.grouped import Grouped
-from hubbub.queries.histogram import Histogram
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.records.results_document import COLUMNS
+from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.longitudinal.question import Longitudinal
-from hubbub.queries.question import Value
-from hubbub.queries.top import Top
+from hubbub.queries.questions.distribution import Distribution
+from hubbub.queries.questions.grouped import Grouped
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.question import Value
+from hubbub.queries.questions.top import Top
 from support.command import Ran
 from support.samples import FEW
 

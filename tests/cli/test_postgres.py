@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.keys import Role
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
 from support.command import hubbub
 from support.postgres import OwnServer, secrets_in
 

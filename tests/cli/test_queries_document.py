@@ -9,11 +9,11 @@ from statistics import NormalDist
 
 import pytest
 
-from hubbub.queries.alphabet import Alphabet, every_character
-from hubbub.queries.discovery import MOST_LOOKED_UP
 from hubbub.queries.longitudinal.strategies import SENDINGS
-from hubbub.queries.lookup import stands_out_from
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS
+from hubbub.queries.texts.alphabet import Alphabet, every_character
+from hubbub.queries.texts.heavy_hitters import MOST_LOOKED_UP
+from hubbub.queries.texts.lookup import stands_out_from
 from support.document import answers, missing, said
 
 TEXT = (Path(__file__).parents[2] / "docs" / "queries.md").read_text()

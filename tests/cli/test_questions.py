@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.commands.submit import read_answers
-from hubbub.deploy.errors import BadUse
+from hubbub.cli.commands.submit import read_answers
 from hubbub.deploy.files import draft_in
-from hubbub.queries.krr import KRandomizedResponse
+from hubbub.protos.errors import UsageError
 from hubbub.queries.query import Query
-from hubbub.queries.question import symbols_of
+from hubbub.queries.questions.question import symbols_of
+from hubbub.queries.randomizers.krr import KRandomizedResponse
 from support.command import hubbub
 from support.samples import Parties, sample_task
 
@@ -123,5 +123,5 @@ def test_answers_are_typed_as_each_question_reads_them(task: Path) -> None:
     typed = ["session=12.5", "site=b", "delay=7", "theme=north,dark"]
     answers = read_answers(frozen, typed)
     assert answers == {"session": 12.5, "site": "b", "delay": 7.0, "theme": {"region": "north", "theme": "dark"}}
-    with pytest.raises(BadUse, match="write region,theme, with quotes around a value that has a comma"):
+    with pytest.raises(UsageError, match="write region,theme, with quotes around a value that has a comma"):
         read_answers(frozen, ["theme=dark"])

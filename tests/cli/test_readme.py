@@ -41,7 +41,7 @@ def test_readme_runs_as_it_stands(tmp_path: Path) -> None:
 
 
 def test_every_command_is_in_the_readme() -> None:
-    from hubbub.deploy.cli import COMMANDS
+    from hubbub.cli.main import COMMANDS
 
     text = README.read_text()
     assert [name for name in COMMANDS if f"hubbub {name}" not in text] == []

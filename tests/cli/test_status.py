@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.supervise import ServiceError
-from hubbub.protos.keys import Role
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.local.process import ServiceError
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
 from support.command import Ran, hubbub
 from support.samples import FEW
 
@@ -38,7 +38,7 @@ async def status(settings: Path, *words: str) -> Ran:
 
 
 async def command(*words: str) -> Ran:
-    command = [sys.executable, "-m", "hubbub.deploy.cli", *words]
+    command = [sys.executable, "-m", "hubbub.cli.main", *words]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
     out, err = await process.communicate()
@@ -177,7 +177,7 @@ async def ran(name: str, *words: str | Path) -> Ran:
 
 async def watched(settings: Path) -> list[Any]:
     """Read two lines of `status --watch --json`, and end it by Ctrl-C."""
-    command = [sys.executable, "-m", "hubbub.deploy.cli", "status", str(settings), "--watch", "--json"]
+    command = [sys.executable, "-m", "hubbub.cli.main", "status", str(settings), "--watch", "--json"]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
     assert process.stdout is not None

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hubbub.deploy.command_line import build
-from hubbub.deploy.initialise import TRUST
-from hubbub.protos.keys import load_public
-from hubbub.protos.signed_task import SignedTask
+from hubbub.cli.app import build
+from hubbub.deploy.init.folders import TRUST
+from hubbub.protos.identity.keys import load_public
+from hubbub.protos.task.signed_task import SignedTask
 from support.certificates import content_of, counts, encode
 from support.command import hubbub
 from support.samples import Parties, sample_task
@@ -447,7 +447,7 @@ def test_what_was_saved_before_survives_a_file_that_cannot_be_written(
     saved = folder / ("saved.svg" if name == "plot" else "saved.json")
     shutil.copy(folder / "task.json", saved)
     # No file may become longer than nothing at all, as on a full disk.
-    limited = ["bash", "-c", 'ulimit -f 0; exec "$@"', "-", sys.executable, "-m", "hubbub.deploy.cli", *SAVING[name]]
+    limited = ["bash", "-c", 'ulimit -f 0; exec "$@"', "-", sys.executable, "-m", "hubbub.cli.main", *SAVING[name]]
     done = subprocess.run(limited, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
@@ -460,7 +460,7 @@ def test_what_was_saved_before_survives_a_file_that_cannot_be_written(
 
 def test_a_reader_that_leaves_is_not_a_certificate_that_does_not_hold(certificate: tuple[Path, Parties]) -> None:
     path, _ = certificate
-    words = [sys.executable, "-m", "hubbub.deploy.cli", "verify", str(path)]
+    words = [sys.executable, "-m", "hubbub.cli.main", "verify", str(path)]
     script = 'set -o pipefail; "$@" | true'
     done = subprocess.run(["bash", "-c", script, "-", *words], capture_output=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (141, b"")

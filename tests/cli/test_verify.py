@@ -13,7 +13,7 @@ from support.command import hubbub
 
 pytestmark = pytest.mark.slow
 
-WITHOUT_LIBRARY = "import sys; sys.modules['flint'] = None\nfrom hubbub.deploy.cli import main\nmain()"
+WITHOUT_LIBRARY = "import sys; sys.modules['flint'] = None\nfrom hubbub.cli.main import main\nmain()"
 
 
 @pytest.fixture(scope="module")

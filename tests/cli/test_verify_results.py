@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hubbub.deploy.views.results import results_document
-from hubbub.protos.counts import DIGEST, Counted, counts_digest
+from hubbub.protos.records.counts import DIGEST, Counted, counts_digest
+from hubbub.protos.records.results_document import results_document
 from support.certificates import content_of, counts, encode
 from support.command import hubbub
 from vectors.make_kinds import DEVICES, published, reports_of, task_of

@@ -19,7 +19,7 @@ from contract.implementations import Implementation
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
-from hubbub.service.troubles import Kind, Troubles
+from hubbub.service.observability.incidents import Kind, Troubles
 
 S = TypeVar("S", bound=Any)
 Describe = Callable[[S], Awaitable[Any]]

@@ -18,12 +18,12 @@ from simulation.parties import named
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
 from hubbub.analyzer.store import Store as AnalyzerStore
+from hubbub.service.observability.incidents import Troubles
 from hubbub.service.postgres.sessions import shown
-from hubbub.service.troubles import Troubles
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopSqlite
 from hubbub.shuffler.hop.store import Store as HopStore
-from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
-from hubbub.shuffler.store import Store as ShufflerStore
+from hubbub.shuffler.stores.protocol import Store as ShufflerStore
+from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerSqlite
 from support import postgres
 from support.stores import store_in
 

@@ -16,19 +16,19 @@ from contract.implementations import ANALYZER_STORES, Implementation
 
 from hubbub.analyzer.records import Past
 from hubbub.analyzer.store import Store
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, Stretch, first_head, head_after
+from hubbub.protos.records.results import RoundId
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch, first_head, head_after
-from hubbub.protos.results import RoundId
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.suites import SUITES, Suite
-from hubbub.service.charges import Charge, LedgerMoved
+from hubbub.protos.sealing.suites import SUITES, Suite
 from hubbub.service.errors import StoreError
-from hubbub.service.keys import NewRoundKey, make_key
-from hubbub.service.ledgers import charges_for
-from hubbub.service.receiving import Announced, Delivery
+from hubbub.service.ledger.charges import Charge, LedgerMoved
+from hubbub.service.ledger.ledgers import charges_for
+from hubbub.service.receiving.receiver import Announced, Delivery
+from hubbub.service.receiving.round_keys import NewRoundKey, make_key
 from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task, signed
 

@@ -13,14 +13,14 @@ import pytest
 from contract.crashes import Step, Story, check_full_disk, check_kills, check_stays_full
 from contract.implementations import HOP_STORES, Implementation
 
-from hubbub.protos.admission import ENROLLED
-from hubbub.protos.batch import BatchId, BatchRecord, HopRecord, released_digest
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
-from hubbub.protos.signed import SignedDocument
+from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, released_digest
+from hubbub.protos.task.admission import ENROLLED
 from hubbub.service.errors import StoreError
-from hubbub.service.keys import make_key
-from hubbub.service.receiving import Announced, Delivery
+from hubbub.service.receiving.receiver import Announced, Delivery
+from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.hop.store import Store
 from support.samples import Parties, sample_task
 

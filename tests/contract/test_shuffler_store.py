@@ -1,4 +1,4 @@
-"""What every store of the shuffler promises (`hubbub.shuffler.store`)."""
+"""What every store of the shuffler promises (`hubbub.shuffler.stores.protocol`)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import pytest
 from contract.crashes import Step, Story, check_full_disk, check_kills, check_stays_full, refused
 from contract.implementations import SHUFFLER_STORES, Implementation
 
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.messages import Step as KeyStep
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import Release, place_after
 from hubbub.protos.refusals import Reason
-from hubbub.protos.releases import Release, place_after
-from hubbub.protos.suites import SUITES, Suite
-from hubbub.service.charges import Charge, LedgerMoved
+from hubbub.protos.sealing.suites import SUITES, Suite
 from hubbub.service.errors import StoreError
-from hubbub.service.keys import make_key
-from hubbub.service.ledgers import charges_for
+from hubbub.service.ledger.charges import Charge, LedgerMoved
+from hubbub.service.ledger.ledgers import charges_for
+from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.keys import RoundKeys, make_keys
-from hubbub.shuffler.mix import Inners
+from hubbub.shuffler.mix.mix import Inners
 from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Revoked, Round, Spent
-from hubbub.shuffler.sqlite.enrolled import KEPT_SECONDS
-from hubbub.shuffler.store import Store
+from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.stores.sqlite.enrollment import KEPT_SECONDS
 from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task
 

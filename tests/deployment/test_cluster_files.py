@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hubbub.deploy.clustering import STANDBY, Cluster
-from hubbub.deploy.initialise import Folder, Placement, initialise
-from hubbub.protos.keys import Role
+from hubbub.deploy.init.cluster import STANDBY, Cluster
+from hubbub.deploy.init.folders import Folder, Placement, initialise
+from hubbub.protos.identity.keys import Role
 from hubbub.service.settings import checked_database
 from support.deployment import REPLICAS, SYSTEMD, Unit, command_of, compose, compose_cluster, stages
 

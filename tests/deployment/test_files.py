@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import typer
 
-from hubbub.deploy.chain import Hops
-from hubbub.deploy.clustering import STANDBY, Cluster
-from hubbub.deploy.command_line import build
-from hubbub.deploy.initialise import Folder, Placement, initialise, sample
-from hubbub.protos.keys import Identity, Role
-from hubbub.service.ports import DRAIN_SECONDS
+from hubbub.cli.app import build
+from hubbub.deploy.init.cluster import STANDBY, Cluster
+from hubbub.deploy.init.folders import Folder, Placement, initialise, sample
+from hubbub.deploy.init.hops import Hops
+from hubbub.protos.identity.keys import Identity, Role
+from hubbub.service.net.ports import DRAIN_SECONDS
 from support.deployment import (
     CONTAINERS,
     GUIDE,

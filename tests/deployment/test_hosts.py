@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protos.keys import Identity, load_public
+from hubbub.protos.identity.keys import Identity, load_public
 from support.command import hubbub
 from support.deployment import SERVICES, Unit, command_of
 from support.hosts import Host, NoNamespaces, in_namespaces, on_loopback

@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 
 from hubbub.analyzer import settings as analyzer
-from hubbub.service.ports import DRAIN_SECONDS
+from hubbub.service.net.ports import DRAIN_SECONDS
 from hubbub.shuffler import settings as shuffler
 from support.deployment import stages
 from support.kubernetes import KUBERNETES, VERSIONS, containers, manifests, of_kind, one, pod, ports, settings, workload

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.initialise import LOOPBACK, Folder, Placement, initialise
-from hubbub.deploy.proxying import (
+from hubbub.deploy.init.folders import LOOPBACK, Folder, Placement, initialise
+from hubbub.deploy.init.proxy import (
     CERTIFIED_SHUFFLER_PORT,
     HTTPS_SHUFFLER_PORT,
     METRICS_PORT,
@@ -27,8 +26,9 @@ from hubbub.deploy.proxying import (
     Proxy,
     make_proxy,
 )
-from hubbub.protos.certificates import Certificate, certificates_in
-from hubbub.protos.keys import Role
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.transport.tls_files import Certificate, certificates_in
 from hubbub.shuffler import settings as shuffler_settings
 from support.command import hubbub
 from support.deployment import GUIDE, ROOT, SYSTEMD, Unit, compose

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from hubbub.analyzer.open import counted
-from hubbub.protos.envelope import Destination, Sealer
-from hubbub.protos.suites import DEFAULT
-from hubbub.queries.krr import KRandomizedResponse
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.service.processes.opening_pool import Job
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.opening import opened_on
 from hubbub.service.spark.session import check_version, given, session, workplace
-from hubbub.service.workers import Job
-from hubbub.shuffler.spark import keys_at, mixed_on, order_of
+from hubbub.shuffler.mix.spark import keys_at, mixed_on, order_of
 from support.queries import INNER_BYTES, report
 from support.samples import HALF
 from support.spark import LEAKY, NEEDS_JAVA, holding

@@ -13,14 +13,14 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from hubbub.protos.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
+from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.v1 import control_pb2, delivery_pb2, keeper_pb2, results_pb2, standby_pb2, submission_pb2
-from hubbub.protos.wire import serving
-from hubbub.protos.wire.intake import Method
-from hubbub.protos.wire.sizes import Call
+from hubbub.service.rpc import servicers as serving
+from hubbub.service.rpc.pipeline import Method
+from hubbub.service.rpc.size_limits import Call
 
 MODULES: dict[str, ModuleType] = {
     "SubmissionService": submission_pb2,

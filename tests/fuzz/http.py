@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from fuzz.calls import Willing
 
-from hubbub.protos import wire
 from hubbub.protos.errors import MessageError
-from hubbub.protos.wire.connect import Doorway, Header
-from hubbub.protos.wire.intake import Intake
-from hubbub.service.http_connection import Connection
+from hubbub.service.net.http_connection import Connection
+from hubbub.service.rpc import submission_doorway
+from hubbub.service.rpc.connect import Doorway, Header
+from hubbub.service.rpc.pipeline import Intake
 
 _END = b"\r\n\r\n"
 
@@ -81,7 +81,7 @@ async def _answered(samples: dict[str, Any], pieces: list[bytes]) -> bytes:
     intake = Intake()
     intake.places.pause = _at_once  # type: ignore[method-assign]
     transport = Taken()
-    connection = Connection(Hall(wire.submission_doorway(Willing(samples), intake)), "127.0.0.1", "one")
+    connection = Connection(Hall(submission_doorway(Willing(samples), intake)), "127.0.0.1", "one")
     connection.connection_made(cast(asyncio.Transport, transport))
     for piece in pieces:
         connection.data_received(piece)

@@ -38,25 +38,23 @@ from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
 from hubbub.analyzer import settings as analyzer_settings
+from hubbub.cli.mechanisms.arguments import read_rounds
 from hubbub.client.errors import NoRound, StateError
-from hubbub.client.parcel import Ending, Outcome, Parcel
-from hubbub.client.spent import budget_of
-from hubbub.client.standing import Memory, status_of
-from hubbub.client.state import DONE, Drawn, Round, State
-from hubbub.client.trust import trusted_task
-from hubbub.deploy.accounting import read_rounds
-from hubbub.deploy.candidates import read_candidates
-from hubbub.deploy.data import SumSpec, from_file, from_table
+from hubbub.client.privacy.report import budget_of
+from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.session.trust import trusted_task
+from hubbub.client.state.store import DONE, Drawn, Round, State
+from hubbub.client.status import Memory, status_of
 from hubbub.deploy.files import draft_in, signed_task_in
-from hubbub.deploy.initialise import sample
-from hubbub.deploy.reading import read_table
+from hubbub.deploy.init.folders import sample
+from hubbub.deploy.operator.lookup import read_candidates
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
-from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos import admitted, codec, copies
-from hubbub.protos.admission import OPEN
-from hubbub.protos.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord
-from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
-from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
+from hubbub.planning.simulate.dataset import SumSpec, from_file, from_table
+from hubbub.planning.simulate.table_files import read_table
+from hubbub.protos import cluster, codec
+from hubbub.protos.enrollment import admitted
+from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, Credential
+from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import (
     EnvelopeError,
     HubbubError,
@@ -65,9 +63,18 @@ from hubbub.protos.errors import (
     SignatureError,
     TaskError,
 )
-from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, form_named, version_at
-from hubbub.protos.keys import CORE_ROLES, Identity, KeyRecord, KeySet, Role, load_public, save_public
-from hubbub.protos.lineage import Lineage
+from hubbub.protos.identity.documents import (
+    Label,
+    SignedDocument,
+    canonical,
+    canonical_v1,
+    parse_canonical,
+    sign,
+    write_canonical,
+)
+from hubbub.protos.identity.keys import CORE_ROLES, Identity, KeyRecord, KeySet, Role, load_public, save_public
+from hubbub.protos.identity.lineage import Lineage
+from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.protos.messages import (
     Committed,
     Condition,
@@ -83,9 +90,9 @@ from hubbub.protos.messages import (
     Submission,
     Trouble,
 )
-from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import Known, Release, Stretch
-from hubbub.protos.results import (
+from hubbub.protos.records.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord
+from hubbub.protos.records.release_chain import Known, Release, Stretch
+from hubbub.protos.records.results import (
     Progress,
     QueryResult,
     QueryStanding,
@@ -94,37 +101,31 @@ from hubbub.protos.results import (
     RoundResults,
     RoundStanding,
 )
-from hubbub.protos.signed import (
-    Label,
-    SignedDocument,
-    canonical,
-    canonical_v1,
-    parse_canonical,
-    sign,
-    write_canonical,
-)
-from hubbub.protos.signed_task import read_task
-from hubbub.protos.successions import Succession, SuccessionError
-from hubbub.protos.suites import DEFAULT
-from hubbub.protos.task import STATING, TASK_FORMAT, Task, task_content
-from hubbub.protos.tickets import Ticket
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.rpc.leader import write_tickets, write_version
+from hubbub.protos.rpc.releases import write_begin
+from hubbub.protos.rpc.replication import write_asked
+from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener, Sealer
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.task.admission import OPEN
+from hubbub.protos.task.formats import CERTIFICATE_FORMS, TASK_FORMS, Form, form_named, version_at
+from hubbub.protos.task.signed_task import read_task
+from hubbub.protos.task.task import STATING, TASK_FORMAT, Task, task_content
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, keeper_pb2, results_pb2, submission_pb2
-from hubbub.protos.wire.following import write_asked
-from hubbub.protos.wire.keeping import write_tickets, write_version
-from hubbub.protos.wire.releases import write_begin
-from hubbub.queries.decoding import Cells
-from hubbub.queries.hashed import HashedResponse
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.lookup import packed, unpacked
-from hubbub.queries.number import Number
+from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.query import Query
-from hubbub.queries.question import Question
-from hubbub.queries.rows import Estimate, Estimates, Row
-from hubbub.queries.text import Text
-from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Question
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.hashed_decoding import Cells
+from hubbub.queries.randomizers.unary import UnaryEncoding
+from hubbub.queries.texts.lookup import packed, unpacked
+from hubbub.queries.texts.text import Text
 from hubbub.service.settings import SettingsError, Table
 from hubbub.service.settings import load as load_settings
 from hubbub.shuffler import settings as shuffler_settings
+from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.bills import BILL
 from support.certificates import content_of, counts, encode
 from support.mutation import Mutator, of_bytes, of_json, of_text
@@ -274,9 +275,9 @@ def _documents() -> dict[str, Any]:
         ),
         "tickets": [admitted.Spent(bytes(16), KEY, ID, 1_800_000_000)],
         "spent": [admitted.Spent(bytes(16), KEY, ID, 1_800_000_000)],
-        "asked": copies.Asked(ID, bytes(16), 5),
-        "told": copies.Told(
-            bytes(16), 6, (copies.Row("master", (1, bytes(32), "active", None)), copies.Row("master", (2,))), ID, 2
+        "asked": cluster.Asked(ID, bytes(16), 5),
+        "told": cluster.Told(
+            bytes(16), 6, (cluster.Row("master", (1, bytes(32), "active", None)), cluster.Row("master", (2,))), ID, 2
         ),
         "condition": Condition((Trouble("store", "the disk is full", 1_700_000_000.5, 3),), 12),
     }

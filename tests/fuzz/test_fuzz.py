@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import hubbub.protos
 from hubbub.protos import codec
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.signed import canonical
+from hubbub.protos.identity.documents import canonical
 from support.mutation import of_bytes, of_json
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "fuzz.json").read_text())

@@ -16,14 +16,14 @@ from simulation.network import DeviceLine
 from simulation.parties import Life, Party, watched
 
 from hubbub.client import Device, Fleet, Pacing, Patience
-from hubbub.client.memory import Step
-from hubbub.client.state import Drawn, State
-from hubbub.deploy.authority import Authority
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
+from hubbub.client.state.longitudinal import Step
+from hubbub.client.state.store import Drawn, State
+from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
-from hubbub.protos.suites import DEFAULT
-from hubbub.queries.question import Value
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.queries.questions.question import Value
 from support.queries import INNER_BYTES, report
 
 if TYPE_CHECKING:

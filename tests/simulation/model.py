@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from hubbub.protos.admission import Mode
-from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import Answer, Envelopes, Receipt, RoundState, Submission
-from hubbub.protos.task import Task
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.admission import Mode
+from hubbub.protos.task.task import Task
 from hubbub.shuffler.records import Round
 
 CARRIERS = ("AA", "B6", "UA")

@@ -12,16 +12,16 @@ from simulation.parties import Life, Party
 from simulation.virtual import Killed
 
 from hubbub.protos import codec
-from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import KeySet
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, Redemption, Submission
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Stretch
 from hubbub.protos.refusals import Refusal
-from hubbub.protos.releases import Known, Stretch
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.wire.enrolment import Enrolled
-from hubbub.protos.wire.serving import _answer_each
+from hubbub.protos.rpc.enrollment import Enrolled
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.service.rpc.servicers import _answer_each
 
 if TYPE_CHECKING:
     from simulation.world import Simulation

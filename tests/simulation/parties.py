@@ -23,16 +23,16 @@ from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
-from hubbub.protos.suites import Suite
-from hubbub.service.workers import Workers
-from hubbub.shuffler.admit import Admission
-from hubbub.shuffler.control import Control
-from hubbub.shuffler.credentials import Credentials
-from hubbub.shuffler.enrolment import Enrolment, Rate
-from hubbub.shuffler.opening import Openers
-from hubbub.shuffler.queue import Queue
-from hubbub.shuffler.rounds import Rounds
-from hubbub.shuffler.sqlite import SqliteStore
+from hubbub.protos.sealing.suites import Suite
+from hubbub.service.processes.opening_pool import Workers
+from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.credentials import Credentials
+from hubbub.shuffler.admit.enrollment import Enrolment, Rate
+from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.opening_pool import Openers
+from hubbub.shuffler.rounds.control import Control
+from hubbub.shuffler.rounds.lifecycle import Rounds
+from hubbub.shuffler.stores.sqlite import SqliteStore
 from support.stores import store_in
 
 if TYPE_CHECKING:

@@ -12,20 +12,20 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from unit.shuffler.acceptors.test_processes import acceptors_of
+from unit.shuffler.workers.test_supervisor import acceptors_of
 
 from hubbub.client import Device
 from hubbub.client.submit import Pacing, Patience
-from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Step
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.tickets import Ticket
-from hubbub.protos.transport import open_channel
-from hubbub.protos.wire import ControlCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.rpc import ControlCaller
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import open_channel
+from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.command import hubbub
 

@@ -23,25 +23,25 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Pacing
-from hubbub.client.rounds import RoundKeys
 from hubbub.client.seal import seal
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.credentials import Credential
-from hubbub.protos.envelope import Destination, InnerOpener, Sealer
+from hubbub.client.session.rounds import RoundKeys
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.enrollment.credentials import Credential
+from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import EnvelopeError, Unreachable
-from hubbub.protos.keys import Identity, KeySet, Role
+from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Receipt, Redemption, RoundState, RoundStatus, Submission
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import Release, Stretch, place_after
+from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import Release, Stretch, place_after
-from hubbub.protos.results import RoundResults
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.tickets import Ticket, new_tickets
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
-from hubbub.queries.histogram import Histogram
-from hubbub.service.erasing import PAGE_BYTES
+from hubbub.protos.rpc import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination, InnerOpener, Sealer
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.service.sqlite.secure_delete import PAGE_BYTES
+from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.planted import found_in
 from support.samples import FEW
 from support.tree import ROOT

@@ -14,17 +14,17 @@ import pytest
 import pytest_asyncio
 
 from hubbub.client import Reason, Refusal
-from hubbub.deploy.verification import Pins, VerificationError, Verified, verify
-from hubbub.protos.admission import OPEN
-from hubbub.protos.batch import BatchId, BatchRecord, HopRecord, released_digest
-from hubbub.protos.keys import Identity, KeySet, Role
+from hubbub.protos.identity.documents import Label, SignedDocument, canonical
+from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Envelopes
-from hubbub.protos.releases import Release, Stretch, place_after
-from hubbub.protos.signed import Label, SignedDocument, canonical
-from hubbub.protos.task import Identities, Task
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import DeliveryCaller, SubmissionCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, released_digest
+from hubbub.protos.records.release_chain import Release, Stretch, place_after
+from hubbub.protos.rpc import DeliveryCaller, SubmissionCaller
+from hubbub.protos.task.admission import OPEN
+from hubbub.protos.task.task import Identities, Task
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.verification.certificate import Pins, VerificationError, Verified, verify
 from support.attacked import DEADLINE, MINIMUM, Attacked, task_of
 from support.queries import krr_query
 from support.visitor import Visitor, keys_ready

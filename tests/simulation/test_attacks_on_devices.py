@@ -20,22 +20,22 @@ import pytest
 import pytest_asyncio
 
 from hubbub.client import Device, KeyRecordError, Pacing, Refusal, SignatureError, Unreachable
-from hubbub.client.state import Round
-from hubbub.deploy.authority import Authority
+from hubbub.client.state.store import Round
+from hubbub.deploy.pki.authority import Authority
 from hubbub.protos import codec
-from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
-from hubbub.protos.credentials import Credential
+from hubbub.protos.enrollment.credentials import Credential
+from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import Distrusted
-from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
+from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import RoundState, Step
 from hubbub.protos.refusals import Reason
-from hubbub.protos.task import Identities, Task
-from hubbub.protos.tickets import Ticket, new_tickets
-from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.rpc import ControlCaller, ResultsCaller, SubmissionCaller
+from hubbub.protos.task.admission import ENROLLED, OPEN, Admission, Mode
+from hubbub.protos.task.task import Identities, Task
+from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
-from hubbub.protos.wire import ControlCaller, ResultsCaller, SubmissionCaller
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
 from support.attacked import DEADLINE, HOUR, MINIMUM, ROUNDS, Attacked, task_of
 from support.between import Between, Change, as_bytes, as_it_is, between
 from support.planted import found_in

@@ -30,24 +30,24 @@ import pytest_asyncio
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.client import Device, Fleet, Reason, Refusal, SignatureError, TaskError
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.histories import read_histories
-from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.deploy.pki.authority import Authority
 from hubbub.protos import codec
-from hubbub.protos.admission import ENROLLED, OPEN
-from hubbub.protos.credentials import place_of
-from hubbub.protos.keys import Identity, KeyRecord, Role
+from hubbub.protos.enrollment.credentials import place_of
+from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.identity.documents import Label, SignedDocument, canonical
+from hubbub.protos.identity.keys import Identity, KeyRecord, Role
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import RoundState
-from hubbub.protos.releases import place_after, read_release
-from hubbub.protos.signed import Label, SignedDocument, canonical
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.successions import Succession
-from hubbub.protos.task import Identities, Task
-from hubbub.protos.tickets import Ticket
-from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.records.release_chain import place_after, read_release
+from hubbub.protos.task.admission import ENROLLED, OPEN
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Identities, Task
+from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
-from hubbub.queries.histogram import Histogram
-from hubbub.service.erasing import taken_out
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.service.sqlite.secure_delete import taken_out
+from hubbub.verification.certificate import Pins, VerificationError, verify
+from hubbub.verification.history import read_histories
 from support.anew import AT_MANY, AT_MINIMUM, PROGRAM, STORES, Change, all_started, grown, lost, made_cheap, start_anew
 from support.attacked import HOUR, MINIMUM, ROUNDS, Attacked, task_of
 from support.between import Change as Answered
@@ -495,7 +495,7 @@ def processes(running: Attacked) -> Iterator[int]:
         waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
-KEEP = "from hubbub.service.cores import keep_memory_in; keep_memory_in()"
+KEEP = "from hubbub.service.processes.hardening import keep_memory_in; keep_memory_in()"
 ALLOW = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, -1, 0, 0, 0)"
 """PR_SET_PTRACER: also where Yama would let a process be traced by nobody but its parent."""
 

@@ -17,16 +17,17 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos import codec, wire
-from hubbub.protos.envelope import Destination
-from hubbub.protos.keys import KeySet, Role
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import TLS, open_channel
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos import codec
+from hubbub.protos.identity.keys import KeySet, Role
+from hubbub.protos.rpc import ControlCaller, SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
-from hubbub.protos.wire import ControlCaller, SubmissionCaller
-from hubbub.queries.histogram import Histogram
-from hubbub.service.open_files import raise_limit
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.service.net.file_limits import raise_limit
+from hubbub.service.rpc import largest_submissions
 from support import frames
 from support.frames import Connection, Ended
 from support.scrape import fetch, scrape
@@ -51,7 +52,7 @@ NEWCOMERS = 16
 BOMB = 3_900_000
 """Empty submissions, which gzip makes 7,671 bytes of."""
 
-LOW = ("sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh", sys.executable, "-m", "hubbub.deploy.cli", "shuffler")
+LOW = ("sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh", sys.executable, "-m", "hubbub.cli.main", "shuffler")
 """The shuffler as a system starts it that lets a process have 1,024 files unless it asks for more."""
 
 
@@ -175,7 +176,7 @@ async def test_answers_that_nobody_takes_are_bounded_and_lock_nobody_out(shuffle
 
 
 async def test_messages_that_never_end_are_bounded_and_given_back(shuffler: Shuffler) -> None:
-    largest = wire.largest_submissions(shuffler.pipeline.task.task.outer_bytes)
+    largest = largest_submissions(shuffler.pipeline.task.task.outer_bytes)
     before = shuffler.memory()
 
     def attack(attackers: list[Connection]) -> None:

@@ -20,18 +20,18 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Device
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.admission import OPEN, Admission, Mode
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination
+from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.hosts import parted
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
+from hubbub.protos.task.admission import OPEN, Admission, Mode
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.addresses import parted
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
 from support.frames import SUBMIT, connect
 from support.proxied import Running, proxy_before
 from support.scrape import scrape

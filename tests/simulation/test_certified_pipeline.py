@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Refusal
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.admission import Admission, Mode
-from hubbub.protos.keys import Role
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.task.admission import Admission, Mode
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.verification.certificate import Pins, verify
 from support.samples import FEW
 
 HOUR = 3600

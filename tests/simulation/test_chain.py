@@ -10,14 +10,14 @@ import pytest
 from simulation import disk
 from simulation.test_processes import DEVICES, everything_counts, library
 
-from hubbub.client.learning import read_certificate
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.supervise import ServiceError
-from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos.keys import Identity
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
+from hubbub.client.privacy.certificates import read_certificate
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.local.process import ServiceError
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.command import hubbub
 from support.samples import FEW
 from support.scrape import scrape

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Fleet
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.keys import Role
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import open_channel
-from hubbub.protos.wire import ControlCaller, ResultsCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.rpc import ControlCaller, ResultsCaller
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import open_channel
+from hubbub.queries.questions.histogram import Histogram
 from support.command import hubbub
 from support.samples import FEW
 from support.scrape import scrape

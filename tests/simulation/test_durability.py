@@ -20,12 +20,12 @@ from simulation.world import MINIMUM
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.errors import NoRound
-from hubbub.client.state import DONE, Round, State
-from hubbub.protos.batch import BatchId
+from hubbub.client.state.store import DONE, Round, State
 from hubbub.protos.messages import RoundState
-from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
-from hubbub.shuffler.sqlite import SqliteStore, tables
+from hubbub.shuffler.stores.sqlite import SqliteStore, tables
 from support.queries import INNER_BYTES
 from support.stores import store_in
 

@@ -11,7 +11,7 @@ from simulation import operations as ops
 from simulation.test_operations import MEMORY, PARTIES, STORY
 from simulation.world import Simulation, simulate
 
-from hubbub.protos.admission import ENROLLED
+from hubbub.protos.task.admission import ENROLLED
 
 PLACES = [(party, point) for party, named in ops.ENROLLING.items() for point in named]
 RELEASING = [(party, point) for party, named in ops.RELEASING.items() for point in named]

@@ -20,18 +20,18 @@ from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_upper
 from hubbub.client import Fleet
-from hubbub.deploy.local import CALL_SECONDS, LocalPipeline
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.admission import ENROLLED, OPEN, Admission
-from hubbub.protos.keys import Role
+from hubbub.deploy.local.pipeline import CALL_SECONDS, LocalPipeline
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Receipt
+from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import RoundResults
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Privacy, Schedule, Task
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import ControlCaller, ResultsCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.rpc import ControlCaller, ResultsCaller
+from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.verification.certificate import Pins, verify
 from support.flood import KNOWN, flood
 from support.queries import krr_query
 from support.samples import stating

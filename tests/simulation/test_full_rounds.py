@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from hubbub.client.submit import Pacing
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.admission import OPEN
-from hubbub.protos.envelope import Destination, Sealer
-from hubbub.protos.keys import Role
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Answer, Receipt, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import ControlCaller, SubmissionCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.rpc import ControlCaller, SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.task.admission import OPEN
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow

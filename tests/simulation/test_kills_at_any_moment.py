@@ -14,19 +14,19 @@ from random import Random
 
 import pytest
 
-from hubbub.deploy.chain import change
-from hubbub.deploy.databases import new_databases
-from hubbub.deploy.local_cluster import LocalCluster
-from hubbub.deploy.supervise import Service
+from hubbub.deploy.init.hops import change
+from hubbub.deploy.local.cluster import LocalCluster
+from hubbub.deploy.local.databases import new_databases
+from hubbub.deploy.local.process import Service
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundStatus
+from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import RoundResults
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import open_channel
-from hubbub.protos.wire import ControlCaller, ResultsCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.rpc import ControlCaller, ResultsCaller
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import open_channel
+from hubbub.queries.questions.histogram import Histogram
 from support.command import hubbub
 from support.postgres import OwnServer
 

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
 import asyncio, json, sys, time
 from pathlib import Path
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
 
 async def main() -> None:
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Fleet
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos.results import RoundResults
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.records.results import RoundResults
+from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.longitudinal.question import Longitudinal
-from hubbub.queries.question import Value
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.question import Value
+from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow

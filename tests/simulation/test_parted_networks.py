@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import pytest
 from simulation.test_kills_at_any_moment import AT_A_TIME, DEVICES, closed, counted, draft
 
-from hubbub.deploy.chain import change
-from hubbub.deploy.databases import Databases, new_databases
-from hubbub.deploy.local_cluster import LocalCluster
-from hubbub.protos.keys import Role
-from hubbub.shuffler.postgres.term import TAKEOVER_SECONDS
+from hubbub.deploy.init.hops import change
+from hubbub.deploy.local.cluster import LocalCluster
+from hubbub.deploy.local.databases import Databases, new_databases
+from hubbub.protos.identity.keys import Role
+from hubbub.shuffler.stores.postgres.replication.leadership import TAKEOVER_SECONDS
 from support import cables
 from support.cables import Cable
 from support.command import hubbub

@@ -13,19 +13,19 @@ import pytest
 import pytest_asyncio
 
 from hubbub.client import Fleet
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.supervise import ServiceError
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.keys import Role
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.local.process import ServiceError
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState, RoundStatus
+from hubbub.protos.records.results import QueryResult, QueryState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import QueryResult, QueryState
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import ResultsCaller
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
-from hubbub.queries.rows import Estimate
+from hubbub.protos.rpc import ResultsCaller
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.estimation.estimates import Estimate
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.verification.certificate import Pins, verify
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from simulation.test_pipeline import fleet
 
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos.credentials import KEY_BYTES, Credential
-from hubbub.protos.envelope import Destination, Sealer
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential
 from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.suites import MLKEM768_X25519, X25519
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.sealing.suites import MLKEM768_X25519, X25519
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow

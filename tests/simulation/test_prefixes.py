@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Fleet
-from hubbub.deploy.discovering import discovered, prefix_rounds, read_alphabet
-from hubbub.deploy.errors import BadUse
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos.keys import Role
-from hubbub.protos.results import RoundResults
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.text import Text
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.operator.prefixes import discovered, prefix_rounds, read_alphabet
+from hubbub.protos.errors import UsageError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.records.results import RoundResults
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.texts.text import Text
+from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.command import Ran, hubbub
 from support.samples import FEW
 
@@ -120,7 +120,7 @@ def check_stepping_over(rounds: list[RoundResults]) -> None:
     assert ("count", "cat") in [(row.statistic, row.category) for row in word.estimates.rows]
     only = RoundResults(rounds[2].id, (theme,), rounds[2].certificate)
     assert prefix_rounds(only) == range(2)
-    with pytest.raises(BadUse, match="round 2 has no texts to find: they were withheld"):
+    with pytest.raises(UsageError, match="round 2 has no texts to find: they were withheld"):
         discovered([only], None, lambda _: None)
 
 

@@ -15,18 +15,18 @@ import pytest
 from simulation import disk
 
 from hubbub.client import Device, Fleet, Pacing, Patience
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.supervise import ServiceError
-from hubbub.protos.admission import ENROLLED, OPEN, Admission
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.local.process import ServiceError
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Condition, RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import open_channel
-from hubbub.protos.wire import ControlCaller, ResultsCaller
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
+from hubbub.protos.rpc import ControlCaller, ResultsCaller
+from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import open_channel
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
 from support.command import Ran, hubbub
 from support.samples import FEW
 from support.scrape import scrape

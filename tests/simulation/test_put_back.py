@@ -18,11 +18,11 @@ from simulation.test_processes import (
     pipeline,
 )
 
-from hubbub.deploy.histories import read_histories
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins
-from hubbub.protos.keys import Role
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState
+from hubbub.verification.certificate import Pins
+from hubbub.verification.history import read_histories
 
 pytestmark = pytest.mark.slow
 

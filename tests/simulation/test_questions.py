@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from simulation.test_pipeline import fleet
 
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.results import QueryState
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.distribution import Distribution
-from hubbub.queries.grouped import Grouped
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
-from hubbub.queries.question import Value
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.records.results import QueryState
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.distribution import Distribution
+from hubbub.queries.questions.grouped import Grouped
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Value
+from hubbub.queries.questions.top import Top
+from hubbub.queries.questions.variance import Variance
 from hubbub.queries.registry import QUESTIONS
-from hubbub.queries.top import Top
-from hubbub.queries.variance import Variance
+from hubbub.verification.certificate import Pins, verify
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow

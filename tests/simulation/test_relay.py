@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from hubbub.client import Device, Fleet, Refusal
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.envelope import Destination
+from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.messages import Submission
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.verification.certificate import Pins, verify
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow

@@ -14,15 +14,15 @@ import pytest
 from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, seal
 
 from hubbub.client import Device
-from hubbub.deploy.ticketing import Enrolled, renewed
-from hubbub.protos import wire
-from hubbub.protos.admission import ENROLLED
-from hubbub.protos.credentials import Credential
+from hubbub.deploy.pki.tickets import Enrolled, renewed
+from hubbub.protos.enrollment.credentials import Credential
+from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.messages import Answer, Receipt, Redemption, Step, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.tickets import Ticket, new_tickets
-from hubbub.protos.times import DAY
-from hubbub.protos.transport import TLS
+from hubbub.protos.rpc import ControlCaller, SubmissionCaller
+from hubbub.protos.task.admission import ENROLLED
+from hubbub.protos.task.schedule import DAY
+from hubbub.protos.transport.channels import TLS
 from hubbub.shuffler.server import serve
 from support.samples import signed, stating
 
@@ -89,7 +89,7 @@ class World:
     async def submissions(self) -> list[int]:
         """How many each round holds."""
         async with channel(self.addresses["control"], self.deployment.tls["operator"]) as opened:
-            rounds = await wire.ControlCaller(opened).get_status(None, DEADLINE)
+            rounds = await ControlCaller(opened).get_status(None, DEADLINE)
             return [each.submissions for each in rounds]
 
 
@@ -122,7 +122,7 @@ async def test_a_device_goes_on_with_what_it_holds_where_another_has_its_new_tic
     async with world.device() as device:
         await device.submit(ANSWERS, 0)
         async with channel(world.addresses["submission"], TLS(world.deployment.tls["shuffler"].authority)) as public:
-            await wire.SubmissionCaller(public).enrol([Redemption(taken.encode(), os.urandom(32))], DEADLINE)
+            await SubmissionCaller(public).enrol([Redemption(taken.encode(), os.urandom(32))], DEADLINE)
         world.place.write_bytes(taken.encode())
         await device.submit(ANSWERS, 1)
         assert await world.submissions() == [1, 1]
@@ -134,7 +134,7 @@ async def test_two_credentials_of_a_device_lead_to_one_place_and_are_revoked_as_
         channel(world.addresses["submission"], TLS(tls["shuffler"].authority)) as public,
         channel(world.addresses["control"], tls["operator"]) as operators,
     ):
-        caller, control = wire.SubmissionCaller(public), wire.ControlCaller(operators)
+        caller, control = SubmissionCaller(public), ControlCaller(operators)
         tickets = [first.encode(), world.renewed(first, days=30).encode()]
         enrolled = await caller.enrol([Redemption(ticket, secret) for ticket in tickets], DEADLINE)
         old, new = (each for each in enrolled if isinstance(each, Credential))

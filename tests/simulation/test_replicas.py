@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Device
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.chain import change
-from hubbub.deploy.initialise import LOOPBACK
-from hubbub.deploy.listening import FREE
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.replicas import add_replica
-from hubbub.deploy.supervise import Service
-from hubbub.protos.keys import Role
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
+from hubbub.deploy.init.folders import LOOPBACK
+from hubbub.deploy.init.frontends import add_replica
+from hubbub.deploy.init.hops import change
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.local.ports import FREE
+from hubbub.deploy.local.process import Service
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
 from support import postgres
 from support.command import hubbub
 

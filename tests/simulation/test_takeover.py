@@ -11,14 +11,15 @@ import pytest
 from contract.crashes import Story
 from contract.implementations import _watched
 from contract.test_shuffler_store import a_life, an_enrolment
-from unit.shuffler.test_standbys import Party, until
+from unit.shuffler.stores.postgres.replication.test_replication import Party, until
 
 from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
-from hubbub.shuffler.postgres import PostgresStore, standbys, term
-from hubbub.shuffler.postgres.keeping import create_copy, take_term
-from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.store import Store
+from hubbub.shuffler.stores.postgres import PostgresStore
+from hubbub.shuffler.stores.postgres.keyring import Keyring
+from hubbub.shuffler.stores.postgres.opening import create_copy, take_term
+from hubbub.shuffler.stores.postgres.replication import leadership, replication
+from hubbub.shuffler.stores.protocol import Store
 from support import postgres
 
 
@@ -36,7 +37,7 @@ class Keeper:
         assert found is not None
         self.term = found
         keyring = Keyring(party.folder, connection=_watched(self.watch))
-        self.store = PostgresStore(keyring, party.address, connection=postgres.watched(self.watch), term=found)
+        self.store = PostgresStore(keyring, party.address, connection=postgres.watched(self.watch), leadership=found)
         self.store.follow(1)
         party.store = self.store
 
@@ -124,9 +125,9 @@ def has_everything(store: PostgresStore) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(term, "LOOK_SECONDS", 0.3)
-    monkeypatch.setattr(standbys, "AWAY_SECONDS", 0.05)
-    monkeypatch.setattr(standbys, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(leadership, "LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(replication, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(replication, "POLL_SECONDS", 0.01)
 
 
 @pytest.mark.slow

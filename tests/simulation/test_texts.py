@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Fleet
-from hubbub.deploy.candidates import decoded, read_candidates
-from hubbub.deploy.errors import BadUse
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.text import Text
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.operator.lookup import decoded, read_candidates
+from hubbub.protos.errors import UsageError
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.texts.text import Text
+from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.rows import counts, number
 from support.samples import FEW
 
@@ -77,5 +77,5 @@ async def test_texts_are_looked_up_in_what_real_services_release(tmp_path: Path)
     assert cells in results.certificate
     with pytest.raises(VerificationError):
         verify(results.certificate.replace(cells, b'"cells":3'), pins)
-    with pytest.raises(BadUse, match="no query of this round has texts"):
+    with pytest.raises(UsageError, match="no query of this round has texts"):
         decoded(type(results)(results.id, (theme,), results.certificate), ["straße"])

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Device
-from hubbub.deploy.keys.key import Wanted, place_of
-from hubbub.deploy.keys.registry import KINDS
-from hubbub.deploy.local import Freeze, LocalPipeline
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.keys import CORE_ROLES, Identity, Role
+from hubbub.deploy.local.pipeline import Freeze, LocalPipeline
+from hubbub.deploy.pki.rotation.key import Wanted, place_of
+from hubbub.deploy.pki.rotation.registry import KINDS
+from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import KeyState
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.successions import Succession
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.times import prepared_from
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.task.schedule import prepared_from
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.verification.certificate import Pins, verify
 from support.samples import FEW
 
 HOUR = 3600

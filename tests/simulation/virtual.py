@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from hubbub.service.commits import GroupCommit, _Job
 from hubbub.service.errors import StoreError
+from hubbub.service.sqlite.group_commit import GroupCommit, _Job
 
 T = TypeVar("T")
 

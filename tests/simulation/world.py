@@ -24,16 +24,16 @@ from simulation.parties import QUEUE, AnalyzerParty, Life, Party, ShufflerParty
 from simulation.virtual import Killed, run
 
 from hubbub.client.errors import NoRound, StateError
-from hubbub.client.state import Round as ClientRound
-from hubbub.protos.admission import Admission, Mode
+from hubbub.client.state.store import Round as ClientRound
+from hubbub.protos.enrollment.tickets import new_tickets
 from hubbub.protos.errors import KeyRecordError, Unreachable
 from hubbub.protos.messages import Receipt, RoundState
+from hubbub.protos.records.results import QueryState, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import QueryState, RoundResults
-from hubbub.protos.task import Schedule
-from hubbub.protos.tickets import new_tickets
-from hubbub.queries.rows import Estimates
-from hubbub.shuffler import opening
+from hubbub.protos.task.admission import Admission, Mode
+from hubbub.protos.task.task import Schedule
+from hubbub.queries.estimation.estimates import Estimates
+from hubbub.shuffler.admit import opening_pool
 from hubbub.shuffler.records import Round
 from support.samples import START, Parties, sample_task, signed
 
@@ -421,7 +421,7 @@ def simulate(
     logging.disable()
     try:
         # Processes that open keep real time, so everything is opened in the event loop.
-        with structlog.testing.capture_logs(), mock.patch.object(opening, "ON_THE_SPOT", DEVICES_AT_ONCE):
+        with structlog.testing.capture_logs(), mock.patch.object(opening_pool, "ON_THE_SPOT", DEVICES_AT_ONCE):
             return run(whole())
     finally:
         logging.disable(logging.NOTSET)

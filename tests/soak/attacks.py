@@ -30,16 +30,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from soak import door
 
 from hubbub.protos import codec
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes
-from hubbub.protos.hosts import parted
-from hubbub.protos.keys import HASH_BYTES, KeySet
+from hubbub.protos.identity.keys import HASH_BYTES, KeySet
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Refusal
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Task
-from hubbub.protos.transport import MAXIMUM_SUBMISSIONS, TLS, open_channel
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
+from hubbub.protos.transport.addresses import parted
+from hubbub.protos.transport.channels import MAXIMUM_SUBMISSIONS, TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
-from hubbub.protos.wire import SubmissionCaller
 from support.frames import (
     FRAME_BYTES,
     SUBMIT,

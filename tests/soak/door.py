@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hubbub.protos import codec
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination
-from hubbub.protos.keys import HASH_BYTES
-from hubbub.protos.transport import MAXIMUM_SUBMISSIONS
+from hubbub.protos.identity.keys import HASH_BYTES
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
+from hubbub.protos.transport.channels import MAXIMUM_SUBMISSIONS
 from hubbub.protos.v1 import submission_pb2
 from support.doors import written
 from support.frames import SUBMIT, SUBMIT_BATCH, empty_submissions

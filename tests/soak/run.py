@@ -27,16 +27,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hubbub.client import Fleet, Summary
 from hubbub.client.fleet import Answers
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.envelope import Destination
+from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState, Submission
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
 from support.samples import FEW
 from support.scrape import Scraped, scrape
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 
 
 def load() -> ModuleType:

@@ -37,19 +37,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from soak.attacks import ATTACKS, CPU
 
 from hubbub.client.submit import Pacing
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.planning import plan
-from hubbub.protos.admission import OPEN
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.planning.plan import plan
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.hosts import HTTPS
-from hubbub.protos.keys import KeySet, Role
+from hubbub.protos.identity.keys import KeySet, Role
 from hubbub.protos.messages import Submission
-from hubbub.protos.task import Draft, Identities, Privacy, Schedule, Task
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.protos.wire.https import HTTPSChannel
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.rpc.https import HTTPSChannel
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
+from hubbub.protos.task.admission import OPEN
+from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task
+from hubbub.protos.transport.addresses import HTTPS
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
 from support.proxied import Running, proxy_before
 from support.scrape import fetch
 

@@ -26,8 +26,8 @@ from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.mechanisms import KRR
-from hubbub.queries.draws import Random
-from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.sampling import Random
 from support.queries import symbol as symbol_of
 
 FALSE_ALARM = 1e-9

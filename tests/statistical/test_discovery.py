@@ -12,15 +12,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hubbub.deploy.comparing import Pool
-from hubbub.queries.alphabet import Alphabet
-from hubbub.queries.debiased import Debiased
-from hubbub.queries.discovery import discover, steps_of
-from hubbub.queries.hashed import HashedResponse
-from hubbub.queries.over_rounds import Moment
+from hubbub.planning.simulate.compare import Pool
+from hubbub.queries.estimation.debiased import Debiased
+from hubbub.queries.estimation.estimates import Estimates
+from hubbub.queries.longitudinal.over_rounds import Moment
 from hubbub.queries.query import Query
-from hubbub.queries.rows import Estimates
-from hubbub.queries.text import DIGESTS, Text
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.texts.alphabet import Alphabet
+from hubbub.queries.texts.heavy_hitters import discover, steps_of
+from hubbub.queries.texts.text import DIGESTS, Text
 from support.prefixes import batches
 
 pytestmark = pytest.mark.slow

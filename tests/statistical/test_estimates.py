@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.mechanisms import KRR
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
+from hubbub.queries.estimation.estimates import Estimate, Estimates
 from hubbub.queries.query import Query
-from hubbub.queries.randomizer import Tally
-from hubbub.queries.rows import Estimate, Estimates
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.randomizers.randomizer import Tally
 from support.queries import krr_query, unary_query
 from support.rows import consistent, counts, number
 

@@ -16,13 +16,13 @@ import pytest
 
 from hubbub.accountant.mechanisms import TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
+from hubbub.queries.estimation.estimates import Row
 from hubbub.queries.longitudinal.direct import SendingStates
+from hubbub.queries.longitudinal.over_rounds import Batch, Moment
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 from hubbub.queries.longitudinal.tree import SendingNodes
-from hubbub.queries.over_rounds import Batch, Moment
 from hubbub.queries.query import Query
-from hubbub.queries.rows import Row
 
 PERIODS, CHANGES, PEOPLE = 64, 4, 20_000
 HORIZON = Horizon(PERIODS, CHANGES)

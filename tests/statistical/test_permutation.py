@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import chi2
 
-from hubbub.shuffler.mix import keystream, permutation, permuted_by_buckets
+from hubbub.shuffler.mix.mix import keystream, permutation, permuted_by_buckets
 from support.queries import INNER_BYTES
 
 FALSE_ALARM = 1e-9

@@ -14,17 +14,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hubbub.queries.distribution import Distribution
-from hubbub.queries.grouped import Grouped
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import KRandomizedResponse
-from hubbub.queries.number import Number
+from hubbub.queries.estimation.estimates import Estimates, Truth
 from hubbub.queries.query import Query
-from hubbub.queries.randomizer import Tally
-from hubbub.queries.rows import Estimates, Truth
-from hubbub.queries.top import Top
-from hubbub.queries.unary import UnaryEncoding
-from hubbub.queries.variance import Variance
+from hubbub.queries.questions.distribution import Distribution
+from hubbub.queries.questions.grouped import Grouped
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.top import Top
+from hubbub.queries.questions.variance import Variance
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.queries.randomizers.unary import UnaryEncoding
 from support.batches import People, at, published, simulated
 
 Z = 4.9

@@ -16,11 +16,11 @@ import pytest
 from scipy import stats
 
 from hubbub.accountant.mechanisms import KRR, RAPPOR
-from hubbub.queries.draws import Random
 from hubbub.queries.fields import DENOMINATOR
-from hubbub.queries.krr import KRandomizedResponse
-from hubbub.queries.number import Number
-from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.questions.number import Number
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.sampling import Random
+from hubbub.queries.randomizers.unary import UnaryEncoding
 from support.queries import krr_query
 from support.queries import symbol as symbol_of
 

@@ -21,16 +21,16 @@ from scipy import stats
 from hubbub.client.device import DeviceReceipt
 from hubbub.deploy.audit.audit import Audit, Options, Parts, audited_task, run
 from hubbub.deploy.audit.inference import epsilon_shown
-from hubbub.deploy.audit.people import ASKED, People, Victim
-from hubbub.protos.admission import ENROLLED, OPEN, Admission
-from hubbub.protos.keys import Role
+from hubbub.deploy.audit.participants import ASKED, People, Victim
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Privacy, Schedule, Task
-from hubbub.protos.transport import TLS
-from hubbub.queries.draws import Random
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import KRandomizedResponse
+from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.transport.channels import TLS
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.sampling import Random
 from support import broken
 from support.flood import flood
 from support.queries import krr_query

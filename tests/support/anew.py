@@ -16,13 +16,13 @@ from typing import Any
 from hubbub.accountant.spending.entry import Entry
 from hubbub.accountant.spending.ledger import Ledger
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
-from hubbub.deploy.supervise import Service, ServiceError
-from hubbub.protos.keys import Role
-from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
+from hubbub.deploy.local.process import Service, ServiceError
+from hubbub.protos.identity.keys import Role
+from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
 from support.attacked import MINIMUM, Attacked
 from support.spying import UNPRIVILEGED
 
-PROGRAM = (*UNPRIVILEGED, sys.executable, "-m", "hubbub.deploy.cli")
+PROGRAM = (*UNPRIVILEGED, sys.executable, "-m", "hubbub.cli.main")
 """Runs `hubbub` without privileges."""
 Change = Callable[[sqlite3.Connection], None]
 """What becomes of a store."""

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from hubbub.client import Device
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.admission import Admission
-from hubbub.protos.keys import Identity, Role
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.messages import RoundState, RoundStatus
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Close, Identities, Privacy, Schedule, Task
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import ControlCaller
+from hubbub.protos.rpc import ControlCaller
+from hubbub.protos.task.admission import Admission
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Close, Identities, Privacy, Schedule, Task
+from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.query import Query
 from support.samples import stating
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.accountant.mechanisms import KRR
+from hubbub.queries.estimation.estimates import Estimates
 from hubbub.queries.query import Query
-from hubbub.queries.randomizer import Tally
-from hubbub.queries.rows import Estimates
+from hubbub.queries.randomizers.randomizer import Tally
 
 People = tuple[int, Sequence[float]]
 """So many devices, with this law of the encoded symbol."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import grpc
 
-from hubbub.deploy.authority import Authority
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.service import listening
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.service.net import grpc_server
 
 DEADLINE = 20.0
 Change = Callable[[str, bytes], bytes]
@@ -70,9 +70,9 @@ async def between(service: str, trusted: TLS, authority: Authority, folder: Path
     shown = TLS(folder / "authority.pem", folder / "between.pem", folder / "between.key")
     async with open_channel(service, trusted) as channel:
         found = Between(channel)
-        server = listening.new_server()
+        server = grpc_server.new_server()
         server.add_generic_rpc_handlers((found,))
-        found.address = f"127.0.0.1:{listening.listen(server, '127.0.0.1:0', shown.server(mutual=False))}"
+        found.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', shown.server(mutual=False))}"
         await server.start()
         try:
             yield found

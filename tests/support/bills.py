@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from hubbub.client.budget import Bill, Tariff
 from hubbub.client.limits import NO_LIMITS, Limits
+from hubbub.client.privacy.ledger import Bill, Tariff
 
 
 def bill(

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from hubbub.analyzer import accept
-from hubbub.deploy import cli
-from hubbub.deploy.audit import witness
+from hubbub.cli import main as cli
+from hubbub.deploy.audit import recording_analyzer
 from hubbub.protos.messages import RoundState
-from hubbub.service import chains
-from hubbub.shuffler import dummies, mix, rounds
-from hubbub.shuffler.rounds import Rounds
+from hubbub.service.ledger import release_chain
+from hubbub.shuffler.mix import dummies, mix
+from hubbub.shuffler.rounds import lifecycle
+from hubbub.shuffler.rounds.lifecycle import Rounds
 
 
 def put(module: ModuleType, name: str, part: object) -> None:
@@ -31,7 +32,7 @@ def put(module: ModuleType, name: str, part: object) -> None:
 def look_away() -> None:
     """Broken: an analyzer that takes what the task does not allow, and the releases that say so."""
     put(accept, "check_record", lambda _task, _record: None)
-    put(chains, "check_release", lambda _task, _release: None)
+    put(release_chain, "check_release", lambda _task, _release: None)
 
 
 def keep_order() -> None:
@@ -62,7 +63,7 @@ def leave_dummies_out() -> None:
         bare = replace(task, privacy=replace(task.privacy, dummies=0))
         right(inners, round_, bare, identity, random)
 
-    put(rounds, "mix", without)
+    put(lifecycle, "mix", without)
     look_away()
 
 
@@ -90,7 +91,7 @@ def program(fault: str, service: str) -> tuple[str, ...]:
 def main(fault: str, service: str, *words: str) -> None:
     FAULTS[fault]()
     if service == "analyzer":
-        witness.main(list(words))
+        recording_analyzer.main(list(words))
     else:
         cli.main([service, *words])
 

@@ -13,13 +13,13 @@ from hubbub.accountant.certificate.members import (
 )
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.protos.batch import BatchId, BatchRecord, HopRecord
-from hubbub.protos.counts import DIGEST
-from hubbub.protos.envelope import FIRST_HOP
-from hubbub.protos.forms import CERTIFICATE_FORMS, form_named
-from hubbub.protos.releases import Release, place_after
-from hubbub.protos.signed import SignedDocument, sign, write_canonical
-from hubbub.protos.task import Task
+from hubbub.protos.identity.documents import SignedDocument, sign, write_canonical
+from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord
+from hubbub.protos.records.counts import DIGEST
+from hubbub.protos.records.release_chain import Release, place_after
+from hubbub.protos.sealing.envelope import FIRST_HOP
+from hubbub.protos.task.formats import CERTIFICATE_FORMS, form_named
+from hubbub.protos.task.task import Task
 from support.samples import Parties, signed
 
 

@@ -13,19 +13,19 @@ from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.records import Past
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
-from hubbub.protos.admission import ENROLLED
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.errors import HubbubError, Unreachable
-from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
-from hubbub.protos.releases import Known, Release, Stretch, place_after
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Privacy, Schedule, Task
-from hubbub.service.workers import Workers
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import Known, Release, Stretch, place_after
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.task.admission import ENROLLED
+from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.service.processes.opening_pool import Workers
 from hubbub.shuffler.hop.accept import Hop
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
-from hubbub.shuffler.release import Analyzer, Parcel, hand_over
+from hubbub.shuffler.release.delivery import Analyzer, Parcel, hand_over
 from support.queries import report
 from support.samples import START, Parties, sample_task, signed
 from support.stores import store_in

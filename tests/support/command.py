@@ -25,11 +25,11 @@ SECONDS = 120
 # Nothing of gRPC, which starts threads and reads its variables when it is loaded.
 LOADED = (
     "hubbub.accountant",
-    "hubbub.deploy.cli",
-    "hubbub.deploy.command_line",
-    "hubbub.deploy.initialise",
-    "hubbub.deploy.planning",
-    "hubbub.protos.envelope",
+    "hubbub.cli.main",
+    "hubbub.cli.app",
+    "hubbub.deploy.init.folders",
+    "hubbub.planning.plan",
+    "hubbub.protos.sealing.envelope",
     "rich.table",
     "rich.progress",
 )
@@ -94,7 +94,7 @@ def _context() -> ForkServerContext:
 
 def _run(words: Sequence[str], place: _Place) -> None:
     """Be `hubbub WORDS` there."""
-    from hubbub.deploy.cli import main
+    from hubbub.cli.main import main
 
     os.chdir(place.folder)
     os.umask(place.umask)

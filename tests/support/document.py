@@ -9,7 +9,7 @@ import shlex
 
 import pytest
 
-from hubbub.deploy.cli import main
+from hubbub.cli.main import main
 
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hubbub.protos import wire
-from hubbub.protos.transport import TLS
-from hubbub.protos.wire.intake import Intake
-from hubbub.service.doors import Door, Hall
-from hubbub.service.listening import Connections
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.net.grpc_server import Connections
+from hubbub.service.net.https_server import Door, Hall
+from hubbub.service.rpc import submission_doorway
+from hubbub.service.rpc.pipeline import Intake
 
 SECONDS = 10.0
 SUBMIT = "/hubbub.v1.SubmissionService/Submit"
@@ -27,7 +27,7 @@ async def opened(
 ) -> AsyncIterator[int]:
     """A door for that handler; gives its port. `limits` are of its connections."""
     hall = hall or Hall(replace(Connections(), **limits))
-    door = Door(wire.submission_doorway(handler, intake or Intake()), hall, tls, lambda: 0)
+    door = Door(submission_doorway(handler, intake or Intake()), hall, tls, lambda: 0)
     port = door.listen("127.0.0.1:0")
     try:
         yield port

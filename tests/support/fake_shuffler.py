@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from hubbub.protos.admission import Mode
-from hubbub.protos.credentials import (
+from hubbub.protos.enrollment.credentials import (
     Credential,
     CredentialId,
     authority_tag,
@@ -15,13 +14,14 @@ from hubbub.protos.credentials import (
     credential_key,
     is_proven,
 )
-from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
-from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Task
-from hubbub.protos.tickets import Ticket
-from hubbub.protos.wire.enrolment import Enrolled
+from hubbub.protos.rpc.enrollment import Enrolled
+from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
+from hubbub.protos.task.admission import Mode
+from hubbub.protos.task.task import Task
 from support.samples import START, Parties
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from hubbub.client.submit import Pacing
-from hubbub.protos.credentials import CREDENTIAL_BYTES, PROOF_BYTES
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
+from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, PROOF_BYTES
 from hubbub.protos.messages import Answer, Submission
-from hubbub.protos.task import Task
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
+from hubbub.protos.task.task import Task
+from hubbub.protos.transport.channels import TLS, open_channel
 
 KNOWN = 0
 """The symbol that every made-up report is of."""

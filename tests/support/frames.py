@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from hubbub.protos.hosts import parted
-from hubbub.protos.transport import TLS
+from hubbub.protos.transport.addresses import parted
+from hubbub.protos.transport.channels import TLS
 
 SUBMIT = "/hubbub.v1.SubmissionService/Submit"
 SUBMIT_BATCH = "/hubbub.v1.SubmissionService/SubmitBatch"

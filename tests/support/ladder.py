@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hubbub.accountant.mechanisms import Finite
-from hubbub.queries.counting import check_counts, debiased
-from hubbub.queries.draws import Random, draw, uniform
 from hubbub.queries.fields import DENOMINATOR, Fields
-from hubbub.queries.randomizer import Family, Tally
+from hubbub.queries.randomizers.counting import check_counts, debiased
+from hubbub.queries.randomizers.randomizer import Family, Tally
+from hubbub.queries.randomizers.sampling import Random, draw, uniform
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizer import Vector
+    from hubbub.queries.randomizers.randomizer import Vector
 
 
 @dataclass(frozen=True)

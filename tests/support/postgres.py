@@ -27,12 +27,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.analyzer.postgres import store as analyzer
 from hubbub.analyzer.postgres.keyring import Keyring as AnalyzerKeyring
-from hubbub.service.erasing import PAGE_BYTES, taken_out
 from hubbub.service.postgres.schema import Schema, bring_forward
-from hubbub.shuffler.postgres import PostgresStore
-from hubbub.shuffler.postgres import store as shuffler
-from hubbub.shuffler.postgres.keyring import Keyring as ShufflerKeyring
-from hubbub.shuffler.postgres.schema import SCHEMA
+from hubbub.service.sqlite.secure_delete import PAGE_BYTES, taken_out
+from hubbub.shuffler.stores.postgres import PostgresStore
+from hubbub.shuffler.stores.postgres import store as shuffler
+from hubbub.shuffler.stores.postgres.keyring import Keyring as ShufflerKeyring
+from hubbub.shuffler.stores.postgres.schema import SCHEMA
 
 ADDRESS_FILE = "address"
 """Holds, in a store's folder, the address of its database."""

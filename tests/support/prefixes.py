@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hubbub.queries.debiased import Debiased
-from hubbub.queries.decoding import Cells, _hashed, _mixed
-from hubbub.queries.hashed import HashedResponse
-from hubbub.queries.hashing import words
-from hubbub.queries.text import Text
+from hubbub.queries.estimation.debiased import Debiased
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed
+from hubbub.queries.randomizers.hashing import words
+from hubbub.queries.texts.text import Text
 
 
 def batches(

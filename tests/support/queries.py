@@ -8,17 +8,17 @@ from typing import Any
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
 from hubbub.accountant.mechanisms import KRR
-from hubbub.deploy.planning import question_for
-from hubbub.protos.suites import DEFAULT
+from hubbub.planning.plan import question_for
+from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import SYMBOL_BYTES, KRandomizedResponse
-from hubbub.queries.number import Number
 from hubbub.queries.query import Query
-from hubbub.queries.question import symbols_of
-from hubbub.queries.randomizer import Randomizer
-from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import symbols_of
+from hubbub.queries.randomizers.krr import SYMBOL_BYTES, KRandomizedResponse
+from hubbub.queries.randomizers.randomizer import Randomizer
+from hubbub.queries.randomizers.unary import UnaryEncoding
 
 INNER_BYTES = SYMBOL_BYTES + DEFAULT.overhead_bytes
 """Length of an inner envelope of a kRR query."""

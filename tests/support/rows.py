@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hubbub.queries.rows import Estimate, Estimates, Row
+from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 
 
 def row(estimates: Estimates | None, statistic: str, category: str | None = None) -> Row:

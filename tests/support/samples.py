@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hubbub.deploy.authority import Authority
-from hubbub.protos.admission import Admission
-from hubbub.protos.forms import UNSTATED
-from hubbub.protos.keys import Identity, Role
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task, is_large
-from hubbub.protos.transport import TLS
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.identity.keys import Identity, Role
+from hubbub.protos.task.admission import Admission
+from hubbub.protos.task.formats import UNSTATED
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import TASK_FORMAT, Identities, Privacy, Schedule, Task, is_large
+from hubbub.protos.transport.channels import TLS
 from hubbub.queries.query import Query
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
 from support.queries import krr_query
 
 START = 1_767_225_600

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
-from hubbub.client.state import Round, State
-from hubbub.protos.batch import BatchId
-from hubbub.protos.results import RoundId
+from hubbub.client.state.store import Round, State
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.results import RoundId
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.records import FINAL
 from hubbub.shuffler.records import Round as ShufflerRound
-from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
-from hubbub.shuffler.sqlite import tables
+from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
+from hubbub.shuffler.stores.sqlite import tables
 from support.queries import INNER_BYTES
 
 S = TypeVar("S", AnalyzerStore, HopStore, ShufflerStore)

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hubbub.protos.keys import Identity, Role
-from hubbub.protos.successions import Succession
+from hubbub.protos.identity.keys import Identity, Role
+from hubbub.protos.identity.successions import Succession
 from support.attacked import Attacked
 
 

@@ -10,14 +10,14 @@ from functools import partial
 import grpc
 
 from hubbub.client import Pacing
-from hubbub.client.rounds import RoundKeys
 from hubbub.client.seal import seal
-from hubbub.protos.credentials import Credential
-from hubbub.protos.envelope import Destination, Sealer
+from hubbub.client.session.rounds import RoundKeys
+from hubbub.protos.enrollment.credentials import Credential
 from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Task
-from hubbub.protos.wire import SubmissionCaller
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.task.task import Task
 
 DEADLINE = 20.0
 

@@ -22,28 +22,28 @@ from hubbub.accountant.mechanisms import TreeNodes  # noqa: E402
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector  # noqa: E402
 from hubbub.analyzer.records import History, StoredBatch  # noqa: E402
 from hubbub.analyzer.results import results_of  # noqa: E402
-from hubbub.protos.batch import BatchId, BatchRecord  # noqa: E402
 from hubbub.protos.messages import Committed  # noqa: E402
-from hubbub.protos.results import RoundId, RoundResults  # noqa: E402
-from hubbub.protos.signed_task import SignedTask  # noqa: E402
-from hubbub.protos.task import Privacy, Schedule, Task  # noqa: E402
-from hubbub.protos.wire.results import write_results  # noqa: E402
-from hubbub.queries.distribution import Distribution  # noqa: E402
-from hubbub.queries.grouped import Grouped  # noqa: E402
-from hubbub.queries.hashed import HashedResponse  # noqa: E402
-from hubbub.queries.histogram import Histogram  # noqa: E402
-from hubbub.queries.krr import KRandomizedResponse  # noqa: E402
+from hubbub.protos.records.batch import BatchId, BatchRecord  # noqa: E402
+from hubbub.protos.records.results import RoundId, RoundResults  # noqa: E402
+from hubbub.protos.rpc.results import write_results  # noqa: E402
+from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
+from hubbub.protos.task.task import Privacy, Schedule, Task  # noqa: E402
 from hubbub.queries.longitudinal.direct import SendingStates  # noqa: E402
+from hubbub.queries.longitudinal.over_rounds import Memory, Moment  # noqa: E402
 from hubbub.queries.longitudinal.question import Longitudinal  # noqa: E402
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector  # noqa: E402
 from hubbub.queries.longitudinal.tree import SendingNodes  # noqa: E402
-from hubbub.queries.over_rounds import Memory, Moment  # noqa: E402
 from hubbub.queries.query import Query  # noqa: E402
-from hubbub.queries.question import Question, Value, symbols_of  # noqa: E402
-from hubbub.queries.randomizer import Randomizer  # noqa: E402
-from hubbub.queries.text import DIGESTS, Text  # noqa: E402
-from hubbub.queries.top import Top  # noqa: E402
-from hubbub.queries.variance import Variance  # noqa: E402
+from hubbub.queries.questions.distribution import Distribution  # noqa: E402
+from hubbub.queries.questions.grouped import Grouped  # noqa: E402
+from hubbub.queries.questions.histogram import Histogram  # noqa: E402
+from hubbub.queries.questions.question import Question, Value, symbols_of  # noqa: E402
+from hubbub.queries.questions.top import Top  # noqa: E402
+from hubbub.queries.questions.variance import Variance  # noqa: E402
+from hubbub.queries.randomizers.hashed import HashedResponse  # noqa: E402
+from hubbub.queries.randomizers.krr import KRandomizedResponse  # noqa: E402
+from hubbub.queries.randomizers.randomizer import Randomizer  # noqa: E402
+from hubbub.queries.texts.text import DIGESTS, Text  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
 from support.samples import START, sample_task, signed  # noqa: E402
 from vectors.make_signed import PARTIES  # noqa: E402

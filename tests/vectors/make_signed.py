@@ -19,19 +19,14 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT  # noqa: E402
-from hubbub.protos.admission import ENROLLED  # noqa: E402
-from hubbub.protos.batch import (  # noqa: E402
-    BATCH_RECORD_FORMAT,
-    BatchId,
-    BatchRecord,
-    HopRecord,
-)
-from hubbub.protos.keys import Identity, Role  # noqa: E402
-from hubbub.protos.releases import HOP_RECORD_FORMAT, Place  # noqa: E402
-from hubbub.protos.signed import SignedDocument, canonical  # noqa: E402
-from hubbub.protos.signed_task import SignedTask  # noqa: E402
-from hubbub.protos.successions import SUCCESSION_FORMAT, Succession  # noqa: E402
-from hubbub.protos.task import TASK_FORMAT, Task  # noqa: E402
+from hubbub.protos.identity.documents import SignedDocument, canonical  # noqa: E402
+from hubbub.protos.identity.keys import Identity, Role  # noqa: E402
+from hubbub.protos.identity.successions import SUCCESSION_FORMAT, Succession  # noqa: E402
+from hubbub.protos.records.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord  # noqa: E402
+from hubbub.protos.records.release_chain import HOP_RECORD_FORMAT, Place  # noqa: E402
+from hubbub.protos.task.admission import ENROLLED  # noqa: E402
+from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
+from hubbub.protos.task.task import TASK_FORMAT, Task  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
 from support.samples import Parties, signed  # noqa: E402
 

@@ -30,14 +30,14 @@ from unit.analyzer.conftest import SYMBOLS, Bench  # noqa: E402
 from unit.shuffler.world import World, unreachable  # noqa: E402
 
 from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
-from hubbub.client.budget import Proven  # noqa: E402
-from hubbub.client.memory import Step  # noqa: E402
-from hubbub.client.state import DONE, Drawn, Round, State  # noqa: E402
-from hubbub.client.state_file import STATE  # noqa: E402
-from hubbub.protos.admission import OPEN  # noqa: E402
+from hubbub.client.privacy.ledger import Proven  # noqa: E402
+from hubbub.client.state.file import STATE  # noqa: E402
+from hubbub.client.state.longitudinal import Step  # noqa: E402
+from hubbub.client.state.store import DONE, Drawn, Round, State  # noqa: E402
 from hubbub.protos.messages import Envelopes, RoundState, Submission  # noqa: E402
+from hubbub.protos.task.admission import OPEN  # noqa: E402
 from hubbub.shuffler.hop.sqlite import LAYOUT as HOP  # noqa: E402
-from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
+from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support.bills import BILL  # noqa: E402
 from support.chain import Chain  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402

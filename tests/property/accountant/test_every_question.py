@@ -25,7 +25,7 @@ from hubbub.accountant import (
     rdp_lower,
     rdp_upper,
 )
-from hubbub.accountant.answering import answering
+from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.mechanisms import AnyMechanism, Hashed, LocalMechanism
 
 ALL_BUT_ONE = Fraction(2**32 - 1, 2**32)

@@ -13,11 +13,11 @@ from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR
 from hubbub.accountant.pairs import Part
-from hubbub.deploy.planning import question_for
+from hubbub.planning.plan import question_for
 from hubbub.queries.design import Design
-from hubbub.queries.number import Number
-from hubbub.queries.randomizer import Family, Randomizer
-from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.questions.number import Number
+from hubbub.queries.randomizers.randomizer import Family, Randomizer
+from hubbub.queries.randomizers.unary import UnaryEncoding
 from support.queries import (
     calibrate_histogram,
     calibrate_sum,

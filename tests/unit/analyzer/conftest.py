@@ -15,17 +15,17 @@ from hubbub.analyzer.certify import Certifier, Statement
 from hubbub.analyzer.records import Past, StoredBatch, counted_of
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
-from hubbub.protos.admission import Admission
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, Sealer
-from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
-from hubbub.protos.releases import NO_RELEASES, Release, Stretch, place_after
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.suites import Suite
-from hubbub.protos.task import Schedule, Task
-from hubbub.service.troubles import Troubles
-from hubbub.service.workers import Workers
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import NO_RELEASES, Release, Stretch, place_after
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.sealing.suites import Suite
+from hubbub.protos.task.admission import Admission
+from hubbub.protos.task.task import Schedule, Task
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.processes.opening_pool import Workers
 from support.queries import report
 from support.samples import Parties, sample_task, signed
 from support.stores import store_in

@@ -13,15 +13,15 @@ import pytest
 from hubbub.analyzer.accept import _valid_reports
 from hubbub.analyzer.open import Opening
 from hubbub.analyzer.records import StoredBatch
-from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed
+from hubbub.protos.records.batch import BatchId, BatchRecord
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.suites import DEFAULT
-from hubbub.protos.times import key_validity
-from hubbub.queries.randomizer import Tally
-from hubbub.service.workers import Workers
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.task.schedule import key_validity
+from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.service.processes.opening_pool import Workers
 from support.queries import INNER_BYTES
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from hubbub.analyzer.server import check_store
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.sqlite.schema import FILE_NAME
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Privacy
+from hubbub.protos.task.task import Privacy
 from hubbub.service.errors import StoreError
-from hubbub.service.ledgers import check_ledgers
+from hubbub.service.ledger.ledgers import check_ledgers
 from support.queries import INNER_BYTES
 from support.rows import counts
 from support.samples import sample_task, signed

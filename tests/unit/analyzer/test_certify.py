@@ -12,14 +12,14 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.analyzer.certify import Certifier, accountant_statement
 from hubbub.analyzer.records import Past
 from hubbub.analyzer.server import sweep
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.errors import HubbubError, SignatureError
-from hubbub.protos.keys import Identity, KeyRecord
+from hubbub.protos.identity.documents import Label, SignedDocument, canonical, parse_canonical
+from hubbub.protos.identity.keys import Identity, KeyRecord
+from hubbub.protos.records.batch import BatchRecord, released_digest
+from hubbub.protos.records.results import QueryState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import QueryState
-from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical
-from hubbub.protos.task import Task
+from hubbub.protos.task.task import Task
+from hubbub.verification.certificate import Pins, verify
 from support.queries import unary_query
 from support.rows import counts
 from support.rows import number as number_of

@@ -11,11 +11,11 @@ import pytest
 from unit.analyzer.conftest import SYMBOLS, Bench
 
 from hubbub.analyzer.sqlite.schema import FILE_NAME
+from hubbub.protos.identity.documents import SignedDocument, canonical
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.signed import SignedDocument, canonical
-from hubbub.protos.suites import SUITES, Suite
-from hubbub.service.key_check import KeyDamaged, checked_key
+from hubbub.protos.sealing.suites import SUITES, Suite
+from hubbub.service.receiving.key_check import KeyDamaged, checked_key
 
 
 def change_key(folder: Path, *places: int) -> None:

@@ -15,7 +15,7 @@ from hubbub.analyzer.metrics import AnalyzerCollector, TimedAcceptor
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.service.stages import unobserved
+from hubbub.service.observability.timing import unobserved
 from support.scrape import Scraped, scrape
 
 REPORTS = "hubbub_analyzer_reports_total"

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.analyzer.open import Counted, Opening, counted, open_batch
-from hubbub.protos.envelope import Destination, Sealer, inner_bytes
-from hubbub.protos.suites import DEFAULT
-from hubbub.queries.krr import KRandomizedResponse
-from hubbub.queries.randomizer import Tally
-from hubbub.queries.unary import UnaryEncoding
-from hubbub.service.workers import Job, Opened, Workers, open_chunk
+from hubbub.protos.sealing.envelope import Destination, Sealer, inner_bytes
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.queries.randomizers.unary import UnaryEncoding
+from hubbub.service.processes.opening_pool import Job, Opened, Workers, open_chunk
 from support.queries import INNER_BYTES, report
 from support.samples import HALF
 

@@ -16,16 +16,16 @@ import pytest
 from hubbub.analyzer.postgres import PostgresStore
 from hubbub.analyzer.postgres.keyring import Keyring
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.errors import StoreError
-from hubbub.service.keys import NewRoundKey, make_key
-from hubbub.service.ledgers import charges_for
+from hubbub.service.ledger.ledgers import charges_for
+from hubbub.service.observability.incidents import Kind, Troubles
 from hubbub.service.postgres import sessions
-from hubbub.service.troubles import Kind, Troubles
-from hubbub.shuffler.postgres.keeping import create_kept, open_kept
+from hubbub.service.receiving.round_keys import NewRoundKey, make_key
+from hubbub.shuffler.stores.postgres.opening import create_kept, open_kept
 from support import postgres
 from support.postgres import ANALYZER
 from support.samples import Parties, sample_task, signed

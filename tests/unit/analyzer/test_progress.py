@@ -8,8 +8,8 @@ from unit.analyzer.conftest import SYMBOLS, Bench
 
 from hubbub.analyzer.server import tell_held
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.records.results import Progress, QueryStanding, RoundStanding
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import Progress, QueryStanding, RoundStanding
 
 
 async def standing(bench: Bench, round_number: int = 0) -> RoundStanding:

@@ -14,12 +14,12 @@ from unit.analyzer.conftest import SYMBOLS, Bench, rounds_in
 from hubbub.analyzer.certify import accountant_statement
 from hubbub.analyzer.metrics import REFUSED
 from hubbub.analyzer.server import check_store
-from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.admission import OPEN
-from hubbub.protos.batch import BatchRecord
+from hubbub.protos.records.batch import BatchRecord
+from hubbub.protos.records.release_chain import Known, Place, Release, Stretch, first_head, head_after
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import Known, Place, Release, Stretch, first_head, head_after
+from hubbub.protos.task.admission import OPEN
 from hubbub.service.errors import StoreError
+from hubbub.verification.certificate import Pins, verify
 
 
 @pytest.fixture

@@ -12,16 +12,16 @@ import pytest
 
 from hubbub.analyzer.certify import accountant_statement
 from hubbub.analyzer.records import Past
-from hubbub.protos.counts import DIGEST
+from hubbub.protos.identity.documents import Label, SignedDocument, canonical, parse_canonical
+from hubbub.protos.records.counts import DIGEST
+from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import RoundResults
-from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical
-from hubbub.protos.task import Task
-from hubbub.queries.draws import Random
-from hubbub.queries.hashed import HashedResponse
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.task.task import Task
 from hubbub.queries.query import Query
-from hubbub.queries.randomizer import read_tally
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.randomizer import read_tally
+from hubbub.queries.randomizers.sampling import Random
 from support.queries import krr_query, unary_query
 from support.samples import HALF, signed
 from vectors.make_kinds import DEVICES, reports_of, task_of

@@ -18,18 +18,18 @@ import pytest
 from hubbub.analyzer.server import serve
 from hubbub.analyzer.settings import Settings
 from hubbub.analyzer.sqlite import SqliteStore
-from hubbub.protos import transport
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.errors import HubbubError, TaskError, Unreachable
-from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import NO_RELEASES
+from hubbub.protos.records.results import QueryState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import NO_RELEASES
-from hubbub.protos.results import QueryState
-from hubbub.protos.suites import DEFAULT
-from hubbub.protos.transport import TLS
-from hubbub.protos.wire import DeliveryCaller, ResultsCaller
+from hubbub.protos.rpc import DeliveryCaller, ResultsCaller
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.transport import channels
+from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import LogSettings, TLSSettings
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
@@ -86,12 +86,12 @@ class Deployment:
 
     @contextlib.asynccontextmanager
     async def delivery(self, address: str, role: str = "shuffler") -> AsyncIterator[DeliveryCaller]:
-        async with transport.open_channel(address, self.tls[role]) as channel:
+        async with channels.open_channel(address, self.tls[role]) as channel:
             yield DeliveryCaller(channel)
 
     @contextlib.asynccontextmanager
     async def results(self, address: str, role: str = "reader") -> AsyncIterator[ResultsCaller]:
-        async with transport.open_channel(address, self.tls[role]) as channel:
+        async with channels.open_channel(address, self.tls[role]) as channel:
             yield ResultsCaller(channel)
 
 
@@ -168,7 +168,7 @@ async def test_without_a_certificate_of_the_authority_nobody_connects(deployment
     task = sample_task(deployment.parties, minimum_reports=20)
     async with deployment.running() as addresses:
         for tls in (TLS(authority), TLS(authority, foreign.certificate, foreign.key)):
-            async with transport.open_channel(addresses["delivery"], tls) as channel:
+            async with channels.open_channel(addresses["delivery"], tls) as channel:
                 with pytest.raises(Unreachable):
                     await DeliveryCaller(channel).get_key(task.id, 0, 2)
 

@@ -7,7 +7,7 @@ import pytest
 from hubbub.analyzer.settings import Settings, load
 from hubbub.analyzer.tasks import load_tasks
 from hubbub.protos.errors import TaskError
-from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
 from support import samples
 from support.samples import Parties, sample_task, signed

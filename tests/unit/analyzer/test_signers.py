@@ -15,18 +15,18 @@ from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.signers import check_signers
-from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.keys import Identity, KeyRecord, Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeyRecord, Role
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, BatchRecord
+from hubbub.protos.records.release_chain import NO_RELEASES
 from hubbub.protos.refusals import Refusal
-from hubbub.protos.releases import NO_RELEASES
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.signers import followed
-from hubbub.protos.successions import Succession
-from hubbub.protos.task import Task
-from hubbub.protos.times import prepared_from
-from hubbub.service.troubles import Troubles
+from hubbub.protos.task.schedule import prepared_from
+from hubbub.protos.task.signers import followed
+from hubbub.protos.task.task import Task
+from hubbub.service.observability.incidents import Troubles
 from support.chain import Chain
 from support.samples import Parties, sample_task
 

@@ -17,14 +17,14 @@ import pytest
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.sqlite.schema import FILE_NAME
 from hubbub.analyzer.sqlite.tables import Tables
-from hubbub.protos.keys import Role
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.stored import version_of
-from hubbub.service.database import Database
+from hubbub.protos.sqlite_versions import version_of
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
-from hubbub.service.keys import make_key
-from hubbub.service.troubles import Troubles
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.receiving.round_keys import make_key
+from hubbub.service.sqlite.database import Database
 from support.samples import Parties, sample_task, signed
 from support.stores import store_in
 

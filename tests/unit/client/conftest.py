@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from hubbub.client import Device, Fleet, Gateway, Pacing, Patience
-from hubbub.protos import transport
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Task
-from hubbub.protos.wire import serve_submissions
-from hubbub.service import listening
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
+from hubbub.protos.transport import channels
+from hubbub.service.net import grpc_server
+from hubbub.service.rpc import serve_submissions
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -35,7 +35,7 @@ def document(task: Task, parties: Parties) -> SignedTask:
 
 
 @pytest.fixture(scope="session")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> transport.TLS:
+def tls(tmp_path_factory: pytest.TempPathFactory) -> channels.TLS:
     return make_tls(tmp_path_factory.mktemp("tls"), "shuffler")["shuffler"]
 
 
@@ -50,11 +50,11 @@ def pacing(clock: Clock) -> Pacing:
 
 
 @pytest.fixture
-async def shuffler(task: Task, parties: Parties, tls: transport.TLS) -> AsyncIterator[FakeShuffler]:
+async def shuffler(task: Task, parties: Parties, tls: channels.TLS) -> AsyncIterator[FakeShuffler]:
     fake = FakeShuffler(task, parties)
-    server = listening.new_server()
+    server = grpc_server.new_server()
     serve_submissions(server, fake)
-    fake.address = f"127.0.0.1:{listening.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
+    fake.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
     await server.start()
     yield fake
     await server.stop(0)
@@ -62,7 +62,7 @@ async def shuffler(task: Task, parties: Parties, tls: transport.TLS) -> AsyncIte
 
 @pytest.fixture
 def settings(
-    document: SignedTask, parties: Parties, tls: transport.TLS, clock: Clock, pacing: Pacing, tmp_path: Path
+    document: SignedTask, parties: Parties, tls: channels.TLS, clock: Clock, pacing: Pacing, tmp_path: Path
 ) -> dict[str, Any]:
     """What a device is made with, except for the shuffler's address."""
     return {
@@ -113,7 +113,7 @@ async def gateway(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIter
 @pytest.fixture(autouse=True)
 def quiet_log() -> Iterator[None]:
     """The fake's failures are on purpose; their tracebacks are of no interest."""
-    logger = logging.getLogger("hubbub.protos.wire.statuses")
+    logger = logging.getLogger("hubbub.protos.rpc.statuses")
     logger.disabled = True
     yield
     logger.disabled = False

@@ -29,12 +29,12 @@ from hubbub.client import (
     Unreachable,
     UsageError,
 )
-from hubbub.client.state import Round
-from hubbub.protos.envelope import outer_bytes
+from hubbub.client.state.store import Round
 from hubbub.protos.errors import Distrusted
-from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public
-from hubbub.protos.suites import MLKEM768_X25519
-from hubbub.protos.wire import calling
+from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role, load_public
+from hubbub.protos.rpc import clients
+from hubbub.protos.sealing.envelope import outer_bytes
+from hubbub.protos.sealing.suites import MLKEM768_X25519
 from support.fake_shuffler import Clock, FakeShuffler
 from support.queries import INNER_BYTES, symbol
 from support.samples import START, Parties, make_tls
@@ -422,9 +422,9 @@ async def test_keys_and_receipts_are_verified_once_a_submission(
     device: Make, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[str] = []
-    read, receipt_for = KeyRecord.read, calling._receipt_for
+    read, receipt_for = KeyRecord.read, clients._receipt_for
     monkeypatch.setattr(KeyRecord, "read", lambda *given: (checked.append("key record"), read(*given))[1])
-    monkeypatch.setattr(calling, "_receipt_for", lambda *given: (checked.append("receipt"), receipt_for(*given))[1])
+    monkeypatch.setattr(clients, "_receipt_for", lambda *given: (checked.append("receipt"), receipt_for(*given))[1])
     one = device()
     await one.submit(ANSWERS)
     assert checked == ["key record", "key record", "receipt"]

@@ -8,8 +8,8 @@ import pytest
 
 from hubbub.client import AnswerError
 from hubbub.client.encode import encode_all
-from hubbub.protos.task import Task
-from hubbub.queries.question import Value
+from hubbub.protos.task.task import Task
+from hubbub.queries.questions.question import Value
 
 
 def symbols(task: Task, answers: dict[str, Value]) -> tuple[int, ...]:

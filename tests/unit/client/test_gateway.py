@@ -28,12 +28,12 @@ from hubbub.client import (
     Unreachable,
     UsageError,
 )
-from hubbub.client.state import Round
-from hubbub.protos.admission import ENROLLED, Admission, Mode
-from hubbub.protos.envelope import Destination
+from hubbub.client.state.store import Round
+from hubbub.protos.enrollment.tickets import new_tickets
 from hubbub.protos.messages import Submission
-from hubbub.protos.task import Task
-from hubbub.protos.tickets import new_tickets
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.admission import ENROLLED, Admission, Mode
+from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
 from support.samples import START, Parties, sample_task, signed
 
@@ -296,7 +296,7 @@ def _run_until_killed(settings: dict[str, Any], shuffler: FakeShuffler, folder: 
 import asyncio, os, signal
 from pathlib import Path
 from hubbub.client import Device, Gateway
-from hubbub.client.state import State
+from hubbub.client.state.store import State
 
 step = State.{point}
 

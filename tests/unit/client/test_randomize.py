@@ -10,10 +10,10 @@ import pytest
 
 from hubbub.client import HubbubError
 from hubbub.client.randomize import randomize_all
-from hubbub.protos.task import Task
-from hubbub.queries.draws import Random
-from hubbub.queries.krr import KRandomizedResponse
+from hubbub.protos.task.task import Task
 from hubbub.queries.query import Query
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.sampling import Random
 from support.queries import report, unary_query
 from support.samples import HALF
 

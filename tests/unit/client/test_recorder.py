@@ -386,7 +386,7 @@ async def test_a_fork_in_the_middle_of_storing_leaves_a_whole_file(
     """The fork waits until the transaction is done, and neither process has the other's connection."""
     body = """
 import threading
-from hubbub.client.state import State
+from hubbub.client.state.store import State
 
 state = recorder._device._state
 state.forget(0)

@@ -8,9 +8,9 @@ import pytest
 
 from hubbub.client.seal import seal
 from hubbub.protos.codec import write_submission
-from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer, inner_bytes, outer_bytes
 from hubbub.protos.errors import EnvelopeError
-from hubbub.protos.suites import DEFAULT, SUITES, Suite
+from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener, Sealer, inner_bytes, outer_bytes
+from hubbub.protos.sealing.suites import DEFAULT, SUITES, Suite
 from support.queries import INNER_BYTES, report
 
 TO = Destination(b"t" * 32, 3, b"h" * 32)

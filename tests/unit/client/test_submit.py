@@ -12,14 +12,14 @@ import pytest
 
 from hubbub.client import HubbubError, MessageError, Pacing, Patience, Reason, Refusal, Unreachable
 from hubbub.client.submit import Link, submit_batch
-from hubbub.protos.envelope import Destination
-from hubbub.protos.hosts import HostError, checked_target
-from hubbub.protos.keys import KeySet
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import TRANSIENT
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.transport import TLS
-from hubbub.protos.wire import SubmissionCaller
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.transport.addresses import HostError, checked_target
+from hubbub.protos.transport.channels import TLS
 from support.fake_shuffler import Clock
 
 TO = Destination(b"t" * 32, 1, b"h" * 32)

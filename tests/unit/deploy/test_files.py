@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubbub.deploy.errors import NotWritten
+from hubbub.deploy.errors import NotWritten, OutputLost
 from hubbub.deploy.files import save
-from hubbub.deploy.printing import OutputLost
-from hubbub.deploy.views.export import write_csv, write_parquet
-from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
-from hubbub.queries.randomizer import Tally
+from hubbub.deploy.operator.export import write_csv, write_parquet
+from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.queries.randomizers.randomizer import Tally
 from support.samples import QUERIES
 
 

@@ -26,20 +26,20 @@ from stat import S_IMODE
 import grpc
 import pytest
 
-from hubbub.client.state import Drawn
-from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.credentials import Credential
-from hubbub.protos.envelope import Destination, Sealer
-from hubbub.protos.keys import Role
+from hubbub.client.state.store import Drawn
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.enrollment.credentials import Credential
+from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Draft, Privacy, Schedule
-from hubbub.protos.tickets import Ticket
-from hubbub.protos.transport import TLS, open_channel
-from hubbub.protos.wire import SubmissionCaller
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.number import Number
-from hubbub.service.erasing import PAGE_BYTES
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.service.sqlite.secure_delete import PAGE_BYTES
 from support.command import hubbub
 from support.planted import forms, found_in, in_key_files
 from support.samples import FEW
@@ -131,7 +131,7 @@ async def misbehave(pipeline: LocalPipeline, planted: Planted) -> set[Reason]:
 
 
 async def _an_envelope(pipeline: LocalPipeline) -> bytes:
-    from hubbub.protos.envelope import outer_bytes
+    from hubbub.protos.sealing.envelope import outer_bytes
 
     return bytes(outer_bytes(pipeline.task.task.inner_bytes))
 

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
-from hubbub.client.state_file import close_state, open_state
-from hubbub.deploy.command_line import build
-from hubbub.deploy.initialise import Folder, initialise
-from hubbub.protos.keys import CORE_ROLES
-from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
+from hubbub.cli.app import build
+from hubbub.client.state.file import close_state, open_state
+from hubbub.deploy.init.folders import Folder, initialise
+from hubbub.protos.identity.keys import CORE_ROLES
+from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
 from support.planted import private_keys
 
 OTHERS = 0o077

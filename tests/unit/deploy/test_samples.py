@@ -10,14 +10,14 @@ import pytest
 from pydantic import BaseModel
 
 from hubbub.analyzer import settings as analyzer_settings
-from hubbub.deploy.chain import Hops
-from hubbub.deploy.initialise import Placement, initialise, sample
-from hubbub.deploy.planning import plan
+from hubbub.deploy.init.folders import Placement, initialise, sample
+from hubbub.deploy.init.hops import Hops
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
-from hubbub.protos.draft import read_draft
+from hubbub.planning.plan import plan
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.keys import Identity, Role, load_public
-from hubbub.protos.signed import fingerprint
+from hubbub.protos.identity.documents import fingerprint
+from hubbub.protos.identity.keys import Identity, Role, load_public
+from hubbub.protos.task.draft import read_draft
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import Fields
 from hubbub.queries.registry import QUESTIONS, question_of

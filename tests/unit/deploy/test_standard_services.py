@@ -14,19 +14,20 @@ from unit.analyzer.test_server import Deployment as AnalyzerDeployment
 from unit.shuffler.test_server import Deployment as ShufflerDeployment
 from unit.shuffler.test_server import running
 
-from hubbub.protos import transport, wire
-from hubbub.protos.transport import TLS
-from hubbub.service import listening
-from hubbub.service.health import is_serving
-from hubbub.service.ports import Ports
+from hubbub.protos.rpc import CONTROL_SERVICE, DELIVERY_SERVICE, RESULTS_SERVICE, SUBMISSION_SERVICE
+from hubbub.protos.transport import channels
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.net import grpc_server
+from hubbub.service.net.health import is_serving
+from hubbub.service.net.ports import Ports
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 PORTS = {
-    "submission": wire.SUBMISSION_SERVICE,
-    "control": wire.CONTROL_SERVICE,
-    "delivery": wire.DELIVERY_SERVICE,
-    "results": wire.RESULTS_SERVICE,
+    "submission": SUBMISSION_SERVICE,
+    "control": CONTROL_SERVICE,
+    "delivery": DELIVERY_SERVICE,
+    "results": RESULTS_SERVICE,
 }
 DEADLINE = 10.0
 HELD = (
@@ -57,7 +58,7 @@ async def test_every_port_answers_health_and_holds_no_call_for_its_caller(tmp_pa
         assert set(addresses) == set(PORTS)
         for name, service in PORTS.items():
             tls = to_shuffler if name in ("submission", "control") else to_analyzer
-            async with transport.open_channel(addresses[name], tls) as channel:
+            async with channels.open_channel(addresses[name], tls) as channel:
                 assert [await health(channel, asked) for asked in ("", service)] == [SERVING, SERVING]
                 with pytest.raises(grpc.aio.AioRpcError) as unknown:
                     await health(channel, "no.such.Service")
@@ -71,13 +72,13 @@ async def test_every_port_answers_health_and_holds_no_call_for_its_caller(tmp_pa
 async def test_a_port_says_not_serving_until_all_serve_and_from_the_drain_on(tmp_path: Path) -> None:
     deployment = ShufflerDeployment(tmp_path)
     tls = deployment.tls["shuffler"]
-    server, ports = listening.new_server(), Ports()
-    await ports.open("submission", "127.0.0.1:0", wire.SUBMISSION_SERVICE, server, tls.server(mutual=False))
+    server, ports = grpc_server.new_server(), Ports()
+    await ports.open("submission", "127.0.0.1:0", SUBMISSION_SERVICE, server, tls.server(mutual=False))
     address = ports._addresses["submission"]
-    async with transport.open_channel(address, TLS(tls.authority)) as channel:
-        assert await health(channel, wire.SUBMISSION_SERVICE) == NOT_SERVING
+    async with channels.open_channel(address, TLS(tls.authority)) as channel:
+        assert await health(channel, SUBMISSION_SERVICE) == NOT_SERVING
         await ports.serving(None)
-        assert await health(channel, wire.SUBMISSION_SERVICE) == SERVING
+        assert await health(channel, SUBMISSION_SERVICE) == SERVING
         # A call whose message comes only after the drain has begun is still answered.
         held = channel.stream_unary(
             "/grpc.health.v1.Health/Check",

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos import codec
-from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import MessageError
-from hubbub.protos.keys import KeySet
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.wire import results
-from hubbub.protos.wire.results import read_results, write_results
-from hubbub.queries.rows import Estimate, Estimates, Row
+from hubbub.protos.rpc import results
+from hubbub.protos.rpc.results import read_results, write_results
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from support.queries import INNER_BYTES
 
 

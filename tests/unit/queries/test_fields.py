@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protos.draft import read_draft
-from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task.draft import read_draft
+from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import check_query_name
 from support.samples import Parties, sample_task

@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import TaskError
-from hubbub.protos.keys import Identity
-from hubbub.protos.signed import canonical
-from hubbub.protos.signed_task import read_task
-from hubbub.protos.task import Task, task_content
-from hubbub.queries.distribution import Distribution
+from hubbub.protos.identity.documents import canonical
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.task.draft import read_draft
+from hubbub.protos.task.signed_task import read_task
+from hubbub.protos.task.task import Task, task_content
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER
-from hubbub.queries.grouped import Grouped
-from hubbub.queries.hashed import HashedResponse
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.longitudinal.question import Longitudinal
-from hubbub.queries.number import Number
 from hubbub.queries.query import Query, read_question
+from hubbub.queries.questions.distribution import Distribution
+from hubbub.queries.questions.grouped import Grouped
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.top import Top
+from hubbub.queries.questions.variance import Variance
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
-from hubbub.queries.text import Text
-from hubbub.queries.top import Top
-from hubbub.queries.unary import UnaryEncoding
-from hubbub.queries.variance import Variance
+from hubbub.queries.texts.text import Text
 from support.queries import unary_query
 from support.samples import HALF, Parties, sample_task
 

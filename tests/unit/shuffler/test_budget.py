@@ -11,9 +11,9 @@ from unit.shuffler.world import MINIMUM, World
 
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Privacy
+from hubbub.protos.task.task import Privacy
 from hubbub.shuffler.records import StoreError
-from hubbub.shuffler.sqlite.schema import FILE_NAME
+from hubbub.shuffler.stores.sqlite.schema import FILE_NAME
 from support.samples import Parties, sample_task
 
 ONE_ROUND = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=2.0)

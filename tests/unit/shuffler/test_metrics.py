@@ -15,17 +15,17 @@ import pytest
 from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
 from unit.shuffler.world import BY_OPERATOR, World, unreachable
 
-from hubbub.protos import wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import RoundState, RoundStatus, Step, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.transport import TLS
-from hubbub.service import logs
-from hubbub.service.coarse import Counts
+from hubbub.protos.rpc import ControlCaller, SubmissionCaller
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.observability import logs
+from hubbub.service.observability.rounding import Counts
 from hubbub.service.settings import LogSettings
-from hubbub.shuffler.control import Control
 from hubbub.shuffler.metrics import ShufflerCollector
-from hubbub.shuffler.sqlite import SqliteStore
+from hubbub.shuffler.rounds.control import Control
+from hubbub.shuffler.stores.sqlite import SqliteStore
 from support.scrape import Scraped, fetch, scrape
 
 TIMINGS = "hubbub_shuffler_stage_duration_seconds_count"
@@ -53,14 +53,14 @@ async def test_a_round_is_seen_from_its_first_submission_to_its_end(deployment: 
         settings = deployment.settings(name).model_copy(update={"metrics_listen": "127.0.0.1:0"})
         addresses = await stack.enter_async_context(running(settings))
         devices = TLS(deployment.tls["shuffler"].authority)
-        caller = wire.SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
+        caller = SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
         destination, submissions = await seal(caller, deployment.task, 30)
         await caller.submit_batch(destination, submissions, DEADLINE)
         await caller.submit_batch(destination, submissions[:5], DEADLINE)
         await caller.submit_batch(destination, [Submission(os.urandom(16), b"short")], DEADLINE)
         before = await scrape(addresses["metrics"])
         control = await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
-        await wire.ControlCaller(control).close_round(deployment.task.id, 0, DEADLINE)
+        await ControlCaller(control).close_round(deployment.task.id, 0, DEADLINE)
         while (after := await scrape(addresses["metrics"])).value(TIMINGS, stage="erase") == 0:
             pass
     assert before.value(SUBMISSIONS, result="accepted") == 30
@@ -100,7 +100,7 @@ async def test_nothing_that_is_shown_tells_that_one_person_submitted(
         addresses = await stack.enter_async_context(running(deployment.settings(name).model_copy(update=changes)))
         devices = TLS(deployment.tls["shuffler"].authority)
         port = await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
-        control = wire.ControlCaller(port)
+        control = ControlCaller(port)
 
         async def looked() -> tuple[Any, ...]:
             with pytest.raises(Refusal) as refused:
@@ -115,14 +115,14 @@ async def test_nothing_that_is_shown_tells_that_one_person_submitted(
             shown = (rounds, condition, credentials, str(refused.value), capfd.readouterr().err)
             return *scraped, *shown
 
-        async def person(caller: wire.SubmissionCaller, places: slice) -> None:
+        async def person(caller: SubmissionCaller, places: slice) -> None:
             destination, submissions = await seal(caller, deployment.task, places.stop)
             await caller.submit_batch(destination, submissions[places], DEADLINE)
             await caller.submit_batch(destination, submissions[places], DEADLINE)
             await caller.submit_batch(destination, [Submission(os.urandom(16), b"short")], DEADLINE)
 
         # The first one opens a connection, starts a process and fills tables; nobody can tell it from a probe.
-        caller = wire.SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
+        caller = SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
         await person(caller, slice(0, 1))
         await looked()
         looks = [await looked()]

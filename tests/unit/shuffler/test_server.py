@@ -15,20 +15,22 @@ import grpc
 import pytest
 from unit.shuffler.world import FakeAnalyzer
 
-from hubbub.protos import transport, wire
-from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.messages import Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Privacy, Schedule, Task
-from hubbub.protos.transport import TLS
-from hubbub.service import health, listening
+from hubbub.protos.rpc import ControlCaller, SubmissionCaller
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.protos.transport import channels
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.net import grpc_server, health
+from hubbub.service.rpc import serve_delivery
 from hubbub.service.settings import TLSSettings
 from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import Settings
-from hubbub.shuffler.sqlite import SqliteStore
+from hubbub.shuffler.stores.sqlite import SqliteStore
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -72,9 +74,9 @@ class Deployment:
 @contextlib.asynccontextmanager
 async def analyzer_at(deployment: Deployment) -> AsyncIterator[tuple[str, FakeAnalyzer]]:
     fake = FakeAnalyzer(deployment.task, deployment.parties)
-    server = listening.new_server()
-    wire.serve_delivery(server, fake, {"shuffler"})
-    port = listening.listen(server, "127.0.0.1:0", deployment.tls["analyzer"].server(mutual=True))
+    server = grpc_server.new_server()
+    serve_delivery(server, fake, {"shuffler"})
+    port = grpc_server.listen(server, "127.0.0.1:0", deployment.tls["analyzer"].server(mutual=True))
     await server.start()
     yield f"127.0.0.1:{port}", fake
     await server.stop(None)
@@ -95,7 +97,7 @@ async def running(settings: Settings) -> AsyncIterator[dict[str, str]]:
 
 @contextlib.asynccontextmanager
 async def channel(address: str, tls: TLS) -> AsyncIterator[grpc.aio.Channel]:
-    opened = transport.open_channel(address, tls)
+    opened = channels.open_channel(address, tls)
     yield opened
     await opened.close()
 
@@ -105,7 +107,7 @@ def deployment(tmp_path: Path) -> Deployment:
     return Deployment(tmp_path)
 
 
-async def seal(caller: wire.SubmissionCaller, task: Task, count: int) -> tuple[Destination, list[Submission]]:
+async def seal(caller: SubmissionCaller, task: Task, count: int) -> tuple[Destination, list[Submission]]:
     while True:
         try:
             key_set = await caller.get_round(task.id, 0, DEADLINE)
@@ -132,12 +134,12 @@ async def test_whole_round_over_real_sockets(deployment: Deployment) -> None:
         addresses = await stack.enter_async_context(running(deployment.settings(name)))
         public = await stack.enter_async_context(channel(addresses["submission"], devices))
         assert await health.is_serving(public, DEADLINE)
-        caller = wire.SubmissionCaller(public)
+        caller = SubmissionCaller(public)
         destination, submissions = await seal(caller, deployment.task, 60)
         answers = await caller.submit_batch(destination, submissions[:59], DEADLINE)
         assert all(isinstance(answer, Receipt) for answer in answers)
         assert await caller.submit(destination, submissions[59], DEADLINE) == Receipt(submissions[59].id, 0)
-        control = wire.ControlCaller(
+        control = ControlCaller(
             await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
         )
         closed = await control.close_round(deployment.task.id, 0, DEADLINE)
@@ -153,7 +155,7 @@ async def test_control_port_answers_the_operator_only(deployment: Deployment) ->
         addresses = await stack.enter_async_context(running(deployment.settings("127.0.0.1:1")))
         other = await stack.enter_async_context(channel(addresses["control"], deployment.tls["reader"]))
         with pytest.raises(Refusal, match="operator only") as refused:
-            await wire.ControlCaller(other).get_status(None, DEADLINE)
+            await ControlCaller(other).get_status(None, DEADLINE)
         assert refused.value.reason is Reason.NOT_ALLOWED
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.initialise import sample
+from hubbub.deploy.init.folders import sample
 from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
 from hubbub.shuffler.settings import Settings, load, load_replica
 

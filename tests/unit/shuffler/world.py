@@ -10,26 +10,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hubbub.protos.admission import Admission as Admitted
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, InnerOpener, Sealer
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, Stretch, head_after
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch, head_after
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Privacy, Schedule, Task
-from hubbub.shuffler.admit import Admission
-from hubbub.shuffler.control import Control
-from hubbub.shuffler.credentials import Credentials
-from hubbub.shuffler.enrolment import Enrolment, Rate
-from hubbub.shuffler.opening import Openers
-from hubbub.shuffler.queue import Queue
+from hubbub.protos.sealing.envelope import Destination, InnerOpener, Sealer
+from hubbub.protos.task.admission import Admission as Admitted
+from hubbub.protos.task.task import Privacy, Schedule, Task
+from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.credentials import Credentials
+from hubbub.shuffler.admit.disk_reserve import Room
+from hubbub.shuffler.admit.enrollment import Enrolment, Rate
+from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.records import Round
-from hubbub.shuffler.room import Room
-from hubbub.shuffler.rounds import Rounds
-from hubbub.shuffler.sqlite import SqliteStore
+from hubbub.shuffler.rounds.control import Control
+from hubbub.shuffler.rounds.lifecycle import Rounds
+from hubbub.shuffler.stores.sqlite import SqliteStore
 from support.queries import report, symbol
 from support.samples import MOST, START, Parties, sample_task
 from support.stores import store_in

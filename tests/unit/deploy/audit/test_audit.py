@@ -9,16 +9,16 @@ import pytest
 from rich.console import Console
 
 from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.cli.plots.draw import drawn
+from hubbub.cli.tables.audit import audit_document, audit_picture, print_audit
 from hubbub.deploy.audit.audit import Attacked, Audit, Options, audited_task, check_options
 from hubbub.deploy.audit.inference import Event, Shown
 from hubbub.deploy.audit.scores import Scores
-from hubbub.deploy.errors import BadUse
-from hubbub.deploy.pictures.draw import drawn
-from hubbub.deploy.views.audit import audit_document, audit_picture, print_audit
-from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
-from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Privacy
-from hubbub.queries.histogram import Histogram
+from hubbub.protos.errors import UsageError
+from hubbub.protos.task.admission import ENROLLED, OPEN, Admission, Mode
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Privacy
+from hubbub.queries.questions.histogram import Histogram
 from support.queries import krr_query
 from support.samples import Parties, sample_task, stating
 
@@ -61,14 +61,14 @@ def test_people_and_delta_are_the_tasks_own_where_none_are_given() -> None:
     ],
 )
 def test_options_out_of_their_limits_are_named(options: Options, says: str) -> None:
-    with pytest.raises(BadUse, match=says):
+    with pytest.raises(UsageError, match=says):
         audited_task(TASK, options)
 
 
 def test_an_audit_that_could_not_fail_is_refused_with_the_rounds_that_would_do() -> None:
     options = Options(20, people=30, delta=0.05)
     played = audited_task(TASK, options)
-    with pytest.raises(BadUse, match=r"it could never be beaten; ask for [0-9]+ rounds") as refused:
+    with pytest.raises(UsageError, match=r"it could never be beaten; ask for [0-9]+ rounds") as refused:
         check_options(played, options)
     enough = int(str(refused.value).partition("ask for ")[2].partition(" ")[0])
     check_options(played, replace(options, rounds=enough))
@@ -76,7 +76,7 @@ def test_an_audit_that_could_not_fail_is_refused_with_the_rounds_that_would_do()
 
 def test_rounds_with_all_their_people_are_needed() -> None:
     played = audited_task(TASK, Options())
-    with pytest.raises(BadUse, match="--rounds 100 with --short 95 leaves 5; play 8 or more"):
+    with pytest.raises(UsageError, match="--rounds 100 with --short 95 leaves 5; play 8 or more"):
         check_options(played, Options(100, short=95))
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from hubbub.deploy.audit.inference import attack
 from hubbub.deploy.audit.scores import COUNTS, ROWS, Round, scored
-from hubbub.deploy.audit.worst import Telling, telling
-from hubbub.queries.hashed import HashedResponse
-from hubbub.queries.histogram import Histogram
-from hubbub.queries.krr import KRandomizedResponse
+from hubbub.deploy.audit.worst_case import Telling, telling
 from hubbub.queries.query import Query
-from hubbub.queries.text import Text
-from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.unary import UnaryEncoding
+from hubbub.queries.texts.text import Text
 from support.queries import krr_query, report
 
 GAMMA = 2**30

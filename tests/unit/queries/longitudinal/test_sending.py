@@ -15,11 +15,11 @@ from hubbub.accountant.mechanisms import TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.longitudinal.direct import SendingStates
+from hubbub.queries.longitudinal.over_rounds import ERASED, Memory, Moment
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.longitudinal.tree import SendingNodes
-from hubbub.queries.over_rounds import ERASED, Memory, Moment
 from hubbub.queries.query import Query
 
 EVEN = 2**33

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
+from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.longitudinal.series import Nodes, rows_of, smoothed
-from hubbub.queries.over_rounds import Batch
-from hubbub.queries.randomizer import Tally
+from hubbub.queries.randomizers.randomizer import Tally
 
 HORIZON = Horizon(16, 3)
 VECTOR = Vector.best(HORIZON, 3.0)

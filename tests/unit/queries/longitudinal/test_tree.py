@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.mechanisms import TreeNodes
+from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.longitudinal.tree import SendingNodes
-from hubbub.queries.over_rounds import Batch
-from hubbub.queries.randomizer import Tally
+from hubbub.queries.randomizers.randomizer import Tally
 
 SIGNED = SendingNodes(TreeNodes(8, 2, 2**30, 2**29))
 RISING = SendingNodes(TreeNodes(8, 1, 2**30, 2**29))

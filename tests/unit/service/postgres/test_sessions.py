@@ -13,9 +13,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.service.errors import StoreError
-from hubbub.service.postgres.lone import LoneSessions
 from hubbub.service.postgres.sessions import Connection, Sessions, check_version, configure, lock
-from hubbub.shuffler.postgres.schema import SCHEMA
+from hubbub.service.postgres.single_writer import LoneSessions
+from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from hubbub.protos.batch import BatchId, BatchRecord, HopRecord, released_digest
-from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import Identity, KeyRecord, Role
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, released_digest
+from hubbub.protos.records.release_chain import head_after
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import head_after
-from hubbub.protos.signed import SignedDocument
-from hubbub.shuffler.release import Parcel, hand_over
+from hubbub.protos.sealing.envelope import Destination, InnerOpener
+from hubbub.shuffler.release.delivery import Parcel, hand_over
 from support.chain import Chain, Once, strangers
 
 SYMBOLS = [0, 1, 2, 0, 1, 2, 0, 0]

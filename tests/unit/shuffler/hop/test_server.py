@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.calls import ask_hop
-from hubbub.protos import transport
-from hubbub.protos.admission import ENROLLED
-from hubbub.protos.certificates import CertificateError
+from hubbub.deploy.operator.client import ask_hop
 from hubbub.protos.errors import TaskError, Unreachable
+from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Task
-from hubbub.protos.wire import DeliveryCaller
+from hubbub.protos.rpc import DeliveryCaller
+from hubbub.protos.task.admission import ENROLLED
+from hubbub.protos.task.task import Task
+from hubbub.protos.transport import channels
+from hubbub.protos.transport.tls_files import CertificateError
 from hubbub.service.settings import LogSettings, TLSSettings
 from hubbub.shuffler.hop.server import serve
 from hubbub.shuffler.hop.settings import Settings
@@ -76,7 +76,7 @@ class Deployment:
             await service
 
     async def get_key(self, address: str, task_id: bytes, caller: str = "shuffler") -> SignedDocument:
-        async with transport.open_channel(address, self.tls[caller]) as channel:
+        async with channels.open_channel(address, self.tls[caller]) as channel:
             return await DeliveryCaller(channel).get_key(task_id, 0, 10.0)
 
 

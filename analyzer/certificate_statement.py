@@ -1,0 +1,49 @@
+"""Statements: committed batches as the accountant takes them, and what it says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
+from hubbub.analyzer.records import Past, StoredBatch
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.task.task import Task
+
+
+def certificate_statement(task: Task, past: Past) -> dict[str, Any]:
+    """Return the members of the certificate for the last round of a past: its format and the accountant's numbers.
+
+    Raises:
+        AccountingError: where the accountant cannot say.
+        HubbubError: where a batch is not committed.
+    """
+    return {"format": CERTIFICATE_FORMAT, **statement(Terms.of(task), _rounds(task, past))}
+
+
+def _rounds(task: Task, past: Past) -> list[RoundCounts]:
+    """Return what is composed: every round that was released, in order; one that was never counted at the minimum."""
+    counted = [
+        RoundCounts(number, tuple(_query_count(task, batch) for batch in batches)) for number, batches in past.history
+    ]
+    known = {counts.round: counts for counts in counted[:-1]}
+    released = {release.round: release.reports for release in past.releases}
+    for number in past.uncounted:
+        known[number] = at_minimum(task, number, released[number])
+    order = [release.round for release in past.releases] or list(known)
+    return [*(known[number] for number in order), counted[-1]]
+
+
+def at_minimum(task: Task, number: int, released: int) -> RoundCounts:
+    """Return a round as both ledgers charge it: at the minimum, which it was `released` above."""
+    least = task.minimum_reports
+    queries = (QueryCount(each.name, each.mechanism, least, least, {}, released) for each in task.queries)
+    return RoundCounts(number, tuple(queries))
+
+
+def _query_count(task: Task, batch: StoredBatch) -> QueryCount:
+    if batch.committed is None:
+        raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
+    query = task.queries[batch.id.query]
+    return QueryCount(query.name, query.mechanism, batch.reports, batch.committed.counted, batch.committed.left_out)

@@ -1,0 +1,36 @@
+"""Charging: what counting a round adds to its task's ledger, or the refusal of a round that the budget does not allow.
+
+This brings the accountant, and with it scipy, which would double the service's start-up time: it is loaded while the
+first batch arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.spending.ledger import BudgetExceeded
+from hubbub.analyzer.progress import counted
+from hubbub.analyzer.records import RoundProgress
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.task import Task
+from hubbub.service.ledger.charges import Charge, Charges
+from hubbub.service.ledger.ledgers import charges_for
+
+
+def charges_or_refusal(task: Task, round_number: int, stored: Charges, rounds: Sequence[RoundProgress]) -> list[Charge]:
+    """Return what a round adds to the task's `stored` charges: nothing where it is charged already.
+
+    Of the task's `rounds`, those that were counted below the minimum count against the budget as what they were.
+
+    Raises:
+        Refusal: OVER_BUDGET where the round would pass the task's budget, saying which rounds spent what.
+        HubbubError: where the stored charges do not hold.
+    """
+    try:
+        return charges_for(task, round_number, stored, counted(task, rounds))
+    except BudgetExceeded as error:
+        raise Refusal(Reason.OVER_BUDGET, str(error)) from error
+    except AccountingError as error:
+        raise HubbubError(f"round {round_number} of task {task.name} cannot be charged: {error}") from error

@@ -1,0 +1,61 @@
+"""Past: what is known of the rounds that were released before one, by what a store holds inside one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from hubbub.accountant.numbers import honest_reports
+from hubbub.analyzer.records import History, Past, StoredBatch
+from hubbub.protos.records.release_chain import Known, Release
+from hubbub.protos.task.signed_task import SignedTask
+
+
+class Rounds(Protocol):
+    """What a store says of a task's rounds in one transaction."""
+
+    def counted_of(self, task_id: bytes) -> set[int]:
+        """Return the rounds of a task whose batches are all counted."""
+
+    def history(self, task_id: bytes, round_number: int) -> History:
+        """Return the task's certified rounds below a round, rising, then itself."""
+
+    def batches(self, task_id: bytes, round_number: int) -> list[StoredBatch]:
+        """Return a round's announced batches, in the task's order of queries."""
+
+    def is_over(self, task_id: bytes, round_number: int) -> bool:
+        """Return whether a round's key was destroyed: what was not counted of it will never be."""
+
+
+def known(rounds: Rounds, task_id: bytes, releases: Iterable[Release], last: tuple[int, bytes]) -> Known:
+    """Return how many releases of a task are stored, their head, and those of their rounds that are not counted."""
+    whole = rounds.counted_of(task_id)
+    return Known(*last, tuple(release.round for release in releases if release.round not in whole))
+
+
+def past(rounds: Rounds, task_id: bytes, releases: Sequence[Release], round_number: int) -> Past:
+    """Return what a round's certificate composes, by the releases where its task's records state places."""
+    numbers = [release.round for release in releases]
+    if round_number not in numbers:
+        return Past((), rounds.history(task_id, round_number))
+    before = releases[: numbers.index(round_number)]
+    whole = rounds.counted_of(task_id)
+    counted = [release.round for release in before if release.round in whole]
+    history = [(number, rounds.batches(task_id, number)) for number in (*counted, round_number)]
+    others = [release.round for release in before if release.round not in whole]
+    return Past(tuple(before), history, tuple(number for number in others if not rounds.is_over(task_id, number)))
+
+
+def costs_no_more(signed: SignedTask | None, batches: Iterable[StoredBatch]) -> bool:
+    """Return whether what was counted of a late round costs no more than at the minimum, where it stands if given up.
+
+    A round of a task without attested releases stands nowhere, so it is kept.
+    """
+    if signed is None or signed.task.stated is None:
+        return False
+    least, share = signed.task.minimum_reports, signed.task.privacy.honest_share
+    return all(
+        honest_reports(batch.committed.counted, batch.reports, share) >= honest_reports(least, least, share)
+        for batch in batches
+        if batch.committed is not None
+    )

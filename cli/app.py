@@ -1,0 +1,112 @@
+"""The commands with their options and help, each with a check that the extra it needs is installed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, get_type_hints
+
+import typer
+
+from hubbub.cli.extras import NEEDS, missing
+from hubbub.cli.help_text import laid_out
+from hubbub.cli.output import failures, print_json
+from hubbub.cli.signals import raises
+from hubbub.protos.errors import HubbubError, UsageError
+
+USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # not a name of typer's own
+"""What the parser raises where the words of a command are not as its help says."""
+
+
+def run(names: Sequence[str], words: Sequence[str]) -> int:
+    """Run one of the commands named with these words; return its exit status.
+
+    A usage error that the parser finds is shown as the commands' own are: with --json as a document on stdout, too.
+    """
+    commands = build(names)
+    raises()
+    try:
+        return commands(args=words, prog_name="hubbub", standalone_mode=False) or 0
+    except USAGE_ERROR as error:
+        if "--json" in words:
+            print_json({"error": error.format_message()})
+        error.show()
+        return error.exit_code
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"hubbub {version('hubbub')}")
+        raise typer.Exit
+
+
+def hubbub(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Encode, shuffle, analyze: telemetry under differential privacy, with certificates anyone can check.
+
+    Example: hubbub demo
+    """
+
+
+def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
+    """Return the command line with the commands named: module `deploy.commands.NAME` with `command` or `app`."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(hubbub)
+    for name in names:
+        module = importlib.import_module(f"hubbub.cli.commands.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(_checked(name, module.app), name=name)
+        else:
+            app.command(name)(_needing(name, module.command))
+    return app
+
+
+def _checked(name: str, commands: typer.Typer) -> typer.Typer:
+    """Return the subcommands of a command, each of which first checks that what it needs is installed."""
+    checked = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=laid_out(commands.info.help or ""))
+    for each in commands.registered_commands:
+        if each.callback is not None:
+            word = each.name or each.callback.__name__
+            checked.command(word)(_needing(f"{name} {word}", each.callback))
+    return checked
+
+
+def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that first checks that what it needs is installed; its help is shown without that check."""
+
+    @functools.wraps(run)  # typer reads the options from the wrapped function's signature
+    def checked(*args: Any, **options: Any) -> None:
+        with failures(bool(options.get("as_json"))):
+            lacking = missing(command)
+            if lacking is not None:
+                raise HubbubError(lacking)
+            for name, value in options.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise UsageError(f"{_option(run, name)} is {value}; give a finite number")
+        run(*args, **options)
+
+    checked.__doc__ = laid_out(run.__doc__ or "")
+    return checked
+
+
+def _option(run: Callable[..., None], name: str) -> str:
+    """Return an option as it is written on the command line, by the name of its parameter."""
+    hint = get_type_hints(run, include_extras=True)[name]
+    # It is said in the annotation, or is the default's.
+    said = getattr(hint, "__metadata__", (inspect.signature(run).parameters[name].default,))[0]
+    # In an annotation, typer keeps the first of an option's names where a default value would be.
+    names = [getattr(said, "default", None), *(getattr(said, "param_decls", None) or ())]
+    options = [each for each in names if isinstance(each, str) and each.startswith("-")]
+    return options[0] if options else f"--{name.replace('_', '-')}"

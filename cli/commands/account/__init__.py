@@ -1,0 +1,398 @@
+"""`hubbub account …`: the accountant on the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import Gaussian
+from hubbub.cli.commands.account.bounds import bounds
+from hubbub.cli.commands.account.longitudinal import longitudinal
+from hubbub.cli.commands.account.options import (
+    Bound,
+    Cap,
+    Categories,
+    Delta,
+    Dummies,
+    Gamma,
+    HonestShare,
+    Law,
+    LocalEpsilon,
+    LocalMechanismName,
+    LocalMechanismOption,
+    MechanismName,
+    MechanismOption,
+    Mixed,
+    Other,
+    QueryKind,
+    Reports,
+    Rounds,
+    SamplingRate,
+    Sigma,
+    Truthful,
+    named,
+    option_values,
+)
+from hubbub.cli.commands.account.plot import plot
+from hubbub.cli.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from hubbub.accountant.calibration.design import Calibration
+    from hubbub.accountant.mechanisms import AnyMechanism
+    from hubbub.accountant.pairs import Part
+    from hubbub.planning.comparison import Aim
+    from hubbub.queries.design import Design
+    from hubbub.queries.randomizers.randomizer import Randomizer
+
+MISSING = {
+    "delta_lower": "unknown: no attack on this is known",
+    "epsilon_lower": "unknown: no attack on this is known",
+    "epsilon_local": "none: this noise alone has no local epsilon",
+    "levels": "none: a histogram has categories",
+    "rdp_lower": "unknown: no attack on this is known",
+}
+"""What is said to people of a number that there is none of; it is null in JSON."""
+
+FEW_DIGITS = {"numerical_slack": 2, "seconds": 2}
+"""Significant digits that people are shown of numbers whose size alone says something; others get 8."""
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
+app.command()(bounds)
+app.command()(longitudinal)
+app.command()(plot)
+
+
+@app.command()
+def epsilon(
+    reports: Reports,
+    delta: Delta,
+    mechanism: MechanismOption = None,
+    law: Law = None,
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
+    sigma: Sigma = None,
+    mixed: Mixed = False,
+    rounds: Rounds = 1,
+    sampling_rate: SamplingRate = None,
+    bound: Bound = "best",
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    as_json: Json = False,
+) -> None:
+    """Say the central ε at δ that shuffled batches give everyone in them.
+
+    Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
+    hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6;
+    hubbub account epsilon --law FILE.json --reports 10000 --delta 1e-6
+    """
+    with failures(as_json), option_values():
+        from hubbub.accountant.bounds import epsilon_bracket
+        from hubbub.cli.mechanisms.arguments import epsilon_of, noise_reports
+
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law))
+        started = time.perf_counter()
+        # Gaussian noise has no local ε, so it cannot be composed: it is answered for one batch only.
+        if isinstance(known, Gaussian):
+            people = noise_reports(reports, honest_share, rounds, sampling_rate)
+            alone = epsilon_bracket(known, people, delta, bound=bound, dummies=dummies)
+            _hold_delta(delta, reports, alone.epsilon_upper)
+            _show(asdict(alone), started, as_json)
+            return
+        part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
+        found = epsilon_of(part, delta, bound)
+        _hold_delta(delta, reports, found.epsilon_upper)
+        _show(asdict(found), started, as_json)
+
+
+@app.command()
+def delta(
+    reports: Reports,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The central ε.")],
+    mechanism: MechanismOption = None,
+    law: Law = None,
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
+    sigma: Sigma = None,
+    mixed: Mixed = False,
+    rounds: Rounds = 1,
+    sampling_rate: SamplingRate = None,
+    bound: Bound = "best",
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    as_json: Json = False,
+) -> None:
+    """Say the δ at a central ε that shuffled batches give everyone in them.
+
+    Example: hubbub account delta --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --epsilon 0.36
+    """
+    with failures(as_json), option_values():
+        from hubbub.accountant.bounds import delta_bracket
+        from hubbub.cli.mechanisms.arguments import delta_of, noise_reports
+
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law))
+        started = time.perf_counter()
+        if isinstance(known, Gaussian):
+            people = noise_reports(reports, honest_share, rounds, sampling_rate)
+            _show(asdict(delta_bracket(known, people, epsilon, bound=bound, dummies=dummies)), started, as_json)
+            return
+        part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
+        _show(asdict(delta_of(part, epsilon, bound)), started, as_json)
+
+
+@app.command()
+def rdp(
+    reports: Reports,
+    order: Annotated[float, typer.Option("--order", help="The order λ, a real number above 1.")],
+    mechanism: LocalMechanismOption = None,
+    law: Law = None,
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
+    mixed: Mixed = False,
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    as_json: Json = False,
+) -> None:
+    """Say the Rényi divergence of one round, in nats; over rounds it adds up.
+
+    Example: hubbub account rdp --mechanism generic --local-epsilon 0.5 --reports 1000000 --order 19
+    """
+    with failures(as_json), option_values():
+        from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
+
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None, law))
+        part = _part(known, reports, honest_share, dummies)
+        started = time.perf_counter()
+        asked = (part.mechanism, part.reports, order, part.dummies)
+        answer = {
+            "rdp_upper": rdp_upper(*asked),
+            "rdp_lower": rdp_lower(*asked),
+            "order": order,
+            "epsilon_local": part.mechanism.epsilon_local,
+        }
+        _show(answer, started, as_json)
+
+
+@app.command()
+def compose(
+    delta: Delta,
+    rounds: Annotated[
+        Path | None, typer.Argument(help="JSON: a list of rows, one per kind of round.", metavar="[ROUNDS.json]")
+    ] = None,
+    law: Law = None,
+    reports: Annotated[int | None, typer.Option("--reports", help="With --law: reports in each batch, n.")] = None,
+    times: Annotated[int, typer.Option("--rounds", help="With --law: rounds that everyone takes part in.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Say the ε at δ of everything one person sends in the rounds that a file lists.
+
+    A row is an object with mechanism ("krr", "generic", "rappor" or "laplace"), categories (krr, rappor),
+    local_epsilon, or gamma (krr), or truthful and other (rappor), or instead of all that law (a file as --law takes it,
+    or what that would hold); reports (the fewest that any of its rounds may have, fixed beforehand), rounds; mixed,
+    dummies and sampling_rate (then reports are the clients) where they apply.
+
+    Examples: hubbub account compose ROUNDS.json --delta 1e-6;
+    hubbub account compose --law FILE.json --reports 10000 --rounds 12 --delta 1e-6
+    """
+    with failures(as_json):
+        from hubbub.accountant.composition import compose as composed
+        from hubbub.cli.mechanisms.arguments import read_rounds
+        from hubbub.protos.errors import UsageError
+
+        if (rounds is None) == (law is None) or (law is None) != (reports is None):
+            raise UsageError("give either ROUNDS.json, or --law with --reports")
+        with option_values() if law else nullcontext():
+            parts = read_rounds(rounds) if rounds else [_of_law(law, reports, times)]
+        started = time.perf_counter()
+        with option_values():
+            found = composed(parts, delta)
+            _hold_delta(delta, min(part.reports for part in parts), found.epsilon_upper)
+        _show(asdict(found), started, as_json)
+
+
+@app.command()
+def calibrate(
+    query: Annotated[QueryKind, typer.Option("--query", help="Kind of query.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Central ε to meet.")],
+    delta: Delta,
+    reports: Reports,
+    categories: Annotated[int | None, typer.Option("--categories", help="Categories of the histogram.")] = None,
+    optional: Annotated[bool, typer.Option("--optional", help="Devices may have no answer.")] = False,
+    randomizer: Annotated[
+        str,
+        typer.Option("--randomizer", help="Kind of randomizer, as a task names it; auto compares them all."),
+    ] = "krr",
+    share: Annotated[
+        float,
+        typer.Option("--share", help="Largest share of people with one answer, where kinds are compared."),
+    ] = 0.01,
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    local_epsilon_cap: Cap = None,
+    as_json: Json = False,
+) -> None:
+    """Choose the randomizer with the smallest error that meets (ε, δ) at n reports.
+
+    For a text, and with --randomizer auto, all kinds are compared by the exact errors of a count, with and without
+    --dummies; --categories says how many texts there would be if they were named.
+
+    Examples: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000;
+    hubbub account calibrate --query text --categories 1000000 --epsilon 1 --delta 1e-6 --reports 1000000
+    """
+    with failures(as_json), option_values():
+        from hubbub.accountant.calibration.calibrate import calibrate as choose
+        from hubbub.deploy.errors import as_usage_error
+        from hubbub.planning import comparison
+        from hubbub.planning.plan import question_for
+        from hubbub.queries.design import Design
+        from hubbub.queries.errors import FieldError
+
+        started = time.perf_counter()
+        if query is QueryKind.TEXT or randomizer == "auto":
+            _hold_delta(delta, reports)
+            aim = comparison.Aim(epsilon, delta, reports, local_epsilon_cap, honest_share)
+            _compare(query, categories, optional, share, aim, dummies, started, as_json)
+            return
+        with as_usage_error(FieldError):
+            design = Design(question_for(query.value, categories, optional, randomizer))
+        _hold_delta(delta, reports)
+        (chosen,) = choose(
+            [design],
+            epsilon,
+            delta,
+            reports,
+            epsilon_local_cap=local_epsilon_cap,
+            honest_share=honest_share,
+            dummies=dummies,
+        )
+        _show(_chosen(design, chosen), started, as_json)
+
+
+def _hold_delta(delta: float, reports: int, epsilon_upper: float | None = None) -> None:
+    from hubbub.cli.tables.delta_warnings import hold_delta
+
+    hold_delta(delta, reports, epsilon_upper)
+
+
+def _compare(
+    query: QueryKind,
+    categories: int | None,
+    optional: bool,
+    share: float,
+    aim: Aim,
+    dummies: int,
+    started: float,
+    as_json: bool,
+) -> None:
+    from hubbub.cli.tables.randomizers import print_candidates
+    from hubbub.deploy.errors import as_usage_error
+    from hubbub.planning.comparison import best, compared
+    from hubbub.planning.plan import counted_questions
+    from hubbub.queries.errors import FieldError
+
+    with as_usage_error(FieldError):
+        question, listed = counted_questions(query.value, categories, optional, share)
+    candidates = compared(question, aim, dummies, listed)
+    chosen = best(candidates, dummies)
+    if chosen is None:
+        raise AccountingError("; ".join(dict.fromkeys(each.why_not for each in candidates if each.why_not)))
+    if as_json:
+        documents = [each.as_json() for each in candidates]
+        found = {"query": query.value, "share": share, "candidates": documents, "chosen": chosen.as_json()}
+        print_json({**found, "seconds": time.perf_counter() - started})
+        return
+    print_candidates(console(), candidates, chosen)
+
+
+def _mechanism(
+    mechanism: MechanismName | LocalMechanismName | None,
+    categories: int | None,
+    local_epsilon: float | None,
+    gamma: str | None,
+    mixed: bool,
+    more: tuple[str | None, str | None, float | None, Path | None],
+) -> AnyMechanism:
+    from hubbub.cli.mechanisms.arguments import Description, read_any_mechanism
+    from hubbub.protos.errors import UsageError
+
+    name = named(mechanism, more[-1])
+    try:
+        return read_any_mechanism(Description(name, categories, local_epsilon, gamma, mixed, *more))
+    except AccountingError as error:
+        raise UsageError(str(error)) from error
+
+
+def _of_law(law: Path | None, reports: int | None, rounds: int) -> Part:
+    return _part(_mechanism(None, None, None, None, False, (None, None, None, law)), reports or 0, 1.0, 0, rounds)
+
+
+def _part(
+    mechanism: AnyMechanism,
+    reports: int,
+    honest_share: float,
+    dummies: int,
+    rounds: int = 1,
+    sampling_rate: str | None = None,
+) -> Part:
+    from hubbub.cli.mechanisms.arguments import hiding_part, read_exact
+
+    rate = None if sampling_rate is None else read_exact(sampling_rate, "--sampling-rate")
+    if isinstance(mechanism, Gaussian):
+        raise AccountingError("gaussian has no local epsilon; ask for the epsilon or delta of one round of it")
+    return hiding_part(mechanism, reports, honest_share, rounds, dummies, sampling_rate=rate)
+
+
+def _chosen(design: Design, chosen: Calibration[Randomizer]) -> dict[str, Any]:
+    query = design.query(chosen.size, chosen.randomizer)
+    content = chosen.randomizer.content()
+    ratios = {key: value for key, value in content.items() if isinstance(value, list)}
+    return {
+        "query": design.question.kind,
+        "levels": query.question.content().get("levels"),
+        "categories": query.symbols,
+        "randomizer": content["mechanism"],
+        **{key: value[0] / value[1] for key, value in ratios.items()},
+        **{f"{key}_exact": f"{value[0]}/{value[1]}" for key, value in ratios.items()},
+        "epsilon_local": chosen.epsilon_local,
+        "mse": chosen.mse,
+        "epsilon_upper": chosen.epsilon_upper,
+    }
+
+
+def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
+    answer = {**found, "seconds": time.perf_counter() - started}
+    if as_json:
+        print_json(answer)
+        return
+    width = max(len(name) for name in answer)
+    for name, value in answer.items():
+        number = _rounded(name, value) if isinstance(value, float) else str(value)
+        text = MISSING.get(name, "none") if value is None else number
+        console().print(f"{name:<{width}}  {text}", markup=False, soft_wrap=True)
+
+
+def _rounded(name: str, value: float) -> str:
+    """Return the number in few digits; an upper end is never shown smaller than it is, a lower end never larger."""
+    from hubbub.accountant.numbers import round_down_significant, round_up_significant
+
+    digits = FEW_DIGITS.get(name, 8)
+    if name.endswith("_upper"):
+        value = round_up_significant(value, digits)
+    elif name.endswith("_lower"):
+        value = round_down_significant(value, digits)
+    return f"{value:.{digits}g}"

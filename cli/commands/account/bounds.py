@@ -1,0 +1,213 @@
+"""`hubbub account bounds`: every bound side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.cli.commands.account.options import (
+    Categories,
+    Delta,
+    Dummies,
+    Gamma,
+    HonestShare,
+    Law,
+    LocalEpsilon,
+    LocalMechanismOption,
+    Mixed,
+    Other,
+    Reports,
+    Rounds,
+    SamplingRate,
+    Truthful,
+    named,
+    option_values,
+)
+from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.protos.errors import UsageError
+
+if TYPE_CHECKING:
+    from hubbub.accountant.bounds.catalogue import Assessment
+    from hubbub.accountant.mechanisms import LocalMechanism
+    from hubbub.accountant.pairs import Part
+    from hubbub.cli.mechanisms.arguments import Description
+
+Order = Annotated[
+    float | None, typer.Option("--order", help="Say Rényi divergences of this order too, a real number above 1.")
+]
+Same = Annotated[
+    int | None,
+    typer.Option(
+        "--same",
+        help="Where clients bring randomizers of their own: how many of the reports are made by the same one. Only "
+        "they hide each other.",
+    ),
+]
+
+
+def bounds(
+    reports: Reports,
+    delta: Delta,
+    mechanism: LocalMechanismOption = None,
+    law: Law = None,
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
+    mixed: Mixed = False,
+    rounds: Rounds = 1,
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    same: Same = None,
+    sampling_rate: SamplingRate = None,
+    order: Order = None,
+    as_json: Json = False,
+) -> None:
+    """Say what every bound gives at δ, which of them a certificate takes, and why others do not apply.
+
+    Over several rounds, each bound is listed once for every way of composing it, which can take some seconds. With a
+    sampling rate, the exact pair is listed beside what girgis-2021 plots, which is marked as not proven.
+
+    Example: hubbub account bounds --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
+    """
+    with failures(as_json), option_values():
+        from hubbub.cli.mechanisms.arguments import Description, hiding_part
+
+        started = time.perf_counter()
+        name = named(mechanism, law)
+        said = Description(name, categories, local_epsilon, gamma, mixed, truthful, other, law=law)
+        known = _mechanism(said)
+        if same is not None and mixed:
+            raise UsageError("--same counts clients of one randomizer, --mixed is about places of the batch; give one")
+        if sampling_rate is not None and (dummies or order is not None or same is not None):
+            raise UsageError("--sampling-rate goes with neither --dummies, --order nor --same; leave them out")
+        part = hiding_part(known, reports, honest_share, rounds, dummies, same)
+        found = _assessed(known, part, delta, order, sampling_rate)
+        if as_json:
+            print_json(_document(part, delta, found, time.perf_counter() - started))
+        else:
+            _print(_heading(known, part, delta, order), found)
+
+
+def _mechanism(description: Description) -> LocalMechanism:
+    from hubbub.cli.mechanisms.arguments import read_mechanism
+
+    try:
+        return read_mechanism(description)
+    except AccountingError as error:
+        # A wrong description of a mechanism is a usage error: the exit status is 2, as for an unknown option.
+        raise UsageError(str(error)) from error
+
+
+def _assessed(
+    mechanism: LocalMechanism, part: Part, delta: float, order: float | None, sampling_rate: str | None
+) -> Sequence[Assessment]:
+    from hubbub.accountant.bounds.catalogue import assess
+    from hubbub.accountant.bounds.sampled import assess_sampled
+    from hubbub.cli.mechanisms.arguments import read_exact
+
+    with progress_console().status("asking every bound"):
+        if sampling_rate is not None:
+            rate = read_exact(sampling_rate, "--sampling-rate")
+            return assess_sampled(mechanism, part.reports, delta, rate, rounds=part.rounds)
+        return assess(mechanism, part.reports, delta, dummies=part.dummies, rounds=part.rounds, order=order)
+
+
+def _document(part: Part, delta: float, found: Sequence[Assessment], seconds: float) -> dict[str, object]:
+    from hubbub.accountant.composition import epsilon_local
+
+    return {
+        "bounds": [asdict(each) for each in found],
+        "epsilon_local": epsilon_local([part]),
+        "delta": delta,
+        "reports": part.reports,
+        "rounds": part.rounds,
+        "seconds": seconds,
+    }
+
+
+def _heading(mechanism: LocalMechanism, part: Part, delta: float, order: float | None) -> str:
+    from hubbub.accountant.bounds.bound import described
+
+    words = [described(mechanism), f"n = {part.reports}", f"δ = {delta:g}"]
+    words += [f"{part.dummies} dummies"] if part.dummies else []
+    words += [f"{part.rounds} rounds"] if part.rounds > 1 else []
+    words += [f"Rényi order {order:g}"] if order is not None else []
+    return ", ".join(words)
+
+
+def _print(heading: str, found: Sequence[Assessment]) -> None:
+    from hubbub.accountant.bounds.exact import EXACT
+    from hubbub.accountant.bounds.sampled import EXACT_PAIR
+
+    exact = {*EXACT, EXACT_PAIR}
+    holding = [each for each in found if _numbers(each)]
+    upper = [each for each in holding if each.direction == "upper"]
+    groups = {
+        "evaluated exactly": _rows([each for each in upper if each.bound in exact]),
+        "formulas, to compare with": _rows([each for each in upper if each.bound not in exact and each.proven]),
+        "not proven, only what a paper plots": _rows([each for each in upper if not each.proven]),
+        "what attacks reach": _rows([each for each in holding if each.direction == "lower"]),
+        "do not apply, or say nothing of ε": _reasons([each for each in found if not _numbers(each)]),
+    }
+    lines = [heading, ""]
+    for title, rows in groups.items():
+        lines += [title, *rows, ""] if rows else []
+    for line in [*lines, *(["* what a certificate takes"] if any(each.chosen for each in found) else [])]:
+        console().print(line, markup=False, soft_wrap=True)
+
+
+def _width(found: Sequence[Assessment]) -> int:
+    return max(len(_name(each)) for each in found)
+
+
+def _name(each: Assessment) -> str:
+    return each.bound if each.composition is None else f"{each.bound}, {each.composition}"
+
+
+def _numbers(each: Assessment) -> list[float]:
+    found = (each.epsilon_upper, each.epsilon_lower, each.rdp_upper, each.rdp_lower)
+    return [number for number in found if number is not None]
+
+
+def _reasons(found: Sequence[Assessment]) -> list[str]:
+    return [
+        f"  {each.bound:<{_width(found)}}  {(each.why_not or '').removeprefix(f'bound {each.bound!r} ')}"
+        for each in found
+    ]
+
+
+def _rows(rows: Sequence[Assessment]) -> list[str]:
+    lines = []
+    order = any(each.rdp_upper is not None or each.rdp_lower is not None for each in rows)
+    for each in rows:
+        mark = "*" if each.chosen else " "
+        epsilon = _bounded("ε", each.epsilon_upper, each.epsilon_lower)
+        renyi = f"  {_bounded('D', each.rdp_upper, each.rdp_lower):<15}" if order else ""
+        lines.append(f"{mark} {_name(each):<{_width(rows)}}  {epsilon:<15}{renyi}  {each.source}")
+    return lines
+
+
+def _bounded(sign: str, upper: float | None, lower: float | None) -> str:
+    if upper is not None:
+        return f"{sign} ≤ {_up(upper)}"
+    return "" if lower is None else f"{sign} ≥ {_down(lower)}"
+
+
+def _up(value: float) -> str:
+    from hubbub.accountant.numbers import round_up_significant
+
+    return f"{round_up_significant(value):.6g}"
+
+
+def _down(value: float) -> str:
+    from hubbub.accountant.numbers import round_down_significant
+
+    # A lower number that is rounded up would be more than the attack reaches.
+    return f"{round_down_significant(value):.6g}"

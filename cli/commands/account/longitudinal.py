@@ -1,0 +1,116 @@
+"""`hubbub account longitudinal`: which strategy tells best of a boolean that changes over time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hubbub.cli.commands.account.options import Delta, HonestShare, option_values
+from hubbub.cli.output import Json, console, failures, print_json, progress_console
+
+if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.longitudinal import Horizon
+    from hubbub.planning.longitudinal import Candidate
+
+
+def longitudinal(
+    periods: Annotated[int, typer.Option("--periods", help="Periods of the horizon, d: one round each.")],
+    changes: Annotated[int, typer.Option("--changes", help="Most changes of one device's boolean, k.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Central ε to meet over the whole horizon.")],
+    delta: Delta,
+    reports: Annotated[int, typer.Option("--reports", help="Devices that answer in each round, n.")],
+    steady_share: Annotated[
+        float,
+        typer.Option(
+            "--steady-share",
+            help="Share of the honest devices that answer every round, which alone certify vector and sampled.",
+        ),
+    ] = 1.0,
+    epsilon_local: Annotated[
+        float | None,
+        typer.Option("--epsilon-local", help="Largest local ε over the horizon: what holds if all servers collude."),
+    ] = None,
+    changing: Annotated[
+        float,
+        typer.Option(
+            "--changing",
+            help="Share of devices that change within one node of the tree: errors are stated and chosen for it.",
+        ),
+    ] = 0.0,
+    honest_share: HonestShare = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Compare the strategies for a boolean that changes over time, each at (ε, δ) of the whole horizon.
+
+    Errors are standard errors of f_t, the number of devices at 1 in period t: their mean over all periods, the
+    largest, and the largest if every device changed as often and as badly timed as can be. What vector and sampled are
+    certified by is how many devices answer every round: all of them, unless --steady-share says otherwise.
+
+    Example: hubbub account longitudinal --periods 64 --changes 4 --epsilon 1 --delta 1e-6 --reports 1000000
+    """
+    with failures(as_json), option_values():
+        from hubbub.accountant.mechanisms.longitudinal import Horizon
+        from hubbub.planning.longitudinal import Wanted, chosen, compared
+        from hubbub.planning.longitudinal_goals import Goal
+
+        started, horizon = time.perf_counter(), Horizon(periods, changes)
+        goal = Goal.over_all(epsilon, delta, reports, epsilon_local, honest_share)
+        wanted = Wanted.of(horizon, goal, steady_share, changing)
+        with progress_console().status("calibrating") as status:
+            found = compared(wanted, progress=lambda name: status.update(f"calibrating {name}"))
+        best = chosen(found)
+        choice = best.name if best.sending is not None else None
+        theorem = _theorem(horizon, found, reports)
+        if as_json:
+            seconds = time.perf_counter() - started
+            rows = [each.as_json() for each in found]
+            document = {"strategies": rows, "chosen": choice, "steady_share": steady_share, "theorem_6": theorem}
+            print_json(document | {"seconds": seconds})
+            return
+        _print(found, choice, theorem)
+        assumed = f"vector and sampled count on {steady_share:.0%} of the honest devices to answer every round"
+        console().print(f"{assumed} (--steady-share)", markup=False, soft_wrap=True)
+
+
+def _theorem(horizon: Horizon, found: Sequence[Candidate], reports: int) -> dict[str, Any]:
+    """Return the paper's bound on the largest error of `sampled`: at its local ε, at most 1, where the theorem ends."""
+    from hubbub.accountant.errors import OutsideConditions
+    from hubbub.accountant.longitudinal.theorem import EPSILON_MOST, FAILURE, theorem_6
+    from hubbub.accountant.mechanisms.longitudinal import Sampled
+
+    locals_ = [each.epsilon_local for each in found if each.name == Sampled.kind and each.epsilon_local is not None]
+    local = min([EPSILON_MOST, *locals_])
+    row = {"epsilon_local": local, "probability": 1 - FAILURE, "largest_error": None, "why_not": None}
+    try:
+        return {**row, "largest_error": theorem_6(horizon, local, reports)}
+    except OutsideConditions as error:
+        return {**row, "why_not": str(error)}
+
+
+def _print(found: Sequence[Candidate], chosen: str | None, theorem: dict[str, Any]) -> None:
+    from hubbub.accountant.numbers import round_up_significant
+    from hubbub.cli.tables.tables import print_table
+
+    table = Table("strategy")
+    for column in ("ε_local", "ε", "std. error, mean", "largest", "if all change"):
+        table.add_column(column, justify="right")
+    for each in found:
+        numbers = [
+            None if number is None else round_up_significant(number) for number in list(each.as_json().values())[3:]
+        ]
+        table.add_row(each.name, *("-" if number is None else f"{number:.6g}" for number in numbers))
+    printer = console()
+    print_table(printer, table)
+    lines = [f"{each.name} does not apply: {each.why_not}" for each in found if each.why_not is not None]
+    if theorem["largest_error"] is not None:
+        lines.append(
+            f"erlingsson-2019, Thm 6, of sampled at local ε {theorem['epsilon_local']:.4g}: with chance 2/3 no f_t "
+            f"is off by more than {theorem['largest_error']:.6g}"
+        )
+    lines.append("chosen: none; allow a larger epsilon or more devices" if chosen is None else f"chosen: {chosen}")
+    for line in lines:
+        printer.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,198 @@
+"""`hubbub account plot`: draws what bounds and attacks give over one variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.cli.commands.account.options import (
+    Categories,
+    Dummies,
+    Gamma,
+    HonestShare,
+    LocalEpsilon,
+    MechanismName,
+    Mixed,
+    Other,
+    Rounds,
+    Sigma,
+    Truthful,
+)
+from hubbub.cli.output import Json, console, failures, print_json
+from hubbub.cli.plots.plan import Picture, PicturePlan, Scale, document, evaluate
+from hubbub.cli.plots.variables import Range, Variable
+from hubbub.cli.progress import progress_bars
+from hubbub.protos.errors import UsageError
+
+if TYPE_CHECKING:
+    from hubbub.cli.plots.sweep import Question
+
+
+class AxisScale(StrEnum):
+    """How an axis is divided."""
+
+    LINEAR = "linear"
+    LOG = "log"
+
+
+Mechanism = Annotated[MechanismName | None, typer.Option("--mechanism", help="The mechanism, as in `account epsilon`.")]
+Over = Annotated[Variable | None, typer.Option("--over", help="What varies along the picture.")]
+First = Annotated[float | None, typer.Option("--from", help="Its smallest value.")]
+Last = Annotated[float | None, typer.Option("--to", help="Its largest value.")]
+Points = Annotated[int, typer.Option("--points", help="How many values, the ends included.")]
+AxisOption = Annotated[
+    AxisScale | None,
+    typer.Option("--axis", help="Its axis; left out, linear for local-epsilon and logarithmic for all others."),
+]
+Bounds = Annotated[
+    list[str] | None,
+    typer.Option("--bound", help="A bound to draw, or best, or attack; repeatable. Left out, all that apply."),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="The picture's file; its name ends in .svg or .png.")]
+FigureOption = Annotated[
+    str | None,
+    typer.Option("--figure", help="Instead of all this: a comparison of the papers, redrawn; --list names them."),
+]
+ListOption = Annotated[bool, typer.Option("--list", help="List the comparisons of the papers.")]
+Reports = Annotated[int | None, typer.Option("--reports", help="Reports in the batch, n.")]
+Delta = Annotated[float | None, typer.Option("--delta", help="The δ of (ε, δ), above 0 and below 1.")]
+
+
+def plot(
+    context: typer.Context,
+    mechanism: Mechanism = None,
+    over: Over = None,
+    first: First = None,
+    last: Last = None,
+    points: Points = 25,
+    axis: AxisOption = None,
+    bound: Bounds = None,
+    out: Out = None,
+    figure: FigureOption = None,
+    list_figures: ListOption = False,
+    reports: Reports = None,
+    delta: Delta = None,
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
+    sigma: Sigma = None,
+    mixed: Mixed = False,
+    rounds: Rounds = 1,
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    as_json: Json = False,
+) -> None:
+    """Draw bounds on the central ε over n, ε_local, δ, k or the number of rounds.
+
+    Where a bound does not apply, its curve has a gap; --json gives all points. Drawing needs hubbub[plots].
+
+    Example: hubbub account plot --mechanism krr --categories 16 --local-epsilon 4 --delta 1e-6 --over reports
+    --from 1e3 --to 1e6 --out bounds.svg
+    """
+    with failures(as_json):
+        if list_figures:
+            _list(as_json)
+        elif figure is not None:
+            _refuse_all_but(context, "figure", "out", "as_json")
+            _draw_figure(figure, out, as_json)
+        elif mechanism is None or over is None or first is None or last is None:
+            raise UsageError("give --mechanism, --over, --from and --to; or --figure with a name that --list shows")
+        else:
+            from hubbub.cli.mechanisms.arguments import Description
+            from hubbub.cli.plots.sweep import Question
+
+            said = Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma)
+            question = Question(said, reports, delta, rounds, honest_share, dummies)
+            along = Range(over, first, last, points, _scale(axis))
+            _draw_bounds(question, along, bound or (), out, as_json)
+
+
+def _scale(axis: AxisScale | None) -> Scale | None:
+    return None if axis is None else "linear" if axis is AxisScale.LINEAR else "log"
+
+
+def _draw_bounds(question: Question, along: Range, bounds: Sequence[str], out: Path | None, as_json: bool) -> None:
+    from hubbub.cli.plots.sweep import sweep
+
+    _check_output(out, as_json)
+    picture = _evaluated(sweep(question, along, bounds))
+    _give(picture if bounds else _only_applying(picture), out, as_json)
+
+
+def _refuse_all_but(context: typer.Context, *names: str) -> None:
+    """Refuse all options but those named: a figure has its own parameters."""
+    # Where a value came from is asked, not what it is: an option given with its default value is refused too.
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    if given - set(names):
+        raise UsageError("--figure has parameters of its own: beside it there can be only --out and --json")
+
+
+def _list(as_json: bool) -> None:
+    from hubbub.cli.plots.papers.registry import FIGURES
+
+    if as_json:
+        listed = [{"figure": name, "source": each.source, "about": each.about} for name, each in FIGURES.items()]
+        print_json({"figures": listed})
+        return
+    for name, each in FIGURES.items():
+        console().print(f"{name:<10} {each.source}: {each.about}", markup=False, soft_wrap=True)
+
+
+def _only_applying(picture: Picture) -> Picture:
+    """Leave out curves that apply nowhere. If that leaves none, keep them all: the error then says why of each."""
+    from hubbub.cli.plots.sweep import only_applying
+
+    some = only_applying(picture)
+    return some if some.panels[0].series else picture
+
+
+def _draw_figure(name: str, out: Path | None, as_json: bool) -> None:
+    from hubbub.cli.plots.papers.registry import planned
+
+    plan = planned(name)
+    _check_output(out, as_json)
+    _give(_evaluated(plan), out, as_json)
+
+
+def _check_output(out: Path | None, as_json: bool) -> None:
+    """Refuse, before anything is computed, what could not be shown in the end."""
+    if out is not None:
+        from hubbub.cli.plots.draw import check_drawable
+
+        check_drawable(out)
+    elif not as_json:
+        raise UsageError("give --out with a name that ends in .svg or .png, or --json for the points alone, or both")
+
+
+def _evaluated(plan: PicturePlan) -> Picture:
+    with progress_bars() as bars:
+        bar = bars.add_task("bounds", total=plan.points)
+        return evaluate(plan, lambda: bars.advance(bar))
+
+
+def _give(picture: Picture, out: Path | None, as_json: bool) -> None:
+    """Write the picture, and say on stdout what is in it."""
+    series = [each for panel in picture.panels for each in panel.series]
+    if all(each.empty for each in series):
+        reasons = "; ".join(f"{each.label}: {each.why_not}" for each in series)
+        raise OutsideConditions(f"no bound applies anywhere in this range. {reasons}")
+    if out is not None:
+        from hubbub.cli.plots.draw import check_drawable, drawn
+        from hubbub.deploy.files import save
+
+        save(out, drawn(picture, check_drawable(out)))
+    if as_json:
+        print_json(document(picture))
+        return
+    for each in series:
+        shown = sum(value is not None for value in each.y)
+        console().print(f"{each.label}: {shown} of {len(each.y)} points", markup=False, soft_wrap=True)
+    console().print(f"wrote {out}", markup=False, soft_wrap=True)

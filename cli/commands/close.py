@@ -1,0 +1,45 @@
+"""`hubbub close OPERATOR.toml TASK.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json
+
+
+def command(
+    settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
+    task: Annotated[Path, typer.Argument(metavar="TASK.json", help="The signed task.")],
+    round_number: Annotated[
+        int | None, typer.Option("--round", min=0, help="Which round; without it, the one that is open.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Cut a round of a task with close = "operator" now; refused under its minimum.
+
+    A round that was closed before cannot be closed again: exit status 1.
+
+    Example: hubbub close deployment/operator/operator.toml deployment/operator/task.json --round 0
+    """
+    with failures(as_json):
+        import asyncio
+        import time
+
+        from hubbub.cli.tables.status import status_document
+        from hubbub.deploy.files import signed_task_in
+        from hubbub.deploy.operator.client import close_round, round_to_close
+        from hubbub.deploy.settings import OperatorSettings
+        from hubbub.service.settings import load
+
+        signed = signed_task_in(task)
+        operator = load(settings, OperatorSettings, "operator")
+        number = asyncio.run(round_to_close(operator, signed.task, round_number, time.time()))
+        status = asyncio.run(close_round(operator, signed.task.id, number))
+        if as_json:
+            print_json(status_document(status))
+        else:
+            line = f"round {status.round} is {status.state.value} with {status.submissions} submissions"
+            console().print(line, markup=False)

@@ -1,0 +1,299 @@
+"""`hubbub demo`."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json, progress_console
+
+if TYPE_CHECKING:
+    from hubbub.deploy.demo.demo import Options
+    from hubbub.deploy.demo.scenarios.scenario import Demonstration
+    from hubbub.planning.simulate.dataset import Dataset
+    from hubbub.protos.task.admission import Mode
+
+TaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", help="What to show; --list names them. [default: flights]")
+]
+
+DevicesOption = Annotated[str | None, typer.Option("--devices", help="How many devices take part, or all.")]
+Seed = Annotated[int, typer.Option("--seed", help="Which sample of devices.")]
+Data = Annotated[Path | None, typer.Option("--data", help="A CSV, TSV or Parquet file instead of the flights.")]
+Histograms = Annotated[
+    list[str] | None, typer.Option("--histogram", metavar="COLUMN", help="Column to count; repeatable.")
+]
+Sums = Annotated[
+    list[str] | None, typer.Option("--sum", metavar="COLUMN:LOWER:UPPER", help="Column to sum; repeatable.")
+]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="What everything a device sends in a round may cost.")]
+Delta = Annotated[
+    float | None, typer.Option("--delta", help="Together with this δ. [default: 1e-6, or 0.1 / people if that is less]")
+]
+LocalEpsilon = Annotated[float, typer.Option("--local-epsilon", help="Cap if all services collude.")]
+Rounds = Annotated[
+    int | None, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers. [default: 1]")
+]
+Dummies = Annotated[
+    int, typer.Option("--dummies", min=0, help="Uniform reports the shuffler adds to each query's batch.")
+]
+PostQuantum = Annotated[
+    bool, typer.Option("--post-quantum", help="Seal with MLKEM768-X25519, which withstands a quantum computer.")
+]
+HopCount = Annotated[
+    int, typer.Option("--hops", min=1, max=8, help="Shufflers in the chain, each with its own keys and process.")
+]
+HonestShare = Annotated[
+    float | None,
+    typer.Option(
+        "--honest-share", help="Share of the reports assumed to be people's; must be said with open. [default: 1]"
+    ),
+]
+
+ClusterOption = Annotated[
+    bool,
+    typer.Option(
+        "--cluster",
+        help="As a cluster runs: PostgreSQL, two replicas, a keeper that is killed, a standby, Spark if installed.",
+    ),
+]
+Postgres = Annotated[
+    str,
+    typer.Option(
+        "--postgres",
+        metavar="ADDRESS",
+        help="With --cluster: a server's database, postgresql://user@host/database, whose user may make others. "
+        "[default: a server of its own]",
+        show_default=False,
+    ),
+]
+
+
+class AdmissionMode(StrEnum):
+    """The modes of admission: those of `protos.admission`, which is not loaded before a command runs."""
+
+    ENROLLED = "enrolled"
+    MTLS = "mtls"
+    OPEN = "open"
+
+
+AdmissionOption = Annotated[
+    AdmissionMode,
+    typer.Option(
+        "--admission",
+        help="Who may submit: devices with tickets, those with TLS certificates (fewer by default), or whoever comes.",
+    ),
+]
+CERTIFIED_SUBMISSIONS = 2_000
+"""How many submissions devices with certificates make in all where nothing else is said: each over a new connection."""
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."),
+]
+
+PictureOption = Annotated[
+    Path | None, typer.Option("--picture", metavar="FILE", help="Draw truth, estimates and intervals: .svg or .png.")
+]
+ListOption = Annotated[bool, typer.Option("--list", help="List what can be shown, and end.")]
+
+
+def command(
+    task: TaskOption = None,
+    devices: DevicesOption = None,
+    seed: Seed = 1,
+    data: Data = None,
+    histogram: Histograms = None,
+    total: Sums = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = None,
+    epsilon_local: LocalEpsilon = 8.0,
+    rounds: Rounds = None,
+    dummies: Dummies = 0,
+    post_quantum: PostQuantum = False,
+    hops: HopCount = 1,
+    admission: AdmissionOption = AdmissionMode.ENROLLED,
+    honest_share: HonestShare = None,
+    out: Out = None,
+    picture: PictureOption = None,
+    listed: ListOption = False,
+    cluster: ClusterOption = False,
+    postgres: Postgres = "",
+    as_json: Json = False,
+) -> None:
+    """Run the whole pipeline on this machine: real processes, TLS, sealed reports, and a certificate at the end.
+
+    The data is the flights that left New York City in 2013, each flight a device with two answers: its carrier, and its
+    departure delay, which some do not have. Estimates are printed beside the truth. Other tasks are shown by --task.
+
+    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --admission open --honest-share 0.5; hubbub demo
+    --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
+    """
+    with failures(as_json):
+        if listed:
+            _list(as_json)
+            return
+        from hubbub.deploy.demo.demo import Options, check_options
+        from hubbub.planning.simulate.dataset import unusable_words
+        from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519
+        from hubbub.protos.task.admission import Mode
+
+        if picture is not None:
+            from hubbub.cli.plots.draw import check_drawable
+
+            check_drawable(picture, "--picture")
+        shown = _demonstration(task, data, histogram or [], total or [])
+        share = _honest_share(admission, honest_share)
+        in_rounds = shown.rounds if rounds is None else rounds
+        most = CERTIFIED_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
+        dataset = _dataset(shown, devices, seed, min(most, shown.devices))
+        for sentence in unusable_words(dataset):
+            progress_console().print(sentence, soft_wrap=True)
+        suite = MLKEM768_X25519 if post_quantum else DEFAULT
+        mode = Mode(admission.value)
+        privacy = (epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
+        options = Options(*privacy, cluster, _server(cluster, postgres, mode))
+        check_options(dataset, options)
+        document = _run(dataset, options, out)
+        document["picture"] = None if picture is None else _drawn(shown, document, picture)
+        if as_json:
+            print_json(document)
+        else:
+            _print(document, out)
+
+
+def _list(as_json: bool) -> None:
+    from hubbub.deploy.demo.scenarios.registry import GALLERY
+
+    if as_json:
+        print_json({"tasks": [{"task": each.name, "about": each.about} for each in GALLERY.values()]})
+        return
+    for each in GALLERY.values():
+        console().print(f"{each.name}: {each.about}", soft_wrap=True)
+
+
+def _demonstration(task: str | None, data: Path | None, histograms: list[str], sums: list[str]) -> Demonstration:
+    from hubbub.deploy.demo.scenarios.registry import demonstration
+    from hubbub.deploy.demo.scenarios.scenario import Demonstration
+    from hubbub.planning.simulate.dataset import SumSpec, from_file
+    from hubbub.protos.errors import UsageError
+
+    if data is None:
+        if histograms or sums:
+            raise UsageError("--histogram and --sum name columns of a file; give it with --data")
+        return demonstration(task)
+    if task is not None:
+        raise UsageError(f"--task {task} has data of its own; leave it out beside --data, or --data beside it")
+    specs = [SumSpec.parse(text) for text in sums]
+    return Demonstration(data.stem, f"each row of {data.name} is a device", lambda: from_file(data, histograms, specs))
+
+
+def _honest_share(admission: AdmissionMode, given: float | None) -> float:
+    from hubbub.protos.errors import UsageError
+
+    if given is None and admission is AdmissionMode.OPEN:
+        raise UsageError(
+            "--admission open takes whoever comes, so say which share of the reports you assume to be people's: add "
+            "--honest-share, such as 0.5"
+        )
+    return 1.0 if given is None else given
+
+
+def _server(cluster: bool, postgres: str, mode: Mode) -> str:
+    """Return the PostgreSQL server that was named; one is of no use without a cluster."""
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.task.admission import Mode
+
+    if postgres and not cluster:
+        raise UsageError("--postgres is the server of a cluster's stores; add --cluster")
+    if cluster and mode is Mode.MTLS:
+        raise UsageError(
+            "--cluster is shown with devices that have tickets, or with whoever comes; leave --admission mtls"
+        )
+    return postgres
+
+
+def _dataset(shown: Demonstration, devices: str | None, seed: int, default: int) -> Dataset:
+    from hubbub.planning.simulate.dataset import sample
+    from hubbub.protos.errors import UsageError
+
+    if devices not in (None, "all") and not str(devices).isdecimal():
+        raise UsageError(f"--devices is {devices!r}; give a whole number, or all")
+    dataset = shown.dataset()
+    if devices == "all" or (devices is None and dataset.devices <= default):
+        return dataset
+    return sample(dataset, int(devices) if devices is not None else default, seed)
+
+
+def _run(dataset: Dataset, options: Options, out: Path | None) -> dict[str, Any]:
+    import asyncio
+    import signal
+
+    from hubbub.cli.progress import progress_bars
+    from hubbub.deploy.demo.demo import run
+
+    # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell that starts it
+    # in the background has SIGINT ignored, which would leave both without effect.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
+        directory = out if out is not None else Path(scratch) / "demo"
+        document = asyncio.run(run(dataset, options, directory, progress_console(), progress_bars))
+        if out is None:
+            _forget_paths(document)
+    return document
+
+
+def _drawn(shown: Demonstration, document: dict[str, Any], picture: Path) -> str:
+    """Draw a demo's picture; return its path."""
+    from hubbub.cli.plots.comparison import drawn
+    from hubbub.cli.plots.demo_panels import picture_of
+    from hubbub.deploy.files import save
+
+    save(picture, drawn(picture_of(shown, document), picture.suffix.lower().removeprefix(".")))
+    return str(picture)
+
+
+def _forget_paths(document: dict[str, Any]) -> None:
+    """Take out the paths of files that were removed with the scratch folder."""
+    document["task_file"] = document["logs"] = None
+    for each in document["rounds"]:
+        each["certificate"] = each["results"] = None
+
+
+def _print(document: dict[str, Any], out: Path | None) -> None:
+    from hubbub.cli.tables.privacy import print_privacy
+    from hubbub.cli.tables.truth import print_query
+
+    printer = console()
+    for each in document["rounds"]:
+        if len(document["rounds"]) > 1:
+            printer.rule(f"round {each['round']}")
+        for query in each["queries"]:
+            print_query(printer, query)
+        print_privacy(printer, each["privacy"])
+    seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
+    printer.print(f"{document['devices']} devices; {seconds}", markup=False, soft_wrap=True)
+    sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
+    printer.print(sealed, markup=False, soft_wrap=True)
+    if document["cluster"] is not None:
+        printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)
+    printer.print(f"certificate verified with all signers pinned; {_kept(document, out)}", markup=False, soft_wrap=True)
+
+
+def _cluster(cluster: dict[str, Any]) -> str:
+    spark = f"on Spark ({cluster['spark']})" if cluster["spark"] else f"without Spark: {cluster['spark_missing']}"
+    went = "stores in PostgreSQL; two replicas answered devices; the keeper was killed, and the standby went on"
+    return f"{went}; mixed and opened {spark}"
+
+
+def _kept(document: dict[str, Any], out: Path | None) -> str:
+    if out is None:
+        return "add --out DIR to keep the certificate, results and logs"
+    certificate = shlex.quote(document["rounds"][0]["certificate"])
+    return f"kept in {out}; next: hubbub verify {certificate}"

@@ -1,0 +1,217 @@
+"""`hubbub device status|spent|learn|resend|opt-out|opt-in|wipe CLIENT.toml`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hubbub.cli.device import Limit, Timeout, checked_timeout, load_device
+from hubbub.cli.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from hubbub.client import DeviceRound, DeviceStatus
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""What this device answered and spent; sending what waits; opting out, and wiping.
+
+    Example: hubbub device status deployment/client/client.toml
+    """,
+)
+
+Settings = Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings file.")]
+
+
+@app.command("status")
+def status(settings: Settings, as_json: Json = False) -> None:
+    """Show the current and the next round, whether they are answered, what waits to be sent, and the ε spent.
+
+    Nothing is asked of anybody. Local ε is what the device's own randomizer allows, even if shuffler and analyzer work
+    together; what holds if they do not is in each round's certificate.
+
+    Example: hubbub device status deployment/client/client.toml
+    """
+    with failures(as_json):
+        found = load_device(settings).status()
+        if as_json:
+            print_json(_document(found))
+        else:
+            for line in _lines(found):
+                console().print(line, markup=False, soft_wrap=True)
+
+
+@app.command("spent")
+def spent(settings: Settings, limit: Limit = None, as_json: Json = False) -> None:
+    """Show the ε that this device has spent today and on each task, for all tasks with this state file, and its limits.
+
+    What is randomized counts, whether or not it was sent. A day is a UTC day. Central ε is what the tasks promise, or
+    what certificates say that were learned.
+
+    Example: hubbub device spent deployment/client/client.toml --limit epsilon_local_per_day=20
+    """
+    with failures(as_json):
+        from hubbub.cli.tables.budget import budget_document, print_budget
+
+        found = load_device(settings, limit or []).budget()
+        if as_json:
+            print_json(budget_document(found))
+        else:
+            print_budget(console(), found)
+
+
+@app.command("learn")
+def learn(
+    settings: Settings,
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE.json", help="A round's certificate.")],
+    as_json: Json = False,
+) -> None:
+    """Count a round's central ε as its certificate says, in place of what the task promises.
+
+    Its signatures are checked here, its numbers by `hubbub verify`: run that before.
+
+    Example: hubbub device learn deployment/client/client.toml certificate.json
+    """
+    with failures(as_json):
+        learned = load_device(settings).learn(certificate.read_bytes())
+        everything = learned.epsilon_all_rounds
+        document = {"round": learned.round, "epsilon": learned.epsilon, "epsilon_all_rounds": everything}
+        so_far = "not known at the minimum" if everything is None else f"{everything:g} at the minimum"
+        text = f"learned: round {learned.round} has ε {learned.epsilon:g}, all rounds so far {so_far}"
+        _say(document | {"rounds": list(learned.rounds)}, text, as_json)
+
+
+@app.command("resend")
+def resend(
+    settings: Settings,
+    timeout: Timeout = None,
+    early: Annotated[bool, typer.Option("--early", help="Also what has a moment that is still to come.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Send what is stored and was not acknowledged yet, for rounds that are not over, where its moment has come.
+
+    Example: hubbub device resend deployment/client/client.toml
+    """
+    with failures(as_json):
+        seconds = checked_timeout(timeout)
+        device = load_device(settings)
+        rounds = [receipt.round for receipt in device.resend_blocking(timeout=seconds, early=early)]
+        if as_json:
+            print_json({"task": device.task.name, "task_id": device.task.id.hex(), "acknowledged": rounds})
+        elif rounds:
+            listed = ", ".join(map(str, rounds))
+            console().print(f"acknowledged: task {device.task.name}, round {listed}", markup=False, soft_wrap=True)
+        else:
+            console().print("nothing is due to be sent")
+
+
+@app.command("opt-out")
+def opt_out(settings: Settings, as_json: Json = False) -> None:
+    """Send nothing from now on, for any task with this state file, and erase what waits to be sent.
+
+    Example: hubbub device opt-out deployment/client/client.toml
+    """
+    with failures(as_json):
+        load_device(settings).opt_out()
+        _say({"opted_out": True}, "opted out: nothing is taken or sent until `hubbub device opt-in`", as_json)
+
+
+@app.command("opt-in")
+def opt_in(settings: Settings, as_json: Json = False) -> None:
+    """Take answers again.
+
+    Example: hubbub device opt-in deployment/client/client.toml
+    """
+    with failures(as_json):
+        load_device(settings).opt_in()
+        _say({"opted_out": False}, "opted in: answers are taken and sent again", as_json)
+
+
+@app.command("wipe")
+def wipe(settings: Settings, as_json: Json = False) -> None:
+    """Erase this device's reports, sealed bytes and submission ids, for all tasks.
+
+    Which rounds were answered is remembered until they are over, how many and what was spent for good: a device that
+    forgot it could answer a round twice, which costs privacy.
+
+    Example: hubbub device wipe deployment/client/client.toml
+    """
+    with failures(as_json):
+        load_device(settings).wipe()
+        _say({"wiped": True}, "wiped: only which rounds were answered, and how many, is remembered", as_json)
+
+
+def _say(document: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        console().print(text, markup=False, soft_wrap=True)
+
+
+def _document(found: DeviceStatus) -> dict[str, Any]:
+    spending = found.spending
+    return {
+        "task": found.task,
+        "task_id": found.task_id.hex(),
+        "current": None if found.current is None else _round(found.current),
+        "next": None if found.next is None else _round(found.next),
+        "waiting": list(found.waiting),
+        "opted_out": found.opted_out,
+        "rounds_sent": spending.rounds,
+        "rounds_unsent": spending.unsent,
+        "epsilon_local_round": spending.epsilon_local_round,
+        "epsilon_local_spent": spending.epsilon_local,
+        "epsilon_local_left": spending.epsilon_local_left,
+        "promise": {"epsilon": found.epsilon, "delta": found.delta, "epsilon_total": found.epsilon_total},
+        "delta_warning": found.delta_warning,
+    }
+
+
+def _round(one: DeviceRound) -> dict[str, Any]:
+    times = {"opens": _time(one.opens), "ends": _time(one.ends), "cut": _time(one.cut)}
+    moment = None if one.moment is None else _time(int(one.moment))
+    return {"round": one.number, **times, "answer": one.answer.value, "reason": one.reason, "moment": moment}
+
+
+def _lines(found: DeviceStatus) -> list[str]:
+    spending, total = found.spending, found.epsilon_total
+    rounds = "1 round" if spending.rounds == 1 else f"{spending.rounds} rounds"
+    spent = f"{spending.epsilon_local:.6g} spent in {rounds}, {spending.epsilon_local_round:.6g} a round"
+    cap = "" if total is None else f", with a cap of {total:g} on all rounds"
+    waiting = ", ".join(f"round {number}" for number in found.waiting) or "nothing"
+    return [
+        f"task      {found.task} ({found.task_id.hex()})",
+        f"now       {_described(found.current)}",
+        f"next      {_described(found.next)}",
+        f"to send   {waiting}",
+        f"opted out {'yes: nothing is taken or sent' if found.opted_out else 'no'}",
+        f"local ε   {spent}; at most {spending.epsilon_local_left:.6g} more in the rounds to come",
+        f"promise   ε = {found.epsilon:g} at δ = {found.delta:g} a round{cap}, if the services do as they should",
+        *(() if found.delta_warning is None else (found.delta_warning,)),
+    ]
+
+
+def _described(one: DeviceRound | None) -> str:
+    if one is None:
+        return "no round"
+    reason = "" if one.reason is None else f" ({one.reason})"
+    moment = "" if one.moment is None else f", not before {_time(int(one.moment))}"
+    return f"round {one.number}, {_time(one.opens)} to {_time(one.ends)}: {_WORDS[one.answer.value]}{reason}{moment}"
+
+
+_WORDS = {
+    "none": "not answered",
+    "kept": "answered, to be sealed and sent",
+    "sealed": "answered, sealed, no receipt yet",
+    "acknowledged": "answered and acknowledged",
+    "refused": "answered, refused by the shuffler, discarded",
+    "erased": "answered, erased on this device",
+    "over": "over on this device",
+}
+"""How people read what became of the answers to a round."""
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

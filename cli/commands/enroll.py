@@ -1,0 +1,167 @@
+"""`hubbub enroll FILE`."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hubbub.protos.enrollment.tickets import Ticket
+    from hubbub.protos.identity.keys import Identity
+
+MOST_TICKETS = 10_000_000
+"""Tickets that are made at once; each takes about 50 µs."""
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the ticket; with --names, a folder.")],
+    key: Annotated[Path, typer.Option("--key", help="The operator's identity, or with --countersign another's.")],
+    shuffler_key: Annotated[
+        Path | None, typer.Option("--shuffler-key", metavar="PUB.pem", help="The shuffler that the tickets are for.")
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option("--devices", min=1, max=MOST_TICKETS, help="So many tickets, one a line.")
+    ] = None,
+    names: Annotated[
+        Path | None, typer.Option("--names", metavar="LIST", help="A ticket for each line of this file.")
+    ] = None,
+    renew: Annotated[
+        Path | None,
+        typer.Option(
+            "--renew",
+            metavar="OLD",
+            help="Longer tickets for the devices of these: a file of tickets or ids, a folder.",
+        ),
+    ] = None,
+    days: Annotated[int, typer.Option("--days", min=1, max=36_500, help="How long devices take part.")] = 365,
+    countersign: Annotated[
+        bool, typer.Option("--countersign", help="Sign the tickets in FILE too, as a task's second authority.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Enrol devices: make tickets, each of which one device turns into its credential, by itself.
+
+    Whoever redeems a ticket first has the device's place, so hand it over as you would a password, and to one device.
+    What a certificate's number of reports is worth is what your tickets are worth: give each person one.
+
+    With --renew the tickets are for devices that have one already, and last longer. OLD holds their tickets, or their
+    ids as --json prints them, one a line; or it is a folder of them as --names makes it, and so is FILE then. Such a
+    device redeems the new ticket by itself and keeps its place: it has one submission a round, as before.
+
+    Examples: hubbub enroll deployment/client/ticket.json --key deployment/operator/identity.pem --shuffler-key
+    deployment/operator/trust/shuffler.pub.pem; hubbub enroll tickets.jsonl --devices 1000 --key identity.pem
+    --shuffler-key shuffler.pub.pem; hubbub enroll next.jsonl --renew tickets.jsonl --days 365 --key identity.pem
+    """
+    with failures(as_json):
+        from hubbub.protos.errors import UsageError
+
+        if sum(each is not None for each in (devices, names, renew)) > 1:
+            raise UsageError("--devices, --names and --renew each say which tickets are made; give one of them")
+        if countersign and renew is not None:
+            raise UsageError(
+                "--countersign signs tickets that are made, and --renew makes some; run one after the other"
+            )
+        signer = _signer(key)
+        if countersign:
+            _countersign(file, signer, as_json)
+            return
+        expires = _in_days(days)
+        if renew is not None:
+            made, in_folder = _renewed(signer, shuffler_key, renew, expires), renew.is_dir()
+        else:
+            made, in_folder = _made(signer, shuffler_key, devices, names, expires), names is not None
+        _write(file, made, in_folder)
+        _tell(file, [ticket for tickets in made.values() for ticket in tickets], expires, as_json)
+
+
+def _signer(key: Path) -> Identity:
+    from hubbub.cli.output import progress_console
+    from hubbub.protos.identity.keys import Identity
+    from hubbub.protos.identity.pem import readable_by_others
+
+    signer = Identity.load(key)
+    exposed = readable_by_others(key)
+    if exposed:
+        progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
+    return signer
+
+
+def _made(
+    signer: Identity, shuffler_key: Path | None, devices: int | None, names: Path | None, expires: int
+) -> dict[str, list[Ticket]]:
+    """Return new tickets, by the names of their files."""
+    from hubbub.deploy.pki.tickets import ENDING, names_in
+    from hubbub.protos.enrollment.tickets import new_tickets
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.identity.keys import load_public
+
+    if shuffler_key is None:
+        raise UsageError("give --shuffler-key, the public key of the shuffler that the tickets are for")
+    shuffler = load_public(shuffler_key)
+    if names is None:
+        return {"": new_tickets(devices or 1, shuffler, expires, [signer])}
+    named = names_in(names)
+    tickets = new_tickets(len(named), shuffler, expires, [signer])
+    return {f"{name}{ENDING}": [ticket] for name, ticket in zip(named, tickets, strict=True)}
+
+
+def _renewed(signer: Identity, shuffler_key: Path | None, old: Path, expires: int) -> dict[str, list[Ticket]]:
+    """Return tickets for devices that have one, by the names of their files."""
+    from hubbub.cli.output import progress_console
+    from hubbub.deploy.pki.tickets import enrolled_in, renewed
+    from hubbub.protos.identity.keys import load_public
+
+    shuffler = None if shuffler_key is None else load_public(shuffler_key)
+    found = enrolled_in(old)
+    made = {name: [renewed(each, signer, shuffler, expires) for each in devices] for name, devices in found.items()}
+    twice = sum(each.ticket is not None and len(each.ticket.signatures) > 1 for each in chain(*found.values()))
+    if twice:
+        text = f"note: a second authority had signed {twice} of the tickets before; have it sign these (--countersign)"
+        progress_console().print(text, markup=False, soft_wrap=True)
+    return made
+
+
+def _in_days(days: int) -> int:
+    import time
+
+    from hubbub.protos.task.schedule import DAY
+
+    return int(time.time()) + days * DAY
+
+
+def _write(file: Path, made: Mapping[str, Sequence[Ticket]], in_folder: bool) -> None:
+    from hubbub.deploy.pki.tickets import write_folder, write_tickets
+
+    if in_folder:
+        write_folder(file, made)
+        return
+    (tickets,) = made.values()
+    write_tickets(file, tickets)
+
+
+def _tell(file: Path, tickets: Sequence[Ticket], expires: int, as_json: bool) -> None:
+    from hubbub.protos.task.schedule import at
+
+    if as_json:
+        ids = [ticket.device.hex() for ticket in tickets]
+        print_json({"file": str(file), "tickets": len(tickets), "expires": at(expires), "devices": ids})
+        return
+    many = "1 ticket" if len(tickets) == 1 else f"{len(tickets)} tickets"
+    console().print(f"{many} in {file}, good until {at(expires)}", markup=False, soft_wrap=True)
+
+
+def _countersign(file: Path, signer: Identity, as_json: bool) -> None:
+    from hubbub.deploy.pki.tickets import countersign
+
+    count = countersign(file, signer)
+    if as_json:
+        print_json({"file": str(file), "tickets": count})
+    else:
+        console().print(f"countersigned {count} in {file}", markup=False, soft_wrap=True)

@@ -1,0 +1,107 @@
+"""`hubbub health SERVICE SETTINGS.toml`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hubbub.protos.errors import HubbubError
+
+
+class Service(StrEnum):
+    """The services that can be asked."""
+
+    SHUFFLER = "shuffler"
+    HOP = "hop"
+    ANALYZER = "analyzer"
+
+
+def command(
+    service: Annotated[Service, typer.Argument(help="Which service the settings are of.")],
+    settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file it was started with.")],
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds within which it must say that it serves.")] = 5,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask only whether its ports serve: a restart mends nothing else.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask the service on this machine, at every port of its settings, whether it serves, and whether its work goes on.
+
+    Exits 1 where a port does not serve, its store cannot be used (a full disk), or a step of a round fails. A log that
+    cannot be written, and another service that does not answer, are said only: this one works.
+
+    It speaks the standard gRPC health protocol, over TLS with the service's own certificate. Containers and monitors
+    call it; with a longer --wait it returns as soon as a service that was just started serves.
+
+    Example: hubbub health shuffler deployment/shuffler/shuffler.toml
+    """
+    with failures(as_json):
+        import asyncio
+
+        from hubbub.deploy.operator.health import ask, ask_parts, ask_why, ports_of
+        from hubbub.protos.errors import HubbubError
+
+        ports, tls = ports_of(service.value, settings)
+        serving = asyncio.run(ask(ports, tls, wait))
+        silent = {name: ports[name] for name, serves in serving.items() if not serves}
+        reasons = asyncio.run(ask_why(silent, tls, WHY_SECONDS))
+        if silent and not as_json:
+            raise HubbubError(f"the {service.value} does not serve {_silent(silent, reasons)}")
+        parts = frozenset() if silent or live else asyncio.run(ask_parts(ports, tls, wait))
+        failing = sorted(parts & STOPPING)
+        if as_json:
+            said = {name: str(why) for name, why in reasons.items()}
+            document = {"serving": not silent, "ports": serving, "reasons": said, "in_trouble": sorted(parts)}
+            print_json({"service": service.value, **document})
+            raise typer.Exit(1 if silent or failing else 0)
+        for part in sorted(parts - STOPPING):
+            console().print(f"the {service.value} works, but {_said(part)}", markup=False, soft_wrap=True)
+        if failing:
+            raise HubbubError(f"the {service.value} serves, but {_what(service, settings, failing)}")
+        console().print(f"the {service.value} serves {', '.join(ports)}", markup=False, soft_wrap=True)
+
+
+WHY_SECONDS = 2.0
+"""How long a port that does not serve is asked why."""
+
+STOPPING = frozenset({"store", "rounds"})
+"""Parts without which work does not go on."""
+
+
+def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> str:
+    from hubbub.protos.errors import Distrusted
+
+    ports = ", ".join(f"{name} at {address}" for name, address in silent.items())
+    why = "; ".join(dict.fromkeys(map(str, reasons.values())))
+    # A service that shows a wrong certificate runs, and its log has nothing of that.
+    log = "" if all(isinstance(each, Distrusted) for each in reasons.values()) else "; its log may say more"
+    return f"{ports}: {why}{log}"
+
+
+def _what(service: Service, settings: Path, failing: list[str]) -> str:
+    from hubbub.deploy.operator.health import store_of
+
+    store = store_of(service.value, settings)
+    why = "does its server answer?" if store.startswith("postgres") else "is its disk full?"
+    said = {
+        "store": f"its store in {store} cannot be used: {why}",
+        "rounds": "a step of a round fails",
+    }
+    return f"{' '.join(said[part] for part in failing)}; its log and `hubbub status` say more"
+
+
+def _said(part: str) -> str:
+    said = {
+        "log": "lines of its log are lost",
+        "peer": "the other service does not answer, or refuses",
+        "ports": "calls are refused, as a limit of a port is full",
+    }
+    return f"{said.get(part, f'its {part} is in trouble')}; `hubbub status` says more"

@@ -1,0 +1,47 @@
+"""`hubbub hop SETTINGS.toml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hubbub.cli.output import Json, failures
+from hubbub.cli.readiness import announcer
+from hubbub.cli.store_maintenance import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
+
+
+def command(
+    settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file `hubbub init` made.")],
+    create_store: CreateStore = False,
+    check_store: CheckStore = False,
+    accept_lost_log: AcceptLostLog = False,
+    as_json: Json = False,
+) -> None:
+    """Run a hop, a shuffler behind the first one, until SIGTERM or Ctrl-C, then drain.
+
+    With --json it prints its addresses once it serves.
+
+    It starts only on a store that is there: one that went missing is never replaced in silence. The first one is made
+    by --create-store, which serves nothing and refuses where there is a store. One whose write-ahead log was deleted or
+    cut is refused, until --accept-lost-log is given once.
+
+    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
+
+    Examples: hubbub hop deployment/hop-2/hop.toml --create-store;
+    hubbub hop deployment/hop-2/hop.toml
+    """
+    with failures(as_json):
+        import asyncio
+
+        from hubbub.shuffler.hop.server import serve
+        from hubbub.shuffler.hop.settings import load
+        from hubbub.shuffler.hop.sqlite import FILE_NAME, LAYOUT, SqliteStore
+
+        found = load(settings)
+        kept = Kept(
+            "hop", found.data, FILE_NAME, LAYOUT, SqliteStore.create, lambda folder: SqliteStore(folder).close()
+        )
+        if not kept_up(kept, create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
+            asyncio.run(serve(found, announce=announcer("hop", as_json)))

@@ -1,0 +1,224 @@
+"""`hubbub init DIR`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from hubbub.deploy.init.cluster import Cluster
+    from hubbub.deploy.init.folders import Folder, Placement
+
+Hosts = list[str] | None
+ShufflerHost = Annotated[Hosts, typer.Option(help="Name or address the shuffler is called by; repeatable.")]
+AnalyzerHost = Annotated[Hosts, typer.Option(help="Name or address the analyzer is called by; repeatable.")]
+ShufflerListen = Annotated[
+    str, typer.Option(metavar="HOST", help="Address the shuffler's ports bind; 0.0.0.0 is every IPv4 one.")
+]
+AnalyzerListen = Annotated[
+    str, typer.Option(metavar="HOST", help="Address the analyzer's ports bind; 0.0.0.0 is every IPv4 one.")
+]
+PublicKey = Path | None
+ShufflerKey = Annotated[
+    PublicKey, typer.Option(metavar="PUB.pem", help="The shuffler's public key, from `hubbub identity` there.")
+]
+AnalyzerKey = Annotated[
+    PublicKey, typer.Option(metavar="PUB.pem", help="The analyzer's public key, from `hubbub identity` there.")
+]
+Data = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Stores go to DIR/shuffler and so on; else by settings.")
+]
+
+HopCount = Annotated[int, typer.Option("--hops", help="Shufflers in the chain, each of another party; 1 is none more.")]
+HopHosts = Annotated[Hosts, typer.Option("--hop-host", help="Host of hop-2; repeat for hop-3 and on, in order.")]
+HopListens = Annotated[
+    Hosts, typer.Option("--hop-listen", metavar="HOST", help="Address hop-2 binds; repeat for hop-3 and on, in order.")
+]
+HopKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--hop-key", metavar="PUB.pem", help="Public key of hop-2, from `hubbub identity` there; repeat."),
+]
+WithProxy = Annotated[
+    bool, typer.Option("--proxy", help="Put a proxy in front of the shuffler's public port: a folder for HAProxy.")
+]
+Clustered = Annotated[
+    bool, typer.Option("--cluster", help="A keeper, its standby and replicas, with the stores in PostgreSQL.")
+]
+Replicas = Annotated[int | None, typer.Option(help="With --cluster: how many processes answer devices.  [default: 2]")]
+ReplicaHosts = Annotated[
+    Hosts, typer.Option("--replica-host", help="Host of replica-1; repeat for the others, in order.")
+]
+StandbyHosts = Annotated[
+    Hosts, typer.Option("--standby-host", help="Name or address the standby is called by; repeatable.")
+]
+Address = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="With --cluster: postgresql://ACCOUNT@HOST/DATABASE.")
+]
+
+
+def command(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
+    shuffler_host: ShufflerHost = None,
+    analyzer_host: AnalyzerHost = None,
+    shuffler_listen: ShufflerListen = "127.0.0.1",
+    analyzer_listen: AnalyzerListen = "127.0.0.1",
+    shuffler_key: ShufflerKey = None,
+    analyzer_key: AnalyzerKey = None,
+    data: Data = None,
+    hops: HopCount = 1,
+    hop_host: HopHosts = None,
+    hop_listen: HopListens = None,
+    hop_key: HopKeys = None,
+    proxy: WithProxy = False,
+    cluster: Clustered = False,
+    replicas: Replicas = None,
+    replica_host: ReplicaHosts = None,
+    standby_host: StandbyHosts = None,
+    shuffler_store: Address = None,
+    analyzer_store: Address = None,
+    as_json: Json = False,
+) -> None:
+    """Make a folder for each party, with only what that party may know.
+
+    Each of operator/, shuffler/, analyzer/ and client/ gets its keys (private ones with mode 0600), certificates,
+    settings documented line by line, and the public keys it trusts; operator/ also a sample task. With --proxy there is
+    proxy/ too, for HAProxy, which devices then call in the shuffler's place. With --cluster the shuffler is several
+    processes on a PostgreSQL database: shuffler/ keeps the rounds, standby/ takes over from it, replica-1/ and so on
+    answer devices; database.sql beside the settings makes a party's database. A party whose public key is handed over
+    keeps its private key to itself, and its folder holds no identity. Hosts are names (international ones too) or
+    addresses, without ports. Where anything is wrong, nothing is made.
+
+    Example: hubbub init deployment
+    Example: hubbub init deployment --cluster --replicas 3
+    """
+    with failures(as_json):
+        from hubbub.deploy.init.folders import Placement, initialise
+        from hubbub.deploy.init.hops import Hops
+        from hubbub.deploy.values import hosts_given
+        from hubbub.protos.identity.keys import Role
+
+        keys = {Role.SHUFFLER: shuffler_key, Role.ANALYZER: analyzer_key}
+        hop_bound = hosts_given("--hop-listen", hop_listen, listening=True)
+        placement = Placement(
+            hosts={
+                Role.SHUFFLER: hosts_given("--shuffler-host", shuffler_host),
+                Role.ANALYZER: hosts_given("--analyzer-host", analyzer_host),
+            },
+            listen={
+                Role.SHUFFLER: hosts_given("--shuffler-listen", [shuffler_listen], listening=True)[0],
+                Role.ANALYZER: hosts_given("--analyzer-listen", [analyzer_listen], listening=True)[0],
+            },
+            data=data,
+            public_keys={role: key for role, key in keys.items() if key is not None},
+            hops=Hops(hops - 1, hosts_given("--hop-host", hop_host), hop_key or (), hop_bound),
+            proxy=proxy,
+            cluster=_cluster(cluster, replicas, replica_host, standby_host, shuffler_store, analyzer_store),
+        )
+        _say(initialise(directory, placement), _next_steps(directory, shuffler_key is not None, placement), as_json)
+
+
+def _cluster(
+    wanted: bool,
+    replicas: int | None,
+    replica_hosts: Hosts,
+    standby_hosts: Hosts,
+    shuffler_store: str | None,
+    analyzer_store: str | None,
+) -> Cluster | None:
+    from hubbub.deploy.init.cluster import Cluster
+    from hubbub.deploy.values import hosts_given
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.identity.keys import Role
+
+    given = {
+        "--replicas": replicas,
+        "--replica-host": replica_hosts,
+        "--standby-host": standby_hosts,
+        "--shuffler-store": shuffler_store,
+        "--analyzer-store": analyzer_store,
+    }
+    alone = [option for option, value in given.items() if value is not None]
+    if not wanted:
+        if alone:
+            raise UsageError(f"{alone[0]} is for a cluster; give --cluster too, or leave it out")
+        return None
+    stores = {Role.SHUFFLER: shuffler_store, Role.ANALYZER: analyzer_store}
+    return Cluster(
+        2 if replicas is None else replicas,
+        hosts_given("--replica-host", replica_hosts),
+        hosts_given("--standby-host", standby_hosts),
+        {role: store for role, store in stores.items() if store is not None},
+    )
+
+
+def _say(made: Folder, steps: str, as_json: bool) -> None:
+    from hubbub.deploy.pki.trusted_keys import identities_in
+    from hubbub.protos.identity.documents import fingerprint
+
+    signers = {name: fingerprint(key) for name, key in identities_in(made.trust_of("operator")).named.items()}
+    if as_json:
+        folders = sorted(path.name for path in made.root.iterdir())
+        print_json({"directory": str(made.root), "folders": folders, "fingerprints": signers})
+        return
+    out = console()
+    for role, digits in signers.items():
+        out.print(f"{role:<9} {digits}", markup=False, soft_wrap=True)
+    out.print(steps, markup=False, soft_wrap=True)
+
+
+def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, placement: Placement) -> str:
+    parties = ("operator", "shuffler", "analyzer", "client")
+    # The lines are to be copied into a shell, whatever the folder is called.
+    operator, shuffler, analyzer, client = (shlex.quote(str(directory / name)) for name in parties)
+    where, key = (
+        ("   # where the shuffler's key is", "identity.pem")
+        if shuffler_signs_elsewhere
+        else ("", f"{shuffler}/identity.pem")
+    )
+    folders = [shlex.quote(str(directory / name)) for name in placement.hops.names]
+    others = [shlex.quote(str(directory / name)) for name in _others(placement)]
+    given = _lines(f"cp {operator}/task.json {folder}/tasks/" for folder in (*folders, *others))
+    hops = [f"hubbub hop {folder}/hop.toml" for folder in folders]
+    runs = [f"hubbub shuffler {folder}/shuffler.toml" for folder in others[:1]]
+    stores = _lines(f"{each} --create-store" for each in (*runs, *hops))
+    runs += [f"hubbub shuffler {folder}/replica.toml" for folder in others[1:]]
+    runs += [f"haproxy -W -f {shlex.quote(str(directory / 'proxy'))}/haproxy.cfg"] if placement.proxy else []
+    return f"""
+next: plan the task, sign it as operator and as shuffler, and give it to everyone
+  hubbub plan {operator}/task.toml --out {operator}/task.json
+  hubbub sign {operator}/task.json --key {operator}/identity.pem
+  hubbub sign {operator}/task.json --key {key}{where}
+  cp {operator}/task.json {shuffler}/tasks/
+  cp {operator}/task.json {analyzer}/tasks/
+  cp {operator}/task.json {client}/{given}
+enrol the client's device: a ticket for one device, which whoever has it first redeems
+  hubbub enroll {client}/ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem
+{_databases(shuffler, analyzer) if others else ""}then make each service's store, once, and run the services
+  hubbub analyzer {analyzer}/analyzer.toml --create-store
+  hubbub shuffler {shuffler}/shuffler.toml --create-store{stores}
+  hubbub analyzer {analyzer}/analyzer.toml{_lines(hops)}
+  hubbub shuffler {shuffler}/shuffler.toml{_lines(runs)}"""
+
+
+def _lines(commands: Iterable[str]) -> str:
+    return "".join(f"\n  {command}" for command in commands)
+
+
+def _others(placement: Placement) -> list[str]:
+    """Return the folders of a cluster's standby and replicas, in this order."""
+    from hubbub.deploy.init.cluster import STANDBY
+
+    return [] if placement.cluster is None else [STANDBY, *placement.cluster.names]
+
+
+def _databases(*folders: str) -> str:
+    lines = "".join(f"  psql --file {folder}/database.sql\n" for folder in folders)
+    return (
+        f"make the databases, each as an administrator of its server; each file says how a password is given\n{lines}"
+    )

@@ -1,0 +1,192 @@
+"""`hubbub keys list|add|activate|remove|revoke`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.cli.output import Json, console, fail, failures, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hubbub.deploy.pki.rotation.key import Key, Kind, Place
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""A party's keys with their states, and how each is turned over while everything runs; revoking devices.
+
+    A key is pending (made, and known to whoever has to check with it), active (used for what is new), or retired (it
+    still checks what was made with it). Turn one over in three steps, with any time between them: add, activate,
+    remove. Each may be repeated.
+
+    Example: hubbub keys list deployment/operator/operator.toml
+    """,
+)
+
+
+class Name(StrEnum):
+    """The kinds of keys."""
+
+    IDENTITY = "identity"
+    CERTIFICATE = "certificate"
+    AUTHORITY = "authority"
+    MASTER = "master"
+
+
+Settings = Annotated[
+    Path, typer.Argument(metavar="SETTINGS.toml", help="The settings of the party: operator, a shuffler or analyzer.")
+]
+KindName = Annotated[
+    Name,
+    typer.Argument(
+        metavar="KIND",
+        help="identity or certificate (TLS), of any party; authority (TLS) or master (credentials), of the operator.",
+    ),
+]
+
+
+@app.command("list")
+def list_(settings: Settings, as_json: Json = False) -> None:
+    """Show every key of a party with its state: identity, TLS certificates, and master keys to the operator.
+
+    Exits 1 where some could not be read, after showing the others.
+
+    Example: hubbub keys list deployment/shuffler/shuffler.toml
+    """
+    with failures(as_json):
+        from hubbub.deploy.pki.rotation.key import place_of
+        from hubbub.deploy.pki.rotation.registry import KINDS
+        from hubbub.protos.errors import HubbubError
+
+        place, keys, errors = place_of(settings), list["Key"](), dict[str, str]()
+        for kind in KINDS.values():
+            try:
+                keys += kind.held(place)
+            except (HubbubError, OSError) as error:
+                errors[kind.name] = str(error)
+        if as_json:
+            print_json({"party": place.name, "keys": [key.as_json() for key in keys], "errors": errors})
+        else:
+            _show(keys)
+    if errors:
+        fail("; ".join(f"{name}: {error}" for name, error in errors.items()))
+
+
+@app.command("add")
+def add(
+    kind: KindName,
+    settings: Settings,
+    authority: Annotated[
+        Path | None,
+        typer.Option("--authority", metavar="DIR", help="Of a certificate: the operator's folder, with authority.key."),
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", help="Of a service's certificate: what it is called by; else as the one before."),
+    ] = None,
+    begins: Annotated[
+        str | None,
+        typer.Option("--begins", metavar="TIME", help="Of an identity: when it begins to sign; else in two days."),
+    ] = None,
+    witness: Annotated[
+        Path | None,
+        typer.Option("--witness", metavar="PUB.pem", help="Of the operator's identity: the shuffler's public key."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a pending key, unless there is one. Times are as 2026-12-01T00:00:00Z.
+
+    Examples: hubbub keys add master deployment/operator/operator.toml; hubbub keys add certificate
+    deployment/shuffler/shuffler.toml --authority deployment/operator
+    """
+    with failures(as_json):
+        from hubbub.deploy.pki.rotation.key import Wanted
+        from hubbub.deploy.values import moment_given
+        from hubbub.protos.errors import UsageError
+
+        if kind is not Name.CERTIFICATE and (authority or host):
+            raise UsageError(f"--authority and --host are of a certificate; leave them out for {kind.value}")
+        if kind is not Name.IDENTITY and (begins or witness):
+            raise UsageError(f"--begins and --witness are of an identity; leave them out for {kind.value}")
+        wanted = Wanted(authority, host, moment_given(begins), witness)
+    _change(kind, settings, as_json, lambda turned, place: turned.add(place, wanted))
+
+
+@app.command("activate")
+def activate(kind: KindName, settings: Settings, as_json: Json = False) -> None:
+    """Use the pending key for what is new; the one before is retired and still checks what it checked.
+
+    Example: hubbub keys activate certificate deployment/shuffler/shuffler.toml
+    """
+    _change(kind, settings, as_json, lambda turned, place: turned.activate(place))
+
+
+@app.command("remove")
+def remove(kind: KindName, settings: Settings, as_json: Json = False) -> None:
+    """Destroy the retired keys, or trust them no more.
+
+    Example: hubbub keys remove master deployment/operator/operator.toml
+    """
+    _change(kind, settings, as_json, lambda turned, place: turned.remove(place))
+
+
+@app.command("revoke")
+def revoke(
+    settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
+    device: Annotated[list[str] | None, typer.Argument(metavar="DEVICE...", help="Ids of devices (hex).")] = None,
+    tickets: Annotated[
+        Path | None, typer.Option("--tickets", metavar="FILE", help="A file of tickets: revoke all their devices.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Admit devices no more, from now on and for good. What they have sent already stays.
+
+    Example: hubbub keys revoke deployment/operator/operator.toml --tickets lost.json
+    """
+    with failures(as_json):
+        import asyncio
+
+        from hubbub.deploy.operator.client import manage_credentials
+        from hubbub.deploy.pki.rotation.key import of_operator, place_of
+        from hubbub.deploy.pki.tickets import devices_given
+        from hubbub.protos.messages import Step
+
+        devices = devices_given(device or (), tickets)
+        operator = of_operator(place_of(settings), "who is admitted")
+        found = asyncio.run(manage_credentials(operator, Step.REVOKE, devices))
+        if as_json:
+            print_json({"tickets_spent": found.spent, "devices_revoked": found.revoked})
+            return
+        console().print(f"tickets spent {found.spent}, devices revoked {found.revoked}", markup=False, soft_wrap=True)
+
+
+def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[Kind, Place], str]) -> None:
+    with failures(as_json):
+        from hubbub.deploy.pki.rotation.key import place_of
+        from hubbub.deploy.pki.rotation.registry import KINDS
+
+        turned, place = KINDS[kind.value], place_of(settings)
+        following = change(turned, place)
+        keys = turned.held(place)
+        if as_json:
+            print_json({"party": place.name, "keys": [key.as_json() for key in keys], "next": following})
+            return
+        _show(keys)
+        if following:
+            console().print(following, markup=False, soft_wrap=True)
+
+
+def _show(keys: list[Key]) -> None:
+    from rich.table import Table
+
+    from hubbub.cli.tables.tables import print_table
+
+    table = Table("kind", "name", "state", "since", "until", "fingerprint")
+    for key in keys:
+        shown = key.as_json()
+        table.add_row(*(shown[name] or "" for name in ("kind", "name", "state", "since", "until", "fingerprint")))
+    print_table(console(), table)

@@ -1,0 +1,279 @@
+"""`hubbub plan TASK.toml`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from hubbub.cli.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hubbub.accountant.spending.budget import Outlook
+    from hubbub.planning.capacity import Asked
+    from hubbub.planning.plan import Plan, PlannedQuery
+    from hubbub.queries.query import Query
+
+
+def command(
+    task: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The task as written by hand.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write the planned task here, ready to be signed.")] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option("--trust", help="Folder with the parties' *.pub.pem; default: trust/ beside the task."),
+    ] = None,
+    fleet: Annotated[
+        float | None,
+        typer.Option("--fleet", metavar="N", help="Add what N submissions a day take of machines, on paper."),
+    ] = None,
+    peak: Annotated[
+        float, typer.Option("--peak", metavar="N", help="With --fleet: the busiest second, in times of the average.")
+    ] = 3.0,
+    costs: Annotated[
+        Path | None, typer.Option("--costs", metavar="bench.json", help="With --fleet: your own `make bench`.")
+    ] = None,
+    core_hour: Annotated[
+        float | None, typer.Option("--core-hour", metavar="PRICE", help="With --fleet: what an hour of a core costs.")
+    ] = None,
+    gigabyte_month: Annotated[
+        float | None, typer.Option("--gigabyte-month", metavar="PRICE", help="With --fleet: a month of 1 GB of disk.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check a task, choose its randomizers, and tell the errors to expect before anyone is asked.
+
+    With --fleet it adds rates, bytes, cores and hours of each step at so many submissions a day, and what one machine
+    does not do. They are multiplied from measured costs, which --costs replaces by your machine's.
+
+    Examples: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json;
+    hubbub plan deployment/operator/task.toml --fleet 1e6
+    """
+    with failures(as_json):
+        import time
+
+        from hubbub.deploy.files import draft_in, naming
+        from hubbub.planning.plan import check_not_over, outlook_of, plan
+
+        asked = _fleet_asked(fleet, peak, costs, core_hour, gigabyte_month)
+        draft = draft_in(task)
+        with naming(task):
+            check_not_over(draft, time.time())
+            planned = plan(draft)
+        task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
+        budget = outlook_of(planned)
+        if as_json:
+            members = _document(planned, task_id) | {"budget": _budget_document(planned, budget)}
+            print_json(members | ({} if asked is None else {"fleet": asked.document(planned)}))
+        else:
+            _print(planned, budget, out)
+            if asked is not None:
+                from hubbub.cli.tables.capacity import print_fleet
+
+                print_fleet(console(), asked.of(planned), asked.costs, planned.draft.suite)
+
+
+def _fleet_asked(
+    fleet: float | None, peak: float, costs: Path | None, core_hour: float | None, gigabyte_month: float | None
+) -> Asked | None:
+    from hubbub.planning.capacity import MEASURED, Asked, Prices, read_costs
+
+    if fleet is None:
+        return None
+    of = MEASURED if costs is None else read_costs(costs)
+    return Asked(fleet, peak, of, Prices(core_hour, gigabyte_month)).checked()
+
+
+def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
+    from hubbub.cli.tables.flooding import flood_document
+    from hubbub.cli.tables.prefixes import steps_document
+    from hubbub.planning.full_rounds import worthless_when_full
+    from hubbub.planning.plan import candidates_of, expected_errors, steps_of
+    from hubbub.protos.task.task import largest_delta
+
+    members: dict[str, object] = {
+        "task": planned.draft.name,
+        "task_id": task_id,
+        "suite": planned.draft.suite,
+        "submission_bytes": planned.submission_bytes,
+        "maximum_reports": planned.draft.most_reports,
+        "maximum_disk_bytes": planned.most_disk_bytes,
+        "largest_delta": largest_delta(planned.draft.minimum_reports),
+        "worthless_when_full": worthless_when_full(planned),
+        "queries": expected_errors(planned.queries),
+    }
+    compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
+    members |= {"compared": compared} if compared else {}
+    prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
+    members |= {"prefixes": prefixes} if prefixes else {}
+    return members | {"flood": flood_document(planned)}
+
+
+def _write(planned: Plan, out: Path, trust: Path) -> str:
+    from hubbub.deploy.files import save
+    from hubbub.deploy.pki.trusted_keys import identities_in
+    from hubbub.protos.task.signed_task import SignedTask
+
+    frozen = planned.task(identities_in(trust))
+    save(out, SignedTask(frozen).encode())
+    return frozen.id.hex()
+
+
+def _budget_document(planned: Plan, budget: Outlook) -> dict[str, object]:
+    return {
+        "epsilon_total": planned.draft.privacy.epsilon_total,
+        "rounds": budget.rounds,
+        "rounds_within": budget.within,
+        "epsilon_of_one_round": budget.epsilon_of_one,
+        "epsilon_of_all_rounds": budget.epsilon_of_all,
+    }
+
+
+def _budget_text(planned: Plan, budget: Outlook) -> str:
+    total, delta = planned.draft.privacy.epsilon_total, planned.draft.privacy.delta
+    cost = f"one round costs ε ≤ {budget.epsilon_of_one:.6g} at the minimum"
+    if budget.rounds > 1:
+        cost += f", all {budget.rounds} rounds together ε ≤ {budget.epsilon_of_all:.6g}"
+    cost += f", at δ = {delta:g}"
+    if total is None:
+        return f"{cost}; no epsilon_total, so no round is refused"
+    if budget.within == budget.rounds:
+        return f"{cost}; all fit epsilon_total = {total:g}"
+    return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others would be erased unreleased"
+
+
+def _sealing_text(planned: Plan) -> str:
+    from hubbub.protos.sealing.suites import suite_named
+
+    suite = suite_named(planned.draft.suite)
+    return (
+        f"sealed with {suite.name} ({suite.words}): a submission has {planned.submission_bytes:,} bytes, "
+        f"{suite.overhead_bytes:,} of them for each query and for the whole"
+    )
+
+
+def _most_text(planned: Plan) -> str:
+    draft = planned.draft
+    usual = "" if draft.maximum_reports is not None else ", as the task names no maximum_reports"
+    return (
+        f"a round takes at most {draft.most_reports:,} submissions{usual}, which need "
+        f"{planned.most_disk_bytes / 1e9:.2g} GB of the shuffler's disk until it is mixed; further ones are refused as "
+        "round_full"
+    )
+
+
+def _randomizer(query: Query) -> str:
+    """Say a randomizer's kind and its probabilities, to six digits."""
+    from hubbub.planning.plan import sent_by
+
+    content = query.randomizer.content()
+    ratios = [f"{key} {value[0] / value[1]:.6f}" for key, value in content.items() if isinstance(value, list)]
+    sizes = [f"{key} {value}" for key, value in content.items() if isinstance(value, int) and key != "categories"]
+    return ", ".join([sent_by(query), *sizes, *ratios])
+
+
+def _print_strategies(printer: Console, each: PlannedQuery) -> None:
+    """Print what each way to send a question over time would cost, and which was taken."""
+    from hubbub.cli.tables.tables import print_table
+
+    columns = ("ε over all rounds", "ε_local over all", "std. error, mean", "largest")
+    table = Table(f"{each.query.name}: strategy")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for found in each.strategies:
+        document = found.as_json()
+        names = ("epsilon_upper", "epsilon_local", "standard_error_mean", "standard_error_largest")
+        numbers = ["" if document[name] is None else f"{document[name]:.5g}" for name in names]
+        taken = " (taken)" if found.sending is each.query.randomizer else ""
+        table.add_row(f"{found.name}{taken}", *numbers)
+    print_table(printer, table)
+    for found in each.strategies:
+        if found.why_not is not None:
+            printer.print(f"{found.name} does not apply: {found.why_not}", markup=False, soft_wrap=True)
+
+
+def _words(query: Query) -> str:
+    return f"{query.name}: {_randomizer(query)}; the error is of {query.question.planned_for}"
+
+
+def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+    from hubbub.cli.tables.delta_warnings import delta_text, full_warning
+    from hubbub.cli.tables.flooding import print_flood
+    from hubbub.planning.full_rounds import worthless_when_full
+
+    draft, privacy = planned.draft, planned.draft.privacy
+    printer = console()
+    printer.print(
+        f"task {draft.name}: ({privacy.epsilon:g}, {privacy.delta:g}) for everything one person sends in a round of at "
+        f"least {draft.minimum_reports} reports, each query answered through its randomizer on k symbols",
+        markup=False,
+        soft_wrap=True,
+    )
+    _print_queries(planned)
+    _print_compared(planned)
+    for each in planned.queries:
+        printer.print(_words(each.query), markup=False, soft_wrap=True)
+        if each.strategies:
+            _print_strategies(printer, each)
+    printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
+    printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
+    _print_steps(planned, budget)
+    print_flood(printer, planned)
+    printer.print(_sealing_text(planned), markup=False, soft_wrap=True)
+    printer.print(_most_text(planned), markup=False, soft_wrap=True)
+    printer.print(delta_text(privacy, draft.minimum_reports), markup=False, soft_wrap=True)
+    warning = full_warning(privacy, draft.most_reports, worthless_when_full(planned))
+    if warning is not None:
+        printer.print(warning, markup=False, soft_wrap=True)
+    if out is not None:
+        printer.print(
+            f"written to {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _print_queries(planned: Plan) -> None:
+    """Print a row for each query."""
+    from hubbub.cli.tables.significant_digits import significant
+    from hubbub.cli.tables.tables import print_table
+    from hubbub.planning.plan import symbols_named
+
+    table = Table("query")
+    for column in ("k", "ε_local", "ε alone", "std. error", "95 % ±", "range"):
+        table.add_column(column, justify="right")
+    for each in planned.queries:
+        query = each.query
+        table.add_row(
+            query.name,
+            str(symbols_named(query) or "any text"),
+            f"{each.epsilon_local:.4f}",
+            f"{each.epsilon_upper:.4f}",
+            *significant((each.expected_error, each.half_width), each.expected_error),
+            f"{each.widest:.6g}",
+        )
+    print_table(console(), table)
+
+
+def _print_steps(planned: Plan, budget: Outlook) -> None:
+    """Print what each round tells of the texts that are asked by prefixes."""
+    from hubbub.cli.tables.prefixes import print_steps
+    from hubbub.planning.plan import steps_of
+
+    for name, steps in steps_of(planned).items():
+        print_steps(console(), name, steps, budget.within)
+
+
+def _print_compared(planned: Plan) -> None:
+    """Print what was compared for each query whose randomizer the draft leaves to planning."""
+    from hubbub.cli.tables.randomizers import print_candidates
+    from hubbub.planning.comparison import best
+    from hubbub.planning.plan import candidates_of
+
+    for name, candidates in candidates_of(planned).items():
+        console().print(f"{name}: kinds of randomizer compared by the standard errors of a count", soft_wrap=True)
+        print_candidates(console(), candidates, best(candidates, planned.draft.privacy.dummies))

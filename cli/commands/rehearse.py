@@ -1,0 +1,144 @@
+"""`hubbub rehearse CLIENT.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.cli.output import Json, console, fail, failures, print_json, progress_console
+from hubbub.cli.progress import progress_bars
+
+if TYPE_CHECKING:
+    from hubbub.client import Summary
+    from hubbub.deploy.load.rehearse import Answers, Certified
+    from hubbub.protos.task.task import Task
+
+
+def command(
+    settings: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="A client's settings file.")],
+    devices: Annotated[
+        int | None,
+        typer.Option("--devices", min=1, max=10_000_000, help="How many devices; default: a row of --data each."),
+    ] = None,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option("--answer", metavar="NAME=VALUE", help="An answer; of several for a query, devices take turns."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="A CSV, TSV or Parquet file instead, a row per device.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="QUERY=COLUMN", help="Where a query's column has another name; repeatable."),
+    ] = None,
+    tickets: Annotated[
+        Path | None,
+        typer.Option("--tickets", metavar="FILE", help="Their tickets, one a line, of `hubbub enroll --devices`."),
+    ] = None,
+    certificates: Annotated[
+        Path | None,
+        typer.Option("--certificates", metavar="DIR", help="Their TLS certificates: NAME.pem with NAME.key beside it."),
+    ] = None,
+    round_number: Annotated[
+        int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Answer a task's round for many made-up devices, through the running services, to try a deployment.
+
+    Each device's answers are randomized and sealed as `hubbub submit` does, and sent over TLS until they are
+    acknowledged. Nothing of the devices is kept, so running it again sends as many more. The services cannot tell them
+    from people: never rehearse in a round whose results matter. A ticket is spent by the devices of one run: where the
+    task takes enrolled devices, give each run its own. Where it admits by TLS certificates, each has one place a round.
+
+    Example: hubbub rehearse deployment/client/client.toml --devices 1000 --answer theme=dark --answer theme=light
+    """
+    with failures(as_json):
+        import asyncio
+        import functools
+
+        from hubbub.deploy.files import signed_task_in
+        from hubbub.deploy.load.rehearse import send
+        from hubbub.deploy.settings import ClientSettings
+        from hubbub.service.settings import load
+
+        files = load(settings, ClientSettings, "client")
+        task = signed_task_in(files.task).task
+        count, answers = _answers(task, devices, answer or [], data, column or [])
+        enrolled, certified = _tickets(task, tickets, count), _certificates(task, certificates, count)
+        with progress_bars() as bars:
+            bar = bars.add_task("devices encode, randomize, seal, submit", total=count)
+            advance = functools.partial(bars.advance, bar)
+            summary = asyncio.run(send(files, answers, round_number, advance, enrolled, certified))
+        _print(summary, task, as_json)
+
+
+def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
+    """Return the devices' tickets, if the task takes enrolled ones alone."""
+    from hubbub.deploy.pki.tickets import read_tickets
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.task.admission import Mode
+
+    if task.admission.mode is not Mode.ENROLLED:
+        return []
+    found = [] if file is None else [ticket.encode() for ticket in read_tickets(file)]
+    if len(found) < devices:
+        raise UsageError(
+            f"task {task.name} takes enrolled devices, and there are {len(found)} tickets for {devices}; make them "
+            f"with `hubbub enroll FILE --devices {devices}` and give them with --tickets"
+        )
+    return found[:devices]
+
+
+def _certificates(task: Task, folder: Path | None, devices: int) -> list[Certified]:
+    """Return the devices' certificates, if the task admits by them."""
+    from hubbub.deploy.load.rehearse import certificates_in
+    from hubbub.protos.errors import UsageError
+    from hubbub.protos.task.admission import Mode
+
+    if task.admission.mode is not Mode.MTLS:
+        return []
+    found = [] if folder is None else certificates_in(folder)
+    if len(found) < devices:
+        raise UsageError(
+            f"task {task.name} takes devices that show a certificate, and there are {len(found)} for {devices}; have "
+            "their authority issue as many, and give the folder of NAME.pem and NAME.key with --certificates"
+        )
+    return found[:devices]
+
+
+def _answers(
+    task: Task, devices: int | None, words: list[str], data: Path | None, columns: list[str]
+) -> tuple[int, Iterable[Answers]]:
+    """Return how many devices there are, and their answers: a file's first rows, or those stated."""
+    from hubbub.deploy.load.rehearse import turns
+    from hubbub.protos.errors import UsageError
+
+    if data is None:
+        if devices is None or columns:
+            raise UsageError("give --devices and an --answer for each query, or --data with a row per device")
+        return devices, turns(task, words, devices)
+    if words:
+        raise UsageError("--answer and --data both say what devices answer; give one of them")
+    from hubbub.planning.simulate.dataset import first_rows, read_answers, unusable_words
+
+    dataset = read_answers(task.name, [query.question for query in task.queries], data, columns)
+    for sentence in unusable_words(dataset):
+        progress_console().print(sentence, soft_wrap=True)
+    chosen = first_rows(dataset, devices)
+    return chosen.devices, chosen.rows()
+
+
+def _print(summary: Summary, task: Task, as_json: bool) -> None:
+    refused = ", ".join(f"{count} {reason}" for reason, count in sorted(summary.refused.items()))
+    if as_json:
+        counts = {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
+        print_json({"task": task.name, "task_id": task.id.hex(), **counts})
+    else:
+        console().print(f"acknowledged: {summary.accepted} devices of task {task.name}", soft_wrap=True)
+    if refused:
+        first = next(iter(summary.messages.values()))
+        fail(f"{summary.refused.total()} devices were refused ({refused}): {first}")

@@ -1,0 +1,78 @@
+"""`hubbub sign FILE.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json, progress_console
+
+if TYPE_CHECKING:
+    from hubbub.protos.identity.keys import Identity
+    from hubbub.protos.identity.successions import Succession
+
+
+def command(
+    task: Annotated[
+        Path, typer.Argument(metavar="TASK.json", help="A task of `hubbub plan`, or a succession of `hubbub keys`.")
+    ],
+    key: Annotated[Path, typer.Option("--key", help="The signer's identity: PEM file of its private key.")],
+    as_json: Json = False,
+) -> None:
+    """Sign a planned task as its operator or its shuffler, whichever the key belongs to; read it first.
+
+    A succession of identities is signed likewise, by who is named in it as its witness. Before you sign one, compare
+    the fingerprint of the new identity with its party's, by another way than the file came.
+
+    Signing warns of a delta above 0.1 / minimum_reports; nobody signs one first in a form that cannot say why.
+
+    Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
+    """
+    with failures(as_json):
+        from hubbub.deploy.files import naming, save, signed_task_in, succession_in
+        from hubbub.protos.identity.keys import Identity
+        from hubbub.protos.identity.pem import readable_by_others
+        from hubbub.protos.task.delta_warnings import check_first_signature, delta_warning
+
+        identity = Identity.load(key)
+        exposed = readable_by_others(key)
+        if exposed:
+            progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
+        succession = succession_in(task)
+        if succession is not None:
+            _sign_succession(task, succession, identity, as_json)
+            return
+        unsigned = signed_task_in(task)
+        with naming(task):
+            check_first_signature(unsigned)
+        signed = unsigned.signed_by(identity)
+        save(task, signed.encode())
+        warning = delta_warning(signed.task)
+        if warning is not None:
+            progress_console().print(warning, markup=False, soft_wrap=True)
+        pairs = (("operator", signed.operator_signature), ("shuffler", signed.shuffler_signature))
+        missing = [role for role, signature in pairs if signature is None]
+        if as_json:
+            print_json({"task": signed.task.name, "task_id": signed.task.id.hex(), "missing": missing})
+            return
+        console().print(f"signed task {signed.task.name} ({signed.task.id.hex()})", markup=False, soft_wrap=True)
+        if missing:
+            console().print(f"still to sign: {' and '.join(missing)}", markup=False)
+
+
+def _sign_succession(path: Path, succession: Succession, identity: Identity, as_json: bool) -> None:
+    from hubbub.deploy.files import save
+    from hubbub.protos.identity.documents import fingerprint
+    from hubbub.protos.task.schedule import at
+
+    signed = succession.signed_by(identity)
+    save(path, signed.encode())
+    new, begins = fingerprint(signed.new), at(signed.begins)
+    if as_json:
+        print_json({"role": signed.role.value, "new": new, "begins": begins, "missing": signed.missing})
+        return
+    console().print(f"signed that {new} is the {signed.role.value} from {begins} on", markup=False, soft_wrap=True)
+    if signed.missing:
+        console().print(f"still to sign: {' and '.join(signed.missing)}", markup=False, soft_wrap=True)

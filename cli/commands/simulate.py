@@ -1,0 +1,278 @@
+"""`hubbub simulate TASK.toml --data FILE`, and `hubbub simulate --data FILE --compare RANDOMIZERS`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.progress import progress_bars
+from hubbub.protos.errors import UsageError
+
+if TYPE_CHECKING:
+    from hubbub.planning.simulate.dataset import Dataset
+    from hubbub.protos.task.task import Privacy
+
+SIZES = (1000, 10_000, 100_000)
+"""Numbers of reports that are compared where none are named, as far as the data reaches."""
+
+
+def command(
+    data: Annotated[Path, typer.Option("--data", help="A CSV, TSV or Parquet file, a row per device.")],
+    task: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TASK.toml]", help="The task as written by hand; --compare can do without."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="QUERY=COLUMN",
+            help="Where a query's column has another name; without a task, a column to compare on; repeatable.",
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option("--compare", metavar="KIND,KIND", help="Randomizers to compare, such as krr,unary; or all."),
+    ] = None,
+    total: Annotated[
+        list[str] | None,
+        typer.Option("--sum", metavar="COLUMN:LOWER:UPPER", help="To compare on a number, without a task; repeatable."),
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="To compare: ε of a round; default: 1.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="To compare: δ of a round; default: 1e-6.")] = None,
+    epsilon_local: Annotated[
+        float | None, typer.Option("--epsilon-local", help="To compare: most local ε; default: 8.")
+    ] = None,
+    reports: Annotated[
+        str | None,
+        typer.Option("--reports", metavar="N,N", help="To compare: numbers of reports; default: 1000,10000,100000."),
+    ] = None,
+    repeat: Annotated[
+        int | None, typer.Option("--repeat", min=2, help="To compare: rounds of each; default: 20.")
+    ] = None,
+    changes: Annotated[
+        int | None,
+        typer.Option("--changes", min=1, help="To compare strategies of a boolean over time: its most changes."),
+    ] = None,
+    steady_share: Annotated[
+        float | None,
+        typer.Option(
+            "--steady-share", help="Over time: share of devices that answer every round; vector and sampled need it."
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Over time, with a row per device and period: the device's column.")
+    ] = None,
+    period: Annotated[
+        str | None, typer.Option("--period", help="Over time, with a row per device and period: the period's column.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="To compare: a picture's file, .svg or .png; needs hubbub[plots].")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a task on a file's columns without any network, to see its estimates and its privacy beforehand.
+
+    With --compare, several randomizers answer the same questions at the same (ε, δ), at several numbers of reports
+    drawn from the file: the errors seen beside those promised, and how often intervals hold the truth. With a task its
+    own ε and δ are taken, and each of its queries is compared as if a round asked it alone.
+
+    With --changes, strategies for a boolean that changes over time are compared, at the same (ε, δ) for all periods
+    together: one --column with --device and --period, or a --column for each period.
+
+    Example: hubbub simulate task.toml --data sessions.csv --column session=minutes
+
+    Example: hubbub simulate --data sessions.csv --column theme --compare krr,unary --picture errors.svg
+    """
+    with failures(as_json):
+        words = column or []
+        if compare is None:
+            _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--epsilon-local": epsilon_local})
+            _refuse_given({"--reports": reports, "--repeat": repeat, "--picture": picture, "--changes": changes})
+            _refuse_given({"--steady-share": steady_share})
+            if task is None:
+                raise UsageError("give a TASK.toml to run, or --compare with randomizers such as krr,unary")
+            _simulate(task, data, words, as_json)
+            return
+        _check_picture(picture)
+        if changes is None and steady_share is not None:
+            raise UsageError("--steady-share goes with --changes; leave it out, or say how often a boolean changes")
+        if changes is None:
+            dataset, privacy = _asked(task, data, words, total or [], (epsilon, delta, epsilon_local))
+            documents = _compare(dataset, privacy, _kinds(compare), _sizes(reports, dataset.devices), repeat or 20)
+        else:
+            from hubbub.cli.compare_strategies import columns_of, compare_over_time
+
+            _refuse_over_time(task, total)
+            streams = columns_of(data, words, device, period, changes)
+            privacy = _privacy(epsilon, delta, epsilon_local)
+            sizes = _sizes(reports, len(streams.states))
+            documents = [compare_over_time(streams, privacy, compare, sizes, repeat or 20, steady_share)]
+        _give(documents, picture, as_json)
+
+
+def _refuse_given(options: dict[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"{name} goes with --compare; leave it out, or name randomizers to compare")
+
+
+def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> None:
+    from hubbub.deploy.files import draft_in
+    from hubbub.planning.plan import plan
+    from hubbub.planning.simulate.dataset import read_answers
+    from hubbub.planning.simulate.simulate import reports_drawn, simulate
+
+    draft = draft_in(task)
+    dataset = read_answers(draft.name, draft.questions, data, words)
+    _say_unusable(dataset)
+    planned = plan(draft)
+    reports = reports_drawn(planned, dataset.devices)
+    with progress_bars() as bars:
+        bar = bars.add_task("devices encode and randomize", total=reports)
+        document = simulate(planned, dataset, lambda devices: bars.advance(bar, devices))
+        bars.update(bar, completed=reports)
+    if as_json:
+        print_json(document)
+        return
+    if not document["released"]:
+        console().print(
+            f"nothing would be released: {document['devices']} devices are under the task's minimum_reports = "
+            f"{document['minimum_reports']}, so the round would be erased; simulate at least as many devices",
+            soft_wrap=True,
+        )
+        return
+    from hubbub.cli.tables.privacy import print_privacy
+    from hubbub.cli.tables.truth import print_query
+
+    for query in document["queries"]:
+        print_query(console(), query)
+    print_privacy(console(), document["privacy"])
+
+
+def _say_unusable(dataset: Dataset) -> None:
+    from hubbub.planning.simulate.dataset import unusable_words
+
+    for sentence in unusable_words(dataset):
+        progress_console().print(sentence, soft_wrap=True)
+
+
+# Comparing
+
+
+def _asked(
+    task: Path | None,
+    data: Path,
+    words: Sequence[str],
+    sums: Sequence[str],
+    stated: tuple[float | None, float | None, float | None],
+) -> tuple[Dataset, Privacy]:
+    """Return the columns to compare on, as questions, and the privacy: the task's where there is one."""
+    from hubbub.deploy.files import draft_in
+    from hubbub.planning.simulate.dataset import SumSpec, from_file, read_answers
+
+    if task is None:
+        return from_file(data, words, [SumSpec.parse(text) for text in sums]), _privacy(*stated)
+    if sums or any(each is not None for each in stated):
+        raise UsageError(
+            "the task says what is asked and how privately; leave out --sum, --epsilon, --delta and --epsilon-local"
+        )
+    draft = draft_in(task)
+    return read_answers(draft.name, draft.questions, data, words), draft.privacy
+
+
+def _privacy(epsilon: float | None, delta: float | None, cap: float | None) -> Privacy:
+    from hubbub.protos.task.task import Privacy
+
+    stated = Privacy(1.0 if epsilon is None else epsilon, 1e-6 if delta is None else delta)
+    return stated if cap is None else replace(stated, epsilon_local=cap)
+
+
+def _refuse_over_time(task: Path | None, sums: Sequence[str] | None) -> None:
+    if task is not None or sums:
+        raise UsageError("--changes compares strategies on a boolean column; leave out the task, and --sum")
+
+
+def _check_picture(picture: Path | None) -> None:
+    """Refuse, before anything is run, what could not be drawn in the end."""
+    if picture is not None:
+        from hubbub.cli.plots.draw import check_drawable
+
+        check_drawable(picture)
+
+
+def _kinds(compare: str) -> list[str]:
+    """Return the kinds of randomizers in a list of them, each once."""
+    from hubbub.protos.errors import UsageError
+    from hubbub.queries.registry import RANDOMIZERS
+
+    named = list(RANDOMIZERS) if compare == "all" else [word.strip() for word in compare.split(",")]
+    for kind in named:
+        if kind not in RANDOMIZERS:
+            raise UsageError(f"--compare {kind!r}: the randomizers are {', '.join(RANDOMIZERS)}, or all")
+    return list(dict.fromkeys(named))
+
+
+def _sizes(text: str | None, devices: int) -> list[int]:
+    """Return the numbers of reports to compare at, in order."""
+    if text is None:
+        return [size for size in SIZES if size < devices] + ([devices] if devices <= SIZES[-1] else [])
+    try:
+        sizes = sorted({int(word) for word in text.split(",")})
+    except ValueError as error:
+        raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000") from error
+    if sizes[0] < 2 or sizes[-1] > devices:
+        raise UsageError(f"--reports {text!r}: give numbers from 2 to {devices}, which is how many rows the data has")
+    return sizes
+
+
+def _compare(
+    dataset: Dataset, privacy: Privacy, kinds: Sequence[str], sizes: Sequence[int], repeat: int
+) -> list[dict[str, Any]]:
+    _say_unusable(dataset)
+    return [_compared(dataset, place, privacy, kinds, sizes, repeat) for place in range(len(dataset.questions))]
+
+
+def _compared(
+    dataset: Dataset, place: int, privacy: Privacy, kinds: Sequence[str], sizes: Sequence[int], repeat: int
+) -> dict[str, Any]:
+    from hubbub.cli.tables.comparison import comparison_document
+    from hubbub.planning.simulate.compare import contenders, run
+
+    question = dataset.questions[place]
+    values = dataset.answers[question.name].to_pylist()
+    with progress_bars() as bars:
+        planning = bars.add_task(f"{question.name}: planning", total=None)
+        planned = contenders(question, kinds, sizes, privacy)
+        bars.update(planning, total=1, completed=1)
+        asked = sum(each.reports for each in planned if each.query is not None) * repeat
+        bar = bars.add_task(f"{question.name}: devices encode and randomize", total=asked)
+        found = [
+            run(each, values, repeat, privacy.dummies, lambda devices: bars.advance(bar, devices)) for each in planned
+        ]
+    return comparison_document(question.name, question.kind, privacy, repeat, found)
+
+
+def _give(documents: Sequence[dict[str, Any]], picture: Path | None, as_json: bool) -> None:
+    """Write the picture, and print the comparisons."""
+    from hubbub.cli.tables.comparison import comparison_picture, print_comparison
+
+    if picture is not None:
+        from hubbub.cli.plots.draw import check_drawable, drawn
+        from hubbub.deploy.files import save
+
+        if len(documents) != 1:
+            raise UsageError(f"--picture shows one question, and {len(documents)} are compared; name one column")
+        save(picture, drawn(comparison_picture(documents[0]), check_drawable(picture)))
+    if as_json:
+        print_json({"questions": list(documents)})
+        return
+    for document in documents:
+        print_comparison(console(), document)
+    if picture is not None:
+        console().print(f"wrote {picture}", markup=False, soft_wrap=True)

@@ -1,0 +1,118 @@
+"""`hubbub status OPERATOR.toml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hubbub.cli.output import Json, console, failures, print_json, write_json
+
+if TYPE_CHECKING:
+    from hubbub.deploy.operator.client import Overview
+    from hubbub.deploy.settings import OperatorSettings
+    from hubbub.protos.transport.tls_files import Certificate
+
+
+def command(
+    settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
+    task: Annotated[str | None, typer.Option("--task", help="Only the rounds of this task, by its name or id.")] = None,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show it every few seconds, until Ctrl-C; with --json a line each time."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the state of every round at both services: counts, refusals by reason, and what each round waits for.
+
+    Hops that the settings name are asked whether they work; all else of a hop is its own party's, who asks it with
+    `hubbub health hop HOP.toml` on its host. Where one service does not answer, the others are shown all the same, and
+    the exit status is 1. With --watch it goes on, and exits 0 after Ctrl-C or SIGTERM. TLS certificates that end within
+    30 days are named, the operator's, the authority's and the services'.
+
+    Example: hubbub status deployment/operator/operator.toml --task usage --watch
+    """
+    with failures(as_json):
+        import asyncio
+
+        from hubbub.cli.output import fail
+        from hubbub.cli.refresh import watched
+        from hubbub.deploy.settings import OperatorSettings
+        from hubbub.service.settings import load
+
+        operator = load(settings, OperatorSettings, "operator")
+
+        known: dict[frozenset[str], list[Certificate]] = {}
+        ids: set[str] = set()
+
+        async def look() -> _Seen:
+            return await _look(operator, task, known, ids)
+
+        if watch:
+            asyncio.run(watched(look, (lambda seen: write_json(seen.document())) if as_json else _redraw))
+            return
+        seen = asyncio.run(look())
+        if as_json:
+            print_json(seen.document())
+        else:
+            seen.show()
+        if seen.overview.errors:
+            fail("; ".join(seen.overview.errors.values()))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Both services' rounds, and whose certificates end when, at `now` (seconds since 1970)."""
+
+    overview: Overview
+    certificates: list[Certificate]
+    now: float
+
+    def document(self) -> dict[str, Any]:
+        from hubbub.cli.tables.status import overview_document
+        from hubbub.deploy.pki.expiry import lasting_document
+
+        return {**overview_document(self.overview), "certificates": lasting_document(self.certificates, self.now)}
+
+    def show(self) -> None:
+        from hubbub.cli.tables.status import print_overview
+        from hubbub.deploy.pki.expiry import print_ending
+
+        print_overview(console(), self.overview)
+        print_ending(console(), self.certificates, self.now)
+
+
+async def _look(
+    operator: OperatorSettings, task: str | None, known: dict[frozenset[str], list[Certificate]], ids: set[str]
+) -> _Seen:
+    """Ask both services; certificates that are `known` from an earlier look at the same services are not asked for.
+
+    `ids` keeps the ids of the task that is named from one look to the next: the analyzer may not answer then.
+    """
+    import asyncio
+    import time
+
+    from hubbub.deploy.operator.client import fetch_overview, hops_of
+    from hubbub.deploy.pki.expiry import lasting
+
+    overview = await fetch_overview(operator)
+    services = {"shuffler": operator.shuffler_control, "analyzer": operator.analyzer_results, **hops_of(operator)}
+    answered = {name: address for name, address in services.items() if name not in overview.errors}
+    now = time.time()
+    if frozenset(answered) not in known:
+        known[frozenset(answered)] = await asyncio.to_thread(lasting, operator.tls.paths(), answered, now)
+    ids.update(each.id.task_id.hex() for each in overview.analyzer or () if each.id.task_name == task)
+    return _Seen(overview.of_task(task, ids), known[frozenset(answered)], now)
+
+
+def _redraw(seen: _Seen) -> None:
+    """Show it in the place of what was shown before; below it where stdout is not a terminal."""
+    from datetime import datetime
+
+    console().clear()
+    console().print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}; Ctrl-C ends this", soft_wrap=True)
+    seen.show()
+    for error in seen.overview.errors.values():
+        console().print(f"error: {error}", soft_wrap=True)

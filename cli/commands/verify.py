@@ -1,0 +1,300 @@
+"""`hubbub verify CERTIFICATE...`: one certificate, or a whole history of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hubbub.cli.output import Json, console, fail, failures, print_json, progress_console
+
+if TYPE_CHECKING:
+    from hubbub.protos.identity.successions import Succession
+    from hubbub.verification.certificate import Pins, Verified
+    from hubbub.verification.history import Problem
+    from hubbub.verification.proof import Finding
+    from hubbub.verification.results import OneRound
+
+KeyFile = Path | None
+
+
+Certificates = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="CERTIFICATE... [RESULTS...]",
+        help="The certificate's file, and results of its round (JSON); several, or a folder, for a history.",
+    ),
+]
+OperatorKey = Annotated[KeyFile, typer.Option("--operator-key", help="PEM file of the operator's public key.")]
+ShufflerKey = Annotated[KeyFile, typer.Option("--shuffler-key", help="PEM file of the shuffler's public key.")]
+AnalyzerKey = Annotated[KeyFile, typer.Option("--analyzer-key", help="PEM file of the analyzer's public key.")]
+Successions = Annotated[
+    list[Path] | None,
+    typer.Option("--succession", help="A succession by which a pinned key leads to the task's; repeat for more."),
+]
+HopKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--hop-key", help="PEM file of hop-2's public key, where there are hops; repeat in their order."),
+]
+TaskId = Annotated[
+    str | None, typer.Option("--task", help="The id (64 hex digits) of the task that it must be of, as you know it.")
+]
+Rigorous = Annotated[
+    bool,
+    typer.Option("--rigorous", help="Also prove the numbers by an independent route, in ball arithmetic (slower)."),
+]
+
+
+def command(
+    certificates: Certificates,
+    operator_key: OperatorKey = None,
+    shuffler_key: ShufflerKey = None,
+    analyzer_key: AnalyzerKey = None,
+    succession: Successions = None,
+    hop_key: HopKeys = None,
+    task: TaskId = None,
+    rigorous: Rigorous = False,
+    as_json: Json = False,
+) -> None:
+    """Recompute a certificate from scratch and check its signatures, records and numbers.
+
+    Exits 0 where everything holds, 1 where something does not, saying what; 141 where the reader of its output left
+    before the end, as head does. Without all three keys it says that the signers are not pinned: then the certificate
+    is sound, but anybody could have made it. Where there are hops, their keys are pinned too, each with --hop-key. A
+    key stands for the identities before it and after it, by the successions in the certificate and in --succession.
+    With --task it must be of that task.
+
+    With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
+    way, and totals as far as that goes. What was proven comes first: the stated epsilon, or at most 1 % more. With
+    --json each epsilon_upper and epsilon_local is then the proven one, null where it is not proven, and the stated
+    one is beside it as epsilon_upper_stated; what is left without the analyzer's word is checked and never proven, so
+    it is null too. It exits 1 where a query's is not proven, and needs the extra hubbub[rigorous].
+
+    Given also the round's results, as hubbub results --json prints them, it compares their counts with the digest
+    in the certificate and makes the estimates again from them. A file of results by itself holds its certificate.
+    The results of a question over time need those of the earlier rounds beside them. How many reports are valid is the
+    analyzer's word: what is left where it is not true is printed too, of a history for all its rounds together.
+
+    Given a folder, or several files, it checks each certificate, and that together they are the whole history of their
+    tasks: one chain of releases without a gap, and no round with two certificates. A folder's .json files are taken.
+
+    Example: hubbub verify certificate-flights-0.json --operator-key operator.pub.pem --rigorous
+    """
+    with failures(as_json):
+        from hubbub.protos.errors import UsageError
+        from hubbub.service.runtime.succession_files import load_successions
+        from hubbub.verification.results import one_round
+
+        pins = _pinned((operator_key, shuffler_key, analyzer_key), hop_key, task)
+        successions = load_successions(succession or ())
+        one = one_round(certificates)
+        whole = one is None
+        if whole and rigorous:
+            raise UsageError("--rigorous proves one certificate at a time; name one file")
+        problems = _verify_histories(certificates, pins, successions, as_json) if whole else []
+    if problems:
+        fail(_told(problems))
+    if one is not None:
+        _verify_one(one, pins, successions, rigorous, as_json)
+
+
+def _pinned(files: Sequence[KeyFile], hop_files: list[Path] | None, task: str | None) -> Pins:
+    """Read the keys of operator, shuffler and analyzer, as far as they are given, and of hops."""
+    from hubbub.protos.identity.keys import load_public
+    from hubbub.verification.pins import Pins, task_id
+
+    keys = [None if path is None else load_public(path) for path in files]
+    hops = None if hop_files is None else tuple(map(load_public, hop_files))
+    return Pins(keys[0], keys[1], keys[2], hops, task_id(task))
+
+
+def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succession], as_json: bool) -> list[Problem]:
+    """Check all certificates and print what they say; return what does not hold."""
+    from hubbub.cli.tables.history import chain_lines, document_of, epsilon_warnings, in_words, left_lines, table_of
+    from hubbub.cli.tables.tables import print_table
+    from hubbub.verification.history import read_histories
+
+    with progress_console().status("verifying") as status:
+        found = read_histories(paths, pins, successions, lambda file: status.update(f"verifying {file}"))
+    if as_json:
+        print_json(document_of(found))
+        return list(found.problems)
+    out = console()
+    for history in found.histories:
+        print_table(out, table_of(history))
+        out.print(in_words(history), markup=False, soft_wrap=True)
+        _warn(history.last.verified, epsilon_warnings(history))
+        for line in (*left_lines(history), *chain_lines(history)):
+            out.print(line, markup=False, soft_wrap=True)
+        _print_signers(history.last.verified)
+    for again in found.results:
+        out.print(again.as_text(), markup=False, soft_wrap=True)
+    for path in found.skipped:
+        out.print(f"skipped, not a certificate: {path}", markup=False, soft_wrap=True)
+    return list(found.problems)
+
+
+def _told(problems: list[Problem]) -> str:
+    if len(problems) == 1:
+        return str(problems[0])
+    return "\n  ".join([f"{len(problems)} things do not hold", *map(str, problems)])
+
+
+def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], rigorous: bool, as_json: bool) -> None:
+    with failures(as_json):
+        from hubbub.deploy.files import naming
+        from hubbub.verification.certificate import verify
+        from hubbub.verification.results import Recomputed, recompute
+
+        with naming(one.path):
+            verified = verify(one.certificate, pins, successions)
+        results = list(recompute(one.results, {one.certificate}))
+        again = [each for each in results if isinstance(each, Recomputed)]
+        if len(again) < len(results):
+            raise next(each for each in results if not isinstance(each, Recomputed))
+        findings = _proven(verified) if rigorous else None
+        if as_json:
+            print_json(_document(verified, findings) | {"results": [each.as_json() for each in again]})
+        else:
+            # First what was proven: whoever asked for a proof must not take a stated number for it.
+            for finding in findings or ():
+                console().print(finding.as_text(), markup=False, soft_wrap=True)
+            _print(verified)
+            for each in again:
+                console().print(each.as_text(), markup=False, soft_wrap=True)
+    # After everything is printed: with --json, stdout must hold the whole document and nothing else.
+    failing = [finding for finding in findings or () if finding.fails]
+    if failing:
+        fail(failing[0].as_text())
+
+
+def _proven(verified: Verified) -> list[Finding]:
+    """Prove the numbers, saying on stderr what is tried: each step on a terminal, elsewhere each number when done."""
+    from hubbub.verification.proof import prove_certificate
+
+    progress, findings = progress_console(), []
+    with progress.status("proving") as status:
+        for finding in prove_certificate(verified, status.update):
+            findings.append(finding)
+            if not progress.is_terminal:
+                progress.print(f"proving: {finding.claim.where}, {finding.claim.member} done", markup=False)
+    return findings
+
+
+def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, Any]:
+    from hubbub.cli.tables.delta_warnings import epsilon_warning
+    from hubbub.protos.task.delta_warnings import delta_warning
+
+    content = verified.content
+    document: dict[str, Any] = {
+        "verified": True,
+        "signers_pinned": verified.pinned,
+        "signers": verified.fingerprints,
+        "task": verified.task.name,
+        "task_id": verified.task.id.hex(),
+        "suite": verified.task.suite,
+        "round": content["round"],
+        "admission": verified.admission,
+        "honest_share": content["honest_share"],
+        "queries": content["queries"],
+        "round_total": content["round_total"],
+        "all_rounds": content["all_rounds"],
+        "delta_warning": delta_warning(verified.task),
+        "epsilon_warning": epsilon_warning(content),
+        **{name: content[name] for name in ("counts_digest", "valid_reports") if name in content},
+    }
+    if verified.task.identities.hops:
+        document |= {"hops": verified.hops, "holds_while": verified.holds_while}
+    if "horizon" in content:
+        document["horizon"] = content["horizon"]
+    if verified.releases is not None:
+        document |= {name: content[name] for name in ("releases", "uncounted")}
+    if findings is not None:
+        from hubbub.verification.proof import proven_content
+
+        document.update(proven_content(content, findings))
+        proven = not any(finding.fails for finding in findings)
+        document["rigorous"] = {"proven": proven, "claims": [finding.as_json() for finding in findings]}
+    return document
+
+
+def _print(verified: Verified) -> None:
+    from hubbub.cli.tables.attestation import word_lines
+    from hubbub.cli.tables.delta_warnings import epsilon_warning
+
+    out, content = console(), verified.content
+    worthless = epsilon_warning(content)
+    _warn(verified, [] if worthless is None else [worthless])
+    total, rounds = content["round_total"], content["all_rounds"]
+    out.print(f"the certificate holds as stated: task {verified.task.name}, round {content['round']}", markup=False)
+    out.print(f"  task id: {verified.task.id.hex()}", markup=False, soft_wrap=True)
+    admission = verified.admission
+    share = f"honest share {content['honest_share']:g}"
+    out.print(f"  admission: {admission['mode']}, {share}. {admission['words']}", markup=False, soft_wrap=True)
+    assumed = ", if the honest share was assumed rightly" if verified.task.admission.assumed else ""
+    for query in content["queries"]:
+        out.print(
+            f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
+            f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}){assumed}, "
+            f"{query['epsilon_local']} if {verified.colluders} collude",
+            markup=False,
+            soft_wrap=True,
+        )
+    whole = f"  this round, all queries: epsilon <= {total['epsilon_upper']}{assumed}"
+    out.print(whole, markup=False, soft_wrap=True)
+    held = len(rounds["history"])
+    which = f"all {held} rounds" if held > 1 else "one round"
+    out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
+    if verified.releases is not None:
+        uncounted = len(content["uncounted"])
+        never = f"; {uncounted} of them never counted, by the analyzer's word, at the minimum" if uncounted else ""
+        out.print(
+            f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True
+        )
+    if "horizon" in content:
+        out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
+    for line in word_lines(content, verified.task.minimum_reports, hops=bool(verified.task.identities.hops)):
+        out.print(f"  {line}", markup=False, soft_wrap=True)
+    _print_hops(verified)
+    suite = verified.task.hpke
+    out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
+    _print_signers(verified)
+
+
+def _warn(verified: Verified, others: Sequence[str]) -> None:
+    from hubbub.protos.task.delta_warnings import delta_warning
+
+    for warning in (delta_warning(verified.task), *others):
+        if warning is not None:
+            console().print(warning, markup=False, soft_wrap=True)
+
+
+def _print_signers(verified: Verified) -> None:
+    out = console()
+    if not verified.pinned:
+        which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
+        out.print(f"signers not pinned{which}: compare these with what the parties told you", markup=False)
+    for role, digits in verified.fingerprints.items():
+        out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)
+
+
+def _print_hops(verified: Verified) -> None:
+    for each in verified.hops:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in each["left_out"].items())
+        passed = (
+            f"passed on {each['released']} of {each['received']} envelopes{f', left out {reasons}' * bool(reasons)}"
+        )
+        console().print(f"  {each['query']}: {each['hop']} {passed}", markup=False, soft_wrap=True)
+    if verified.hops:
+        console().print(f"  {verified.holds_while}", markup=False, soft_wrap=True)
+
+
+def _horizon(stated: Mapping[str, Any], assumed: str, colluders: str) -> str:
+    epsilon = stated["epsilon_upper"]
+    epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
+    return (
+        f"  the whole horizon of {stated['rounds']} rounds, at the minimum: epsilon <= {epsilon}{assumed}, "
+        f"{stated['epsilon_local']} if {colluders} collude"
+    )

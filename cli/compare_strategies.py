@@ -1,0 +1,77 @@
+"""Strategies: compares those of a boolean that changes over time on a column, for `hubbub simulate --changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hubbub.cli.progress import progress_bars
+from hubbub.protos.errors import UsageError
+
+if TYPE_CHECKING:
+    from hubbub.planning.simulate.longitudinal import Streams
+    from hubbub.protos.task.task import Privacy
+
+
+def columns_of(data: Path, columns: Sequence[str], device: str | None, period: str | None, changes: int) -> Streams:
+    """Return the streams of a file: one column with those of devices and periods, or a column for each period.
+
+    Raises:
+        UsageError: where the options name neither.
+        HubbubError: where the file cannot be used.
+    """
+    from hubbub.planning.simulate.longitudinal import Streams
+    from hubbub.planning.simulate.longitudinal_data import read_long, read_wide
+
+    if device is not None and period is not None and len(columns) == 1:
+        return Streams.of(read_long(data, device, period, columns[0]), changes)
+    if device is not None or period is not None or len(columns) < 2:
+        raise UsageError(
+            "over time, give one --column with --device and --period, or a --column for each period in order"
+        )
+    return Streams.of(read_wide(data, columns), changes)
+
+
+def compare_over_time(
+    streams: Streams, privacy: Privacy, compare: str, sizes: Sequence[int], repeat: int, steady_share: float | None
+) -> dict[str, Any]:
+    """Return the comparison of the strategies named, as JSON.
+
+    Raises:
+        UsageError: where one is unknown.
+    """
+    import os
+
+    from hubbub.cli.tables.comparison import comparison_document
+    from hubbub.planning.simulate.longitudinal import planned, run
+
+    kinds = _kinds(compare)
+    with progress_bars() as bars:
+        planning = bars.add_task("strategies: planning", total=len(kinds) * len(sizes))
+        found = []
+        for kind in kinds:
+            for reports in sizes:
+                found.append(planned(kind, streams.horizon, reports, privacy, steady_share))
+                bars.advance(planning)
+        running = [(contender, strategy) for contender, strategy in found if strategy is not None]
+        bar = bars.add_task("devices send", total=sum(contender.reports for contender, _ in running) * repeat)
+        seen = [
+            run(contender, strategy, streams, repeat, lambda devices: bars.advance(bar, devices), os.urandom)
+            for contender, strategy in found
+        ]
+    name = f"a boolean over {streams.horizon.periods} periods, at most {streams.changes} changes"
+    notes = (
+        [f"{streams.clipped} devices changed more often; from then on their boolean stays"] if streams.clipped else []
+    )
+    return comparison_document(name, "longitudinal", privacy, repeat, seen, what="strategy", notes=notes)
+
+
+def _kinds(compare: str) -> list[str]:
+    from hubbub.accountant.mechanisms.longitudinal import STRATEGIES
+
+    named = list(STRATEGIES) if compare == "all" else [word.strip() for word in compare.split(",")]
+    for word in named:
+        if word not in STRATEGIES:
+            raise UsageError(f"--compare {word!r} with --changes: the strategies are {', '.join(STRATEGIES)}, or all")
+    return list(dict.fromkeys(named))

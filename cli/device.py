@@ -1,0 +1,127 @@
+"""The device of a client's settings file, as the commands use it: how long to try, and what is said meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.cli.output import progress_console
+from hubbub.protos.errors import UsageError
+
+if TYPE_CHECKING:
+    from hubbub.client import Device, Limits, Retry
+    from hubbub.deploy.settings import LimitSettings
+
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", help="How long to try to reach the shuffler; default: 60."),
+]
+"""The option of commands that send."""
+
+
+def checked_timeout(seconds: float | None) -> float | None:
+    """Return how long to try, if that is a time.
+
+    Raises:
+        UsageError: where it is not above 0.
+    """
+    if seconds is not None and not seconds > 0:
+        raise UsageError(f"--timeout {seconds:g}: give a number of seconds above 0")
+    return seconds
+
+
+Limit = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=EPSILON", help="A limit in place of the settings' own; repeatable."),
+]
+"""The option of commands that answer, or show what is left."""
+
+
+def limits_from(settings: LimitSettings, words: Sequence[str]) -> Limits:
+    """Return the limits of a settings file, with those in texts of the form NAME=EPSILON in their place.
+
+    Raises:
+        UsageError: where a text has another form, or names no limit.
+    """
+    from hubbub.client import Limits
+    from hubbub.deploy.errors import as_usage_error
+    from hubbub.protos.errors import UsageError
+
+    given = settings.model_dump()
+    for word in words:
+        name, _, value = word.partition("=")
+        name = name.replace("-", "_")
+        try:
+            given[name] = {known: float(value) for known in given}[name]
+        except (KeyError, ValueError) as error:
+            known = ", ".join(given)
+            raise UsageError(f"--limit {word!r} is not NAME=EPSILON; the names are {known}") from error
+    with as_usage_error(UsageError):
+        return Limits(**given)
+
+
+def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
+    """Return the device of a settings file; while it tries to reach the shuffler it says so on stderr.
+
+    `limits` are texts NAME=EPSILON that replace the settings' own.
+
+    Raises:
+        UsageError: where a limit cannot be read.
+        HubbubError, OSError: where the settings, or what they name, cannot be used.
+    """
+    from hubbub.client import Device, Pacing
+    from hubbub.deploy.files import signed_task_in
+    from hubbub.deploy.settings import ClientSettings
+    from hubbub.service.settings import load
+
+    files = load(settings, ClientSettings, "client")
+    return Device(
+        # Read here first: the device would not know which file holds no task.
+        signed_task_in(files.task).encode(),
+        operator_key=files.operator_key.read_bytes(),
+        shuffler_key=files.shuffler_key.read_bytes(),
+        state=files.state,
+        shuffler=files.shuffler,
+        authority=files.authority,
+        ticket=files.ticket,
+        certificate=files.certificate,
+        key=files.key,
+        limits=limits_from(files.limits, limits),
+        pacing=Pacing(progress=Progress(files.shuffler, _say, terminal=sys.stderr.isatty())),
+    )
+
+
+class Progress:
+    """Says that it is still being tried: in a terminal at once and then every few seconds, elsewhere more seldom."""
+
+    def __init__(
+        self,
+        address: str,
+        say: Callable[[str], None],
+        *,
+        terminal: bool,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address = address
+        self._say = say
+        self._monotonic = monotonic
+        self._every = 5.0 if terminal else 30.0
+        self._next = monotonic() + (0.0 if terminal else 5.0)
+
+    def __call__(self, retry: Retry) -> None:
+        """Say what went wrong and how it goes on, if it is time to say something."""
+        now = self._monotonic()
+        if now < self._next:
+            return
+        self._next = now + self._every
+        pause = "now" if retry.pause < 1 else f"in {retry.pause:.0f} s"
+        self._say(f"{self._address}: {retry.error}; trying again {pause}, for {retry.left:.0f} s more")
+
+
+def _say(text: str) -> None:
+    progress_console().print(text, markup=False, soft_wrap=True)

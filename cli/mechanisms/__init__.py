@@ -1,0 +1,1 @@
+"""Mechanisms and laws as people type them."""

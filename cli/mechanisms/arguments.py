@@ -1,0 +1,361 @@
+"""What `hubbub account` asks the accountant: reads mechanisms and rounds as people write them, and computes ε and δ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.bounds.over_rounds import behind
+from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
+from hubbub.accountant.composition import compose, compose_delta
+from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms import (
+    GAMMA_DENOMINATOR,
+    KRR,
+    RAPPOR,
+    AnyMechanism,
+    Gaussian,
+    Generic,
+    Laplace,
+    LocalMechanism,
+    Mechanism,
+)
+from hubbub.accountant.numbers import checked_reports, checked_whole, honest_reports
+from hubbub.accountant.pairs import Part
+from hubbub.cli.mechanisms.exact_json import as_written, parse
+from hubbub.cli.mechanisms.law_file import law_of, read_law
+
+ROW_KEYS = (
+    "mechanism",
+    "law",
+    "categories",
+    "local_epsilon",
+    "gamma",
+    "truthful",
+    "other",
+    "mixed",
+    "reports",
+    "dummies",
+    "rounds",
+    "sampling_rate",
+)
+"""Keys of a row in a rounds file. `reports` and one of `mechanism` and `law` are required; `rounds` may be left out."""
+
+MOST_WRONG_ROWS = 20
+"""The most rows of a rounds file that one error names; it says how many more are wrong."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A mechanism as a person described it; None where nothing was given.
+
+    `gamma` is "W/4294967296" or a number, `truthful` and `other` are "3/4", "0.75" or numbers; `law` is a file that
+    holds it, or what that would hold.
+    """
+
+    mechanism: str
+    categories: int | None = None
+    local_epsilon: float | None = None
+    gamma: str | Fraction | None = None
+    mixed: bool = False
+    truthful: str | Fraction | None = None
+    other: str | Fraction | None = None
+    sigma: float | None = None
+    law: Any = None
+
+
+LAW = "finite"
+"""The mechanism that is described by its law."""
+
+TAKES: Mapping[str, tuple[str, ...]] = {
+    "krr": ("categories", "local_epsilon", "gamma"),
+    "generic": ("local_epsilon", "mixed"),
+    "rappor": ("categories", "local_epsilon", "truthful", "other"),
+    "laplace": ("local_epsilon",),
+    "gaussian": ("sigma",),
+    LAW: ("law",),
+}
+"""The fields that describe each mechanism."""
+
+
+def as_flag(name: str) -> str:
+    """Return a field's name as a flag of the command line."""
+    return "--" + name.replace("_", "-")
+
+
+def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> LocalMechanism:
+    """Return the mechanism, one with a local ε, that flags or a row of a file describe; see `read_any_mechanism`."""
+    known = read_any_mechanism(said, spell)
+    if isinstance(known, Gaussian):
+        raise AccountingError("gaussian has no local epsilon; ask for the epsilon or delta of one round of it")
+    return known
+
+
+def read_any_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> AnyMechanism:
+    """Return the mechanism that flags, or a row of a file, describe; `spell` names fields in errors.
+
+    Raises:
+        AccountingError: where something is missing, given twice or out of range.
+    """
+    if said.mechanism not in TAKES:
+        known = ", ".join(TAKES)
+        raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}, must be one of: {known}")
+    if said.mechanism in ("krr", "generic"):
+        return _read_task_mechanism(said, spell)
+    _refuse_others(said, spell)
+    if said.mechanism == LAW:
+        if said.law is None:
+            raise AccountingError(f"{LAW} needs {spell('law')}")
+        return read_law(said.law) if isinstance(said.law, Path) else law_of(said.law)
+    if said.mechanism == "gaussian":
+        if said.sigma is None:
+            raise AccountingError(f"gaussian needs {spell('sigma')}, in widths of the interval that answers lie in")
+        return Gaussian(said.sigma)
+    if said.mechanism == "laplace":
+        if said.local_epsilon is None:
+            raise AccountingError(
+                f"laplace needs {spell('local_epsilon')}: the width of the interval over the noise's scale"
+            )
+        return Laplace(said.local_epsilon)
+    return _read_rappor(said, spell)
+
+
+def _refuse_others(said: Description, spell: Callable[[str], str]) -> None:
+    given = [
+        each.name for each in fields(said) if each.name != "mechanism" and getattr(said, each.name) not in (None, False)
+    ]
+    extra = [spell(name) for name in given if name not in TAKES[said.mechanism]]
+    if extra:
+        takes = ", ".join(spell(name) for name in TAKES[said.mechanism])
+        raise AccountingError(f"{said.mechanism} takes {takes}, not {', '.join(extra)}; leave that out")
+
+
+def _read_rappor(said: Description, spell: Callable[[str], str]) -> RAPPOR:
+    local, truthful, other = (spell(name) for name in ("local_epsilon", "truthful", "other"))
+    if said.categories is None:
+        raise AccountingError(f"rappor needs {spell('categories')}")
+    kept = None if said.truthful is None else read_exact(said.truthful, truthful)
+    if said.local_epsilon is not None and said.other is None:
+        return RAPPOR.from_local_epsilon(said.categories, said.local_epsilon, kept)
+    if said.local_epsilon is not None or kept is None or said.other is None:
+        raise AccountingError(f"rappor takes {truthful} and {other}, or {local} with or without {truthful}")
+    return RAPPOR(said.categories, kept, read_exact(said.other, other))
+
+
+def read_exact(value: str | Fraction, name: str) -> Fraction:
+    """Return a probability written as 0.75 or 3/4, exactly; `name` is for errors."""
+    try:
+        if isinstance(value, Fraction):
+            return value
+        # Digits, point and slash alone: Fraction would also take "1e999999999", and compute it.
+        if len(value) <= 40 and all(character in "0123456789./" for character in value):
+            return Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise AccountingError(f"{name} is {shown(value)}, must be a number such as 0.75 or 3/4")
+
+
+def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> Mechanism:
+    _refuse_new(said, spell)
+    local, gamma, categories, mixed = (spell(name) for name in ("local_epsilon", "gamma", "categories", "mixed"))
+    if (said.local_epsilon is None) == (said.gamma is None):
+        raise AccountingError(f"give exactly one of {local} and {gamma}; they say the same thing")
+    if said.mechanism == "generic":
+        if said.local_epsilon is None or said.categories is not None:
+            raise AccountingError(f"generic takes {local}, and neither {gamma} nor {categories}")
+        return Generic(said.local_epsilon, said.mixed)
+    if said.categories is None:
+        raise AccountingError(f"krr needs {categories}")
+    if said.mixed:
+        raise AccountingError(f"krr takes no {mixed}; that is for generic")
+    if said.gamma is not None:
+        return KRR(said.categories, _read_gamma(said.gamma, gamma))
+    return KRR.from_local_epsilon(said.categories, said.local_epsilon or 0.0)
+
+
+def _read_gamma(value: str | Fraction, name: str) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    numerator, _, denominator = value.partition("/")
+    whole = numerator.isascii() and numerator.isdigit() and len(numerator) <= 10
+    if not (whole and denominator == str(GAMMA_DENOMINATOR)):
+        raise AccountingError(
+            f"{name} is {shown(value)}; write W/{GAMMA_DENOMINATOR}, with W a whole number, as tasks do"
+        )
+    return KRR.from_numerator(2, int(numerator)).gamma
+
+
+def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:
+    given = [name for name in ("truthful", "other", "sigma", "law") if getattr(said, name) is not None]
+    if given:
+        raise AccountingError(
+            f"{said.mechanism} takes no {spell(given[0])}; that is for rappor or gaussian, and a law stands by itself"
+        )
+
+
+def hiding_part(
+    mechanism: LocalMechanism,
+    reports: int,
+    honest_share: float,
+    rounds: int = 1,
+    dummies: int = 0,
+    same: int | None = None,
+    sampling_rate: Fraction | None = None,
+) -> Part:
+    """Return rounds in which an honest person is hidden by `reports` less ⌈(1 − honest_share)·reports⌉ reports.
+
+    With `same`, clients bring their own randomizers, and only that many of the reports are made by the same one as the
+    victim's. All dishonest reports may be among those (erlingsson-2019, Cor. 9).
+
+    Raises:
+        AccountingError: a number out of range, or nobody honest left.
+    """
+    hiding = checked_reports(reports) if same is None else checked_whole("same", same, 1, reports)
+    return Part(mechanism, hidden_by(hiding, reports, honest_share), rounds, dummies, sampling_rate=sampling_rate)
+
+
+def hidden_by(hiding: int, reports: int, honest_share: float) -> int:
+    """Return the fewest honest reports among `hiding` of all `reports`; AccountingError where that is none."""
+    honest = honest_reports(hiding, reports, honest_share)
+    if honest < 1:
+        raise AccountingError(f"honest share {honest_share} of {reports} reports leaves nobody; raise either")
+    return honest
+
+
+def noise_reports(reports: int, honest_share: float, rounds: int, sampling_rate: str | None) -> int:
+    """Return how many reports hide an honest person under Gaussian noise; only one whole batch is supported."""
+    if rounds != 1 or sampling_rate is not None:
+        raise AccountingError("gaussian has no local epsilon and is not composed: ask for one round, without sampling")
+    return hidden_by(checked_reports(reports), reports, honest_share)
+
+
+def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
+    """Return the ε of all rounds of `part` at `delta`; over several rounds, the pair behind `bound` is composed.
+
+    Raises:
+        AccountingError: bad values, or a bound that does not cover the mechanism.
+    """
+    if part.rounds == 1 and not part.sampled:
+        return epsilon_bracket(part.mechanism, part.reports, delta, bound=bound, dummies=part.dummies)
+    best = compose([part], delta)
+    if bound == "best":
+        return best
+    # The bound asked for gives the upper end only. What attacks reach does not depend on it, so that stays the best.
+    asked = compose([behind(part, bound)], delta)
+    source = f"{asked.source}; pair: {BOUNDS[bound].source}"
+    return replace(asked, epsilon_lower=best.epsilon_lower, epsilon_local=best.epsilon_local, source=source)
+
+
+def delta_of(part: Part, epsilon: float, bound: str = "best") -> DeltaBracket:
+    """Return the δ of all rounds of `part` at `epsilon`; see `epsilon_of`."""
+    if part.rounds == 1 and not part.sampled:
+        return delta_bracket(part.mechanism, part.reports, epsilon, bound=bound, dummies=part.dummies)
+    best = compose_delta([part], epsilon)
+    if bound == "best":
+        return best
+    asked = compose_delta([behind(part, bound)], epsilon)
+    source = f"{asked.source}; pair: {BOUNDS[bound].source}"
+    return replace(asked, delta_lower=best.delta_lower, epsilon_local=best.epsilon_local, source=source)
+
+
+def read_rounds(path: Path) -> list[Part]:
+    """Return the parts that a rounds file lists: a JSON list of objects with the keys `ROW_KEYS`.
+
+    Raises:
+        AccountingError: the file is not such a list; wrong rows are named by their numbers, counted from 1.
+        OSError: the file cannot be read.
+    """
+    rows = parse(path, f"a list such as {_example()}")
+    if not isinstance(rows, list) or not rows:
+        raise AccountingError(f"{path} must hold a list of at least one round, such as {_example()}")
+    parts, wrong = [], []
+    for number, row in enumerate(rows, start=1):
+        try:
+            parts.append(_read_row(row, path.parent))
+        except (AccountingError, OSError) as error:
+            wrong.append(f"row {number}: {error}")
+    if wrong:
+        more = f"; and {len(wrong) - MOST_WRONG_ROWS} more" if len(wrong) > MOST_WRONG_ROWS else ""
+        raise AccountingError(f"{path}: " + "; ".join(wrong[:MOST_WRONG_ROWS]) + more)
+    return parts
+
+
+def _example() -> str:
+    return '[{"mechanism": "krr", "categories": 16, "local_epsilon": 4, "reports": 10000, "rounds": 12}]'
+
+
+def _read_row(row: Any, beside: Path) -> Part:
+    """Return the part of one row; files that it names lie in the folder `beside`, unless their path is a full one."""
+    if not isinstance(row, Mapping):
+        raise AccountingError(f"is {as_written(row)}, must be an object such as {_example()[1:-1]}")
+    unknown = [name for name in row if name not in ROW_KEYS]
+    if unknown:
+        raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; rows may say {', '.join(ROW_KEYS)}")
+    missing = [name for name in ("mechanism", "reports") if name not in row and (name == "reports" or "law" not in row)]
+    if missing:
+        raise AccountingError(f"{' and '.join(missing)} missing; add what is, as in {_example()[1:-1]}")
+    counts = (_whole(row, "reports"), _whole(row, "rounds", 1), _whole(row, "dummies", 0))
+    return Part(read_mechanism(_said(row, beside), str), *counts, sampling_rate=_exact(row, "sampling_rate"))
+
+
+def _said(row: Mapping[str, Any], beside: Path) -> Description:
+    mixed = row.get("mixed", False)
+    if not isinstance(mixed, bool):
+        raise AccountingError(f"mixed is {as_written(mixed)}, must be true or false")
+    return Description(
+        str(row.get("mechanism", LAW)),
+        _whole(row, "categories") if "categories" in row else None,
+        _local(row),
+        _gamma(row),
+        mixed,
+        _exact(row, "truthful"),
+        _exact(row, "other"),
+        law=beside / row["law"] if isinstance(row.get("law"), str) else row.get("law"),
+    )
+
+
+def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:
+    if name not in row:
+        return None
+    value = row[name]
+    # The lower limit is for Fraction: 1e-999999999 would become a denominator of a billion digits.
+    if isinstance(value, Decimal) and Decimal("1e-30") < value < 1:
+        return Fraction(value)
+    if isinstance(value, str):
+        return read_exact(value, name)
+    raise AccountingError(f'{name} is {as_written(value)}, must be a number between 0 and 1, such as 0.75 or "3/4"')
+
+
+def _whole(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    value = row.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise AccountingError(f"{name} is {as_written(value)}, must be a whole number")
+    return value
+
+
+def _local(row: Mapping[str, Any]) -> float | None:
+    if "local_epsilon" not in row:
+        return None
+    value = row["local_epsilon"]
+    # A loose limit, so that float() gives a finite number; the mechanism has a limit of its own.
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= Decimal(value) <= 10**6:
+        return float(value)
+    raise AccountingError(f"local_epsilon is {as_written(value)}, must be a number from 0 to 40")
+
+
+def _gamma(row: Mapping[str, Any]) -> str | Fraction | None:
+    if "gamma" not in row:
+        return None
+    value = row["gamma"]
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and Decimal("1e-30") < Decimal(value) <= 1:
+        return Fraction(value)
+    raise AccountingError(
+        f'gamma is {as_written(value)}, must be above 0 and at most 1, or "W/{GAMMA_DENOMINATOR}" as tasks write it'
+    )

@@ -1,0 +1,1 @@
+"""Figures of the papers, drawn anew from our own bounds."""

@@ -1,0 +1,52 @@
+"""Flood: what made-up reports leave of a planned round, as JSON and in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.cli.tables.significant_digits import significant
+from hubbub.cli.tables.tables import print_table
+from hubbub.planning.flooding import Shield, floods_of, shield_of
+from hubbub.planning.plan import Plan
+
+
+def flood_document(plan: Plan) -> dict[str, Any]:
+    """Return what floods leave, and what dummies against them cost; null where none are known to help."""
+    members = ("fakes", "honest", "epsilon_upper")
+    left = [{name: getattr(each, name) for name in members} for each in floods_of(plan)]
+    shield = shield_of(plan)
+    if shield is None:
+        return {"left": left, "shield": None}
+    errors = {"expected_standard_errors": dict(shield.errors)}
+    return {"left": left, "shield": {"dummies": shield.dummies, "honest_share": shield.honest_share, **errors}}
+
+
+def print_flood(printer: Console, plan: Plan) -> None:
+    """Print a row for each flood, who could make one, and what dummies against it cost."""
+    least = plan.draft.minimum_reports
+    told = "what is left of a round of which somebody made reports up, and takes them out of what is published"
+    printer.print(told, markup=False, soft_wrap=True)
+    table = Table(f"made up, of {least}")
+    for column in ("honest", "ε ≤"):
+        table.add_column(column, justify="right")
+    for each in floods_of(plan):
+        table.add_row(str(each.fakes), str(each.honest), f"{each.epsilon_upper:.4f}")
+    print_table(printer, table)
+    printer.print(plan.draft.admission.fakes, markup=False, soft_wrap=True)
+    printer.print(_shield_text(plan, shield_of(plan)), markup=False, soft_wrap=True)
+
+
+def _shield_text(plan: Plan, shield: Shield | None) -> str:
+    if shield is None:
+        return "no number of dummies that a task may ask for is proven to keep the promise then"
+    errors, promised = [], plan.draft.privacy.epsilon
+    for each in plan.queries:
+        new, now = significant((shield.errors[each.query.name], each.expected_error), each.expected_error)
+        errors.append(f"{new} for {each.query.name} (now {now})")
+    return (
+        f"honest_share = {shield.honest_share:g} with dummies = {shield.dummies} keeps the promise of ε ≤ {promised:g} "
+        f"even then, at standard errors of {', '.join(errors)}, or less when planned anew"
+    )

@@ -1,0 +1,128 @@
+"""Histories of certificates, for people as a table and for programs as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.table import Table
+
+from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.cli.tables.attestation import word_over_rounds
+from hubbub.cli.tables.delta_warnings import epsilon_warning
+from hubbub.protos.task.delta_warnings import delta_warning
+from hubbub.verification.history import Held, Histories, History, Problem
+
+_LEFT = (IF_MINIMUM_VALID, ATTESTED)
+
+
+def document_of(found: Histories) -> dict[str, Any]:
+    """Return the JSON document."""
+    held = [each for history in found.histories for each in history.certificates]
+    return {
+        "verified": not found.problems,
+        "signers_pinned": bool(held) and all(each.verified.pinned for each in held),
+        "histories": [_history(history) for history in found.histories],
+        "problems": [_problem(problem) for problem in found.problems],
+        "skipped": [str(path) for path in found.skipped],
+        "results": [each.as_json() for each in found.results],
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "file": None if problem.file is None else str(problem.file),
+        "round": problem.round,
+        "problem": problem.text,
+    }
+
+
+def _history(history: History) -> dict[str, Any]:
+    last = history.last
+    task = last.verified.task
+    chain = last.verified.holds_while
+    return {
+        "task": task.name,
+        "task_id": task.id.hex(),
+        "signers": last.verified.fingerprints,
+        "verified": not history.problems,
+        "releases_attested": last.verified.releases is not None,
+        "uncounted": last.uncounted,
+        "rounds": [_round(each) for each in history.certificates],
+        "all_rounds": last.verified.content["all_rounds"],
+        "delta_warning": delta_warning(task),
+        **({} if chain is None else {"holds_while": chain}),
+    }
+
+
+def _round(held: Held) -> dict[str, Any]:
+    content = held.verified.content
+    return {
+        "round": held.round,
+        "file": str(held.path),
+        "reports": held.verified.records[0].reports,
+        "epsilon_upper": content["round_total"]["epsilon_upper"],
+        "all_rounds_epsilon_upper": content["all_rounds"]["epsilon_upper"],
+        "all_rounds_epsilon_local": content["all_rounds"]["epsilon_local"],
+        # None in certificates of earlier versions, which do not say what is left without the analyzer's word.
+        **{name: content["round_total"].get(name) for name in _LEFT},
+        **{f"all_rounds_{name}": content["all_rounds"].get(name) for name in _LEFT},
+        "epsilon_warning": epsilon_warning(content),
+    }
+
+
+def table_of(history: History) -> Table:
+    """Return a task's history as a table: a row for each certificate, and each round that was never counted."""
+    task = history.last.verified.task
+    table = Table(title=f"{task.name}, task {task.id.hex()[:12]}")
+    # Who they all are in a chain is said below the table (`chain_lines`).
+    collude = "if all collude" if task.identities.hops else "if both collude"
+    for name in ("round", "reports", "epsilon", "all rounds so far", collude):
+        table.add_column(name, justify="right")
+    table.add_column("certificate")
+    for each in history.certificates:
+        row = _round(each)
+        numbers = (row["epsilon_upper"], row["all_rounds_epsilon_upper"], row["all_rounds_epsilon_local"])
+        table.add_row(str(row["round"]), str(row["reports"]), *(f"{number:g}" for number in numbers), row["file"])
+    for release in history.last.chain:
+        if release.round in history.last.uncounted:
+            table.add_row(str(release.round), str(release.reports), "", "", "", "never counted, stands at the minimum")
+    return table
+
+
+def in_words(history: History) -> str:
+    """Say in a sentence whether the certificates are one history."""
+    last = history.last
+    rounds, total = len(last.history), last.verified.content["all_rounds"]["epsilon_upper"]
+    assumed = ", if the honest share was assumed rightly" if last.verified.task.admission.assumed else ""
+    if history.problems:
+        return "these certificates are not one history; what does not hold is said at the end"
+    attested = (
+        "all that were released, by the shuffler's records"
+        if last.verified.releases is not None
+        else "those that they name; the task's records do not attest that no other was released"
+    )
+    return f"one history of {rounds} rounds, {attested}: epsilon <= {total} over all of them{assumed}"
+
+
+def left_lines(history: History) -> Iterator[str]:
+    """Yield what is left of all rounds together where the analyzer's word is not true, of the last certificate."""
+    verified = history.last.verified
+    hops = bool(verified.task.identities.hops)
+    for line in word_over_rounds(verified.content, verified.task.minimum_reports, hops=hops):
+        yield f"  {line}"
+
+
+def epsilon_warnings(history: History) -> list[str]:
+    """Return the warnings of those certificates whose ε is worth nothing."""
+    warnings = (epsilon_warning(each.verified.content) for each in history.certificates)
+    return [warning for warning in warnings if warning is not None]
+
+
+def chain_lines(history: History) -> tuple[str, ...]:
+    """Say of a chain of shufflers who all are that would have to collude, and on whom the numbers rest."""
+    verified = history.last.verified
+    if verified.holds_while is None:
+        return ()
+    local = verified.content["all_rounds"]["epsilon_local"]
+    return (f"  {verified.holds_while}", f"  if {verified.colluders} collude: epsilon <= {local} over all rounds")

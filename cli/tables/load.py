@@ -1,0 +1,96 @@
+"""Load: a load's steps as a table, and as a picture of throughput and latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.cli.plots.plan import Axis, Panel, Picture, Series, scale_of
+from hubbub.cli.tables.tables import print_table
+from hubbub.deploy.load.latency import LATE_SECONDS, Played
+
+_SHOWN = ("p50", "p99", "p99.9", "max")
+
+
+def print_steps(console: Console, steps: Sequence[Played]) -> None:
+    """Print a row for each step, then what was refused, and where the load itself did not keep up."""
+    latencies = (f"{name} ms" for name in _SHOWN)
+    table = Table("offered/s", "acknowledged", "of", "acknowledged/s", *latencies, "load's cores")
+    for column in table.columns:
+        column.justify = "right"
+    for step in steps:
+        found = step.latencies()
+        cells = [f"{1000 * found[name]:.1f}" if name in found else "" for name in _SHOWN]
+        counts = f"{step.acknowledged}", f"{step.devices}", f"{step.throughput:.0f}"
+        table.add_row(f"{step.offered:.0f}", *counts, *cells, f"{step.cores:.2f}")
+    print_table(console, table)
+    for step in steps:
+        for line in _said(step):
+            console.print(f"at {step.offered:.0f}/s: {line}", soft_wrap=True)
+
+
+def _said(step: Played) -> list[str]:
+    counts, lines = step.counts, []
+    if counts.retries:
+        lines.append(f"told to come again: {_by_reason(counts.retries)}")
+    if counts.refused:
+        first = next(iter(counts.messages.values()), "")
+        lines.append(f"not acknowledged: {_by_reason(counts.refused)}; the first said: {first}")
+    if not step.is_of_the_service:
+        late = f"{step.late_share:.0%} of calls were sent more than {1000 * LATE_SECONDS:.0f} ms late"
+        unsent = f", {counts.unsent} devices not at all" if counts.unsent else ""
+        lines.append(f"the load itself did not keep up ({late}{unsent}): give it more --processes, or another machine")
+    return lines
+
+
+def _by_reason(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+
+
+def picture(steps: Sequence[Played], where: str) -> Picture:
+    """Return the picture of a load: over the offered rate where there are several steps, else over its seconds."""
+    caption = f"{where}; latencies count from the moment a call was due, of devices that were acknowledged"
+    if len(steps) > 1:
+        return Picture("What a load came to", caption, _over_rate(steps))
+    return Picture("What a load came to, second by second", caption, _over_time(steps[0]))
+
+
+def _over_rate(steps: Sequence[Played]) -> tuple[Panel, Panel]:
+    x = tuple(step.offered for step in steps)
+    offered = Axis("devices offered a second")
+    throughput = Series("acknowledged", "seen", x, tuple(step.throughput for step in steps))
+    asked = Series("offered", "promised", x, x)
+    latencies = [step.latencies() for step in steps]
+    curves = tuple(
+        Series(name, "seen", x, tuple(1000 * each[name] if name in each else None for each in latencies))
+        for name in ("p50", "p99", "p99.9")
+    )
+    return (
+        Panel("Throughput", offered, Axis("devices a second"), (asked, throughput), shaded=False),
+        Panel("Latency", offered, _milliseconds(curves), curves, shaded=False),
+    )
+
+
+def _over_time(step: Played) -> tuple[Panel, Panel]:
+    seconds = step.each_second()
+    x = tuple(float(each["second"] or 0) for each in seconds)
+    time = Axis("when calls were due (s)")
+    devices = (
+        Series("due", "promised", x, tuple(float(each["devices"] or 0) for each in seconds)),
+        Series("acknowledged of them", "seen", x, tuple(float(each["acknowledged"] or 0) for each in seconds)),
+    )
+    curves = tuple(Series(name, "seen", x, tuple(_scaled(each[name]) for each in seconds)) for name in ("p50", "p99"))
+    return (
+        Panel("Throughput", time, Axis("devices a second"), devices, shaded=False),
+        Panel("Latency", time, _milliseconds(curves), curves, shaded=False),
+    )
+
+
+def _scaled(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds
+
+
+def _milliseconds(curves: Sequence[Series]) -> Axis:
+    return Axis("milliseconds", scale_of([value for curve in curves for value in curve.y if value is not None]))

@@ -1,0 +1,62 @@
+"""Privacy: a certificate's numbers as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.cli.tables.tables import print_table
+
+
+def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
+    """Print a certificate's numbers, marked where they rest on an assumption."""
+    admission = certificate["admission"]
+    assumed = admission["rests_on"] == "assumption"
+    table = Table(title="privacy of everyone in the batch", title_justify="left")
+    for column in ("", "reports", "ε ≤ if assumed" if assumed else "ε ≤", "ε ≥", "ε local", "bound"):
+        table.add_column(column, justify="left" if column in ("", "bound") else "right")
+    for query in certificate["queries"]:
+        table.add_row(query["name"], str(query["valid"]), *_epsilons(query), query["bound"])
+    total, rounds = certificate["round_total"], certificate["all_rounds"]
+    table.add_row("all queries", "", *_epsilons(total), total["bound"])
+    if len(rounds["history"]) > 1:
+        upper, local = f"{rounds['epsilon_upper']:.6g}", f"{rounds['epsilon_local']:.6g}"
+        table.add_row(f"{len(rounds['history'])} rounds", "", upper, "", local, rounds["bound"])
+    if "horizon" in certificate:
+        whole = certificate["horizon"]
+        upper = "unknown" if whole["epsilon_upper"] is None else f"{whole['epsilon_upper']:.6g}"
+        label = f"all {whole['rounds']} of the task"
+        table.add_row(label, "", upper, "", f"{whole['epsilon_local']:.6g}", whole["bound"])
+    print_table(console, table)
+    share = certificate["honest_share"]
+    console.print(
+        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if all services collude; "
+        f"honest share of the reports {share:g}",
+        markup=False,
+        soft_wrap=True,
+    )
+    if "valid_reports" in certificate:
+        least = total[IF_MINIMUM_VALID]
+        minimum = "" if least is None else f"ε ≤ {least:.6g} if the task's minimum is, "
+        console.print(
+            "how many reports are valid is the analyzer's word: for all queries of the round, "
+            f"{minimum}ε ≤ {total[ATTESTED]:.6g} whatever is valid",
+            markup=False,
+            soft_wrap=True,
+        )
+    # The last line, where it is read: what all of the above rests on.
+    warning = "ASSUMED, not checked. " if assumed else ""
+    console.print(f"admission {admission['mode']}: {warning}{admission['words']}", markup=False, soft_wrap=True)
+
+
+def _epsilons(numbers: Mapping[str, Any]) -> Sequence[str]:
+    lower = numbers["epsilon_lower"]
+    return (
+        f"{numbers['epsilon_upper']:.6g}",
+        f"{lower:.6g}" if lower is not None else "unknown",
+        f"{numbers['epsilon_local']:.6g}",
+    )

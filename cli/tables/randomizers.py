@@ -1,0 +1,36 @@
+"""Candidates: a table of what each kind of randomizer would cost, and which was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.cli.tables.tables import print_table
+from hubbub.planning.comparison import Candidate
+
+
+def print_candidates(console: Console, candidates: Sequence[Candidate], chosen: Candidate | None) -> None:
+    """Print a row for each candidate, the chosen one marked, then why others do not apply."""
+    counts = list(dict.fromkeys(count for each in candidates for count in each.errors))
+    table = Table("randomizer")
+    for column in ("dummies", "ε_local", "ε ≤", *(f"error at {count:,}" for count in counts), "largest", ""):
+        table.add_column(column, justify="right")
+    for each in candidates:
+        if each.chosen is None:
+            continue
+        errors = [f"{each.errors[count]:.4g}" for count in counts]
+        costs = (f"{each.chosen.epsilon_local:.4f}", f"{each.chosen.epsilon_upper:.4f}")
+        mark = "chosen" if each is chosen else ""
+        table.add_row(_named(each), f"{each.dummies:,}", *costs, *errors, f"{each.largest:.4g}", mark)
+    print_table(console, table)
+    for each in candidates:
+        if each.why_not is not None:
+            console.print(f"{each.kind} beside {each.dummies:,} dummies: {each.why_not}", markup=False, soft_wrap=True)
+
+
+def _named(candidate: Candidate) -> str:
+    content = {} if candidate.chosen is None else candidate.chosen.mechanism.content()
+    sizes = [f"{value:,} {key}" for key, value in content.items() if isinstance(value, int)]
+    return ", ".join([candidate.kind, *sizes])

@@ -1,0 +1,79 @@
+"""A round's results as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.cli.tables.significant_digits import significant
+from hubbub.cli.tables.tables import print_table
+from hubbub.protos.records.results import QueryResult, RoundResults
+from hubbub.protos.records.results_document import lines_of, row_label
+from hubbub.queries.estimation.estimates import Estimate, Row
+
+
+def print_results(console: Console, results: RoundResults, simultaneous: bool = False) -> None:
+    """Print a round's results: for each query how it was counted, and a table of its numbers.
+
+    Where `simultaneous` is set, the intervals are those that hold all at once.
+    """
+    console.print(f"task {results.id.task_name}, round {results.id.round}", markup=False)
+    for query in results.queries:
+        left = ", ".join(f"{reason} {count}" for reason, count in sorted(query.left_out.items()) if count)
+        suffix = f", left out: {left}" if left else ""
+        console.print(f"{query.name}: {query.valid} valid reports of {query.reports}{suffix}", markup=False)
+        if query.estimates is None:
+            console.print("  withheld: fewer valid reports than the task's minimum", markup=False)
+        else:
+            print_table(console, _table(query, simultaneous))
+            if unknown := _without_value(query.estimates.rows):
+                console.print(f"  no value: {unknown}", markup=False, soft_wrap=True)
+            if query.estimates.table and not query.estimates.notes:
+                console.print(
+                    "  its texts are not in the task; look some up: hubbub results … --candidates FILE, one a line; "
+                    "where the task asks prefixes, find them: hubbub results … --prefixes",
+                    markup=False,
+                    soft_wrap=True,
+                )
+            for note in query.estimates.notes:
+                console.print(note, markup=False, soft_wrap=True)
+
+
+def _without_value(rows: Sequence[Row]) -> str:
+    """Return what is not estimated, and why; nothing where everything is."""
+    unknown = [row_label(row.group, row.category, row.statistic, row.at) for row in rows if row.estimate is None]
+    return f"{', '.join(unknown)}; too few answered, or a round that it needs was not published" if unknown else ""
+
+
+def _table(result: QueryResult, simultaneous: bool) -> Table:
+    lines = lines_of(result)
+    untold = any(line.row.told_from_zero is False for line in lines)
+    table = Table("")
+    for column in ("estimate", "standard error", "95 %, all at once" if simultaneous else "95 % interval"):
+        table.add_column(column, justify="right")
+    if untold:
+        table.add_column("")
+    for line in lines:
+        cells = _cells(line.estimate, simultaneous)
+        table.add_row(line.label, *cells, *([NOT_TOLD if line.row.told_from_zero is False else ""] if untold else []))
+    return table
+
+
+NOT_TOLD = "not told from 0"
+"""Said beside a count that noise alone may be, where nobody holds the category."""
+
+
+def fineness(ends: tuple[float, float]) -> float:
+    """Return what the last digits of a value without a standard error go by: a twentieth of its interval."""
+    return (ends[1] - ends[0]) / 20
+
+
+def _cells(value: Estimate, simultaneous: bool) -> tuple[str, ...]:
+    ends = value.simultaneous if simultaneous and value.simultaneous is not None else (value.lower, value.upper)
+    if value.standard_error is None:
+        shown, lower, upper = significant((value.value, *ends), fineness(ends))
+        return (shown, "", f"{lower} … {upper}")
+    shown, error, lower, upper = significant((value.value, value.standard_error, *ends), value.standard_error)
+    return (shown, error, f"{lower} … {upper}")

@@ -1,0 +1,119 @@
+"""Standings: the states of rounds at both services, as JSON and as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.cli.tables.incidents import condition_document, condition_lines
+from hubbub.cli.tables.tables import print_table
+from hubbub.deploy.operator.client import Overview
+from hubbub.protos.messages import RoundStatus
+from hubbub.protos.records.results import RoundStanding
+
+_WHO_ASKS_A_HOP = "who runs it sees more: in its log, and with `hubbub health hop HOP.toml` on its host"
+
+TASK_ID_DIGITS = 12
+"""How many digits of a task's id people are shown."""
+
+
+def status_document(status: RoundStatus) -> dict[str, Any]:
+    """Return a round's status at the shuffler as JSON."""
+    return {
+        "task_id": status.task_id.hex(),
+        "round": status.round,
+        "state": status.state.value,
+        "submissions": status.submissions,
+        "minimum_reports": status.minimum_reports,
+        "refusals": dict(status.refusals),
+        "waiting_for": status.waiting_for,
+    }
+
+
+def standing_document(standing: RoundStanding) -> dict[str, Any]:
+    """Return a round's state at the analyzer as JSON."""
+    return {
+        "task_id": standing.id.task_id.hex(),
+        "task": standing.id.task_name,
+        "round": standing.id.round,
+        "state": standing.progress.value,
+        "queries": [
+            {
+                "name": query.name,
+                "reports": query.reports,
+                "envelopes": query.envelopes,
+                "arrived": query.arrived,
+                "valid": query.valid,
+                "left_out": dict(query.left_out),
+            }
+            for query in standing.queries
+        ],
+        "waiting_for": standing.waiting_for,
+    }
+
+
+def overview_document(overview: Overview) -> dict[str, Any]:
+    """Return the states of rounds at both services as one JSON document; null for a service that did not answer."""
+    rounds, standings = overview.shuffler, overview.analyzer
+    return {
+        "rounds": None if rounds is None else [status_document(status) for status in rounds],
+        "analyzer_rounds": None if standings is None else [standing_document(standing) for standing in standings],
+        "hops": {name: {"in_trouble": sorted(kinds)} for name, kinds in overview.hops.items()},
+        "conditions": {name: condition_document(condition) for name, condition in overview.conditions.items()},
+        "errors": dict(overview.errors),
+    }
+
+
+def print_overview(console: Console, overview: Overview) -> None:
+    """Print a table for each service that answered."""
+    # The shuffler's status has no names of tasks; the analyzer's has.
+    names = {standing.id.task_id: standing.id.task_name for standing in overview.analyzer or ()}
+    if overview.shuffler is not None:
+        print_table(console, _shuffler_table(overview.shuffler, names))
+    if overview.analyzer is not None:
+        print_table(console, _analyzer_table(overview.analyzer))
+    for line in (*condition_lines(overview.conditions), *_hop_lines(overview.hops)):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _hop_lines(hops: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    for name, kinds in hops.items():
+        trouble = f", but is in trouble ({', '.join(sorted(kinds))}); {_WHO_ASKS_A_HOP}" if kinds else ""
+        yield f"{name} serves{trouble}"
+
+
+def _shuffler_table(rounds: list[RoundStatus], names: Mapping[bytes, str]) -> Table:
+    table = Table("task", "round", "state", "submissions", "minimum", "refused", "waits for", title="at the shuffler")
+    for status in rounds:
+        numbers = (str(status.submissions), str(status.minimum_reports))
+        task = _task(status.task_id, names.get(status.task_id, ""))
+        place = (task, str(status.round), status.state.value)
+        table.add_row(*place, *numbers, _by_reason(status.refusals), status.waiting_for)
+    return table
+
+
+def _analyzer_table(standings: list[RoundStanding]) -> Table:
+    table = Table("task", "round", "state", "counted", "left out", "waits for", title="at the analyzer")
+    for standing in standings:
+        counted = "\n".join(
+            f"{query.name} {'…' if query.valid is None else query.valid} of {query.reports}"
+            for query in standing.queries
+        )
+        left_out: dict[str, int] = {}
+        for query in standing.queries:
+            for reason, count in query.left_out.items():
+                left_out[reason] = left_out.get(reason, 0) + count
+        place = (_task(standing.id.task_id, standing.id.task_name), str(standing.id.round), standing.progress.value)
+        table.add_row(*place, counted or "nothing", _by_reason(left_out), standing.waiting_for)
+    return table
+
+
+def _task(task_id: bytes, name: str) -> str:
+    return f"{name} {task_id.hex()[:TASK_ID_DIGITS]}".strip()
+
+
+def _by_reason(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in sorted(counts.items()) if count) or "none"

@@ -1,0 +1,76 @@
+"""Estimates beside the truth as tables for people, made of the JSON document of a demo or a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.cli.tables.results import fineness
+from hubbub.cli.tables.significant_digits import significant
+from hubbub.cli.tables.tables import print_table
+from hubbub.protos.records.results_document import row_label
+from hubbub.queries.estimation.estimates import BEGINNING
+
+BAR_WIDTH = 12
+"""Characters of the longest bar."""
+
+
+def print_query(console: Console, document: Mapping[str, Any]) -> None:
+    """Print a query's document as a table, a histogram with a bar to each count."""
+    if document["state"] == "withheld":
+        console.print(
+            f"{document['name']}: withheld, {document['valid']} valid reports are under the minimum", markup=False
+        )
+        return
+    if not document["estimates"]:
+        # Of a text, and of the top of many, only what stands out is estimated.
+        console.print(f"{document['name']}: nothing stands out of the noise", markup=False)
+        return
+    # Bars are for counts only: sums and means have different units, so their bars would have no common scale. One count
+    # has nothing to be compared with.
+    bars = sum(row["statistic"] == "count" for row in document["estimates"]) > 1
+    unit = f" in {document['unit']}" if document.get("unit") else ""
+    table = Table(title=f"{document['name']}{unit}", title_justify="left")
+    for column in ("", "truth", "estimate", "standard error", "95 % interval"):
+        table.add_column(column, justify="left" if column == "" else "right")
+    if bars:
+        table.add_column("")
+    longest = max((row["estimate"] for row in document["estimates"] if row["statistic"] in _PEOPLE), default=0.0)
+    for row in document["estimates"]:
+        cells = _cells(row)
+        bar = [_bar(row["estimate"], longest) if row["statistic"] in _PEOPLE else ""] if bars else []
+        table.add_row(*cells, *bar)
+    print_table(console, table)
+    for note in document.get("notes", ()):
+        console.print(note, markup=False, soft_wrap=True)
+    if document.get("raw_mean") is not None:
+        lower, upper = document["clipped_to"]
+        note = f"truth and estimates are of values clipped to [{lower:g}, {upper:g}]"
+        console.print(f"{note}; the raw mean is {document['raw_mean']:.4g}", markup=False)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    error = row["standard_error"]
+    scale = fineness((row["lower"], row["upper"])) if error is None else error
+    ends = (row["truth"], row["estimate"], row["lower"], row["upper"])
+    truth, estimate, lower, upper = significant([*ends, scale], scale)[:4]
+    if row["statistic"] in _PEOPLE:
+        truth = f"{row['truth']:,.0f}"  # people, counted: a whole number, known exactly
+    shown = "" if error is None else significant([*ends, error], error)[4]
+    group = tuple(row.get("group", {}).items())
+    label = row_label(group, row["category"], row["statistic"], row.get("at"))
+    return (label, truth, estimate, shown, f"{lower} … {upper}")
+
+
+_PEOPLE = frozenset({"count", "answered", BEGINNING})
+"""Statistics that are numbers of people."""
+
+
+def _bar(value: float, longest: float) -> str:
+    if longest <= 0 or value <= 0:
+        return ""
+    eighths = round(BAR_WIDTH * 8 * value / longest)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

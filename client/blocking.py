@@ -1,0 +1,44 @@
+"""Aside: blocking work beside an event loop, and programs without an event loop that call what needs one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, ParamSpec, TypeVar
+
+from hubbub.protos.errors import UsageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ALONE: ContextVar[bool] = ContextVar("_ALONE", default=False)
+"""Whether the event loop serves this client alone, so that it may block."""
+
+
+async def aside(work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Do blocking work in a thread, so that the event loop goes on; in place where nobody else uses the loop."""
+    # At the end of a program no thread can be started any more, but what was recorded is still to be stored.
+    if _ALONE.get():
+        return work(*args, **options)
+    return await asyncio.to_thread(work, *args, **options)
+
+
+def alone(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+    """Do work in an event loop of its own; `name` is the function that a program without one called.
+
+    Raises:
+        UsageError: where an event loop runs already; nothing was done.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_alone(work))
+    raise UsageError(
+        f"{name}_blocking() was called inside a running event loop, which it would block; await {name}() instead"
+    )
+
+
+async def _alone(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    _ALONE.set(True)
+    return await work()

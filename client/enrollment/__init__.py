@@ -1,0 +1,1 @@
+"""Turns a ticket into a credential, and renews it in time."""

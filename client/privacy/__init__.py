@@ -1,0 +1,1 @@
+"""The device's own privacy ledger, its limits, and what certificates tell it."""

@@ -1,0 +1,1 @@
+"""The way of one submission: trust, round, send time, sealing, outcome."""

@@ -1,0 +1,26 @@
+"""Loads: how many submissions go in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, SUBMISSION_OVERHEAD
+
+T = TypeVar("T")
+
+PER_CALL = 100
+"""Submissions in one call, unless told otherwise: more cost each of them hardly less."""
+
+
+def most_per_call(envelope_bytes: int) -> int:
+    """Return the most submissions in one call: as many as fit into a message, and as the shuffler takes."""
+    return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (envelope_bytes + SUBMISSION_OVERHEAD))
+
+
+def stretches(items: Iterable[T], length: int) -> Iterator[list[T]]:
+    """Yield the items in lists of `length`; the last may be shorter."""
+    remaining = iter(items)
+    while stretch := list(islice(remaining, length)):
+        yield stretch

@@ -1,0 +1,83 @@
+"""Rounds: which round takes answers now, and the keys for sealing its submissions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hubbub.client.errors import NoRound
+from hubbub.protos.identity.keys import KeyRecord, KeySet
+from hubbub.protos.sealing.envelope import Destination, Sealer
+from hubbub.protos.sealing.suites import suite_named
+from hubbub.protos.task.schedule import forgotten_after
+from hubbub.protos.task.signers import signers
+from hubbub.protos.task.task import Schedule, Task
+
+
+def choose_round(task: Task, wanted: int | None, now: float) -> int:
+    """Return the round to answer: the one that `now` (seconds since 1970) is in, or `wanted` if it is not over.
+
+    Raises:
+        NoRound: where there is none, naming the next round and its time.
+    """
+    schedule = task.schedule
+    if wanted is None:
+        number = schedule.round_at(now)
+        if number is None:
+            raise NoRound(f"task {task.name} has no round now; {_next_round(schedule, now)}")
+        return number
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or not 0 <= wanted < schedule.rounds:
+        raise NoRound(f"task {task.name} has no round {wanted!r}; its rounds are 0 to {schedule.rounds - 1}")
+    # Not refused right after its end or cut: that is the shuffler's decision, and this clock may be ahead of it.
+    if now > forgotten_after(schedule, wanted):
+        raise NoRound(f"round {wanted} of task {task.name} is over; {_next_round(schedule, now)}")
+    return wanted
+
+
+def _next_round(schedule: Schedule, now: float) -> str:
+    number = max(0, math.floor((now - schedule.start) / schedule.length) + 1)
+    if number >= schedule.rounds:
+        return f"its last round ended at {_time(schedule.ends(schedule.rounds - 1))}"
+    return f"round {number} begins at {_time(schedule.opens(number))}"
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class RoundKeys:
+    """A round's keys, checked to be signed by the task's shufflers and analyzer for this round."""
+
+    destination: Destination
+    shuffler: KeyRecord
+    analyzer: KeyRecord
+    hops: tuple[KeyRecord, ...] = ()
+
+    @classmethod
+    def read(cls, key_set: KeySet, task: Task, round_number: int) -> RoundKeys:
+        """Check a key set against the task's identities.
+
+        Raises:
+            SignatureError: where a record is not signed by its service.
+            KeyRecordError: where a record is for something else.
+        """
+        identities = signers(task, round_number)
+        shuffler, analyzer, *hops = key_set.read(
+            *(task.id, round_number, task.suite), identities.shuffler, identities.analyzer, identities.hops
+        )
+        return cls(Destination(task.id, round_number, key_set.hash), shuffler, analyzer, tuple(hops))
+
+    def sealer(self, now: float) -> Sealer:
+        """Return what seals for this round.
+
+        Raises:
+            KeyRecordError: where a key is not valid at `now` (seconds since 1970).
+        """
+        # Checked here and not only when the keys are fetched: they may come from the state, long after.
+        for record in (self.shuffler, self.analyzer, *self.hops):
+            record.check_time(now)
+        # `KeySet.read` has checked that all records are of the task's suite.
+        suite, hops = suite_named(self.shuffler.suite), [hop.public_key for hop in self.hops]
+        return Sealer(self.destination, self.shuffler.public_key, self.analyzer.public_key, suite, hops)

@@ -1,0 +1,139 @@
+"""Trust: a device runs a task only if the operator and the shuffler that it knows signed it, and within its cap."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from hubbub.accountant.mechanisms import one_round
+from hubbub.client.errors import AuthorityError
+from hubbub.protos.errors import TaskError, UsageError
+from hubbub.protos.identity.documents import IDENTITY_BYTES
+from hubbub.protos.identity.keys import parse_public
+from hubbub.protos.task.admission import Mode
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
+from hubbub.protos.transport.addresses import HostError, checked_target
+
+
+def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes) -> Task:
+    """Return the task in a signed task file, checked against both parties' public keys (PEM, or 32 raw bytes).
+
+    Raises:
+        UsageError: where one of them is not bytes.
+        SignatureError: where a key cannot be read, or the task is not signed by it.
+        TaskError: where hubbub does not run such a task, or its queries' epsilon_local add up to more than its cap.
+    """
+    operator = public_key(checked_bytes(operator_key, "operator_key"), "the operator's key")
+    shuffler = public_key(checked_bytes(shuffler_key, "shuffler_key"), "the shuffler's key")
+    task = SignedTask.decode(checked_bytes(document, "task")).check(operator, shuffler)
+    check_epsilon_local(task)
+    return task
+
+
+def public_key(key: bytes, name: str) -> bytes:
+    """Return a raw Ed25519 public key (32 bytes), given either as it is or as PEM; `name` is used in errors.
+
+    Raises:
+        SignatureError: where it is neither.
+    """
+    return key if len(key) == IDENTITY_BYTES else parse_public(key, name)
+
+
+def check_epsilon_local(task: Task) -> None:
+    """Return only if the queries' epsilon_local, each rounded up, sum to at most the task's cap.
+
+    Raises:
+        TaskError: naming the sum and the cap.
+    """
+    # Added exactly: a sum of floats may be rounded down, to just below a cap that is exceeded.
+    total = sum(Fraction(one_round(query.mechanism).epsilon_local) for query in task.queries)
+    cap = task.privacy.epsilon_local
+    if total > Fraction(cap):
+        raise TaskError(
+            f"the queries of task {task.name} add up to epsilon_local {float(total):.6g}, above its cap of {cap:g}; "
+            "nothing is sent for it, have the operator plan it again"
+        )
+
+
+def trusted_authority(authority: Path | bytes) -> bytes:
+    """Return the certificates (PEM) of the authority whose TLS certificates are trusted, given as a file or its bytes.
+
+    Raises:
+        UsageError: where it is neither.
+        AuthorityError: where there is no such file, or it holds no certificate; it is named.
+    """
+    if isinstance(authority, os.PathLike):
+        name = f"authority {os.fspath(authority)}"
+        try:
+            pem = Path(authority).read_bytes()
+        except OSError as error:
+            raise AuthorityError(f"{name}: {error.strerror}; give the authority's certificate (PEM)") from error
+    else:
+        name, pem = "authority", checked_bytes(authority, "authority", "a Path, or the bytes of a PEM file")
+    try:
+        x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise AuthorityError(
+            f"{name} holds no readable certificate; give the certificate (PEM) of the authority that signed the "
+            "shuffler's, and no key"
+        ) from error
+    return pem
+
+
+def certificate_shown(task: Task, certificate: Any, key: Any) -> tuple[Path | None, Path | None]:
+    """Return the files of the certificate that a device shows: its own where the task admits by it, else none.
+
+    Elsewhere it would only say who the device is.
+
+    Raises:
+        UsageError: where the task admits by certificates and there is none, or no key of it.
+    """
+    if task.admission.mode is not Mode.MTLS:
+        return None, None
+    if certificate is None or key is None:
+        raise UsageError(
+            f"task {task.name} takes devices that show a certificate; make a Device with its `certificate` and `key`, "
+            "PEM files. A fleet cannot show those of its devices"
+        )
+    return checked_path(certificate, "certificate"), checked_path(key, "key")
+
+
+def checked_bytes(value: Any, name: str, wanted: str = "bytes, such as Path(…).read_bytes()") -> bytes:
+    """Return a value that is bytes.
+
+    Raises:
+        UsageError: where it is of another type; `wanted` says what to give.
+    """
+    if not isinstance(value, bytes):
+        raise UsageError(f"{name} is of type {type(value).__name__}; give {wanted}")
+    return value
+
+
+def checked_shuffler(address: object) -> str:
+    """Return the shuffler's address, host:port or https://host:port, with its host checked.
+
+    Raises:
+        UsageError: where it is not.
+    """
+    if not isinstance(address, str):
+        raise UsageError(f"shuffler is of type {type(address).__name__}; give host:port or https://host:port, as text")
+    try:
+        return checked_target(address)
+    except HostError as error:
+        raise UsageError(f"shuffler: {error}") from error
+
+
+def checked_path(path: Any, name: str) -> Path:
+    """Return a path, given as one or as its text.
+
+    Raises:
+        UsageError: where it is neither.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"{name} is of type {type(path).__name__}; give a Path")
+    return Path(path)

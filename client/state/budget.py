@@ -1,0 +1,225 @@
+"""Budget tables: what each device spent on each task, in the state file. `State` holds the transaction around them.
+
+Nothing but counts is kept: how many rounds of a task were charged at a price on a UTC day, and the first and last of
+them. No time is, since when a person answered is nobody's business. Days before yesterday become one row.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+
+from hubbub.client.errors import OverLimit, StateError
+from hubbub.client.privacy.ledger import DAY_SECONDS, PAST, Account, Bill, Charges, Proven, Tariff, check_limits
+
+TABLES = """
+CREATE TABLE tariff (
+    task BLOB PRIMARY KEY,
+    name TEXT NOT NULL,
+    local TEXT NOT NULL,
+    epsilon REAL NOT NULL,
+    delta REAL NOT NULL,
+    epsilon_total REAL,
+    linked INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE spent (
+    device TEXT NOT NULL,
+    task BLOB NOT NULL,
+    day INTEGER NOT NULL,
+    local TEXT NOT NULL,
+    rounds INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    PRIMARY KEY (device, task, day, local)
+) WITHOUT ROWID;
+CREATE TABLE proven (
+    task BLOB PRIMARY KEY,
+    last INTEGER NOT NULL,
+    missing INTEGER NOT NULL,
+    epsilon REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE exceeded (
+    task BLOB NOT NULL,
+    round INTEGER NOT NULL,
+    epsilon REAL NOT NULL,
+    PRIMARY KEY (task, round)
+) WITHOUT ROWID;
+"""
+"""`local` is an exact fraction as text, so that sums are exact; empty in `spent` where the task's tariff says it, or
+nobody knows. Ends of days are not stored: `day` is a whole number of days since 1970, or -1 for long ago."""
+
+
+def charge_what_was_answered(connection: sqlite3.Connection) -> None:
+    """Make the tables in a file that has none, and charge what it says was answered, at a price not known yet.
+
+    Rounds that are not forgotten are charged on the day on which they will be. That day is not before today, so that
+    they count today: the file does not say when they were answered.
+    """
+    day = f"CAST(over_at / {DAY_SECONDS} AS INTEGER)"
+    connection.execute(
+        f"INSERT INTO spent SELECT device, round.task, {day}, '', count(*), min(round.round), max(round.round) "  # noqa: S608
+        "FROM submission JOIN round ON submission.round = round.number GROUP BY 1, 2, 3"
+    )
+    connection.execute(
+        f"INSERT INTO spent SELECT device, history.task, {PAST}, '', answered, 0, coalesce(forgotten.round, 0) "  # noqa: S608
+        "FROM history LEFT JOIN forgotten ON forgotten.task = history.task WHERE answered > 0"
+    )
+
+
+def note_tariff(connection: sqlite3.Connection, task_id: bytes, tariff: Tariff) -> None:
+    """Keep what a task costs; its id is a hash of it, so that it never changes."""
+    values = (tariff.name, str(tariff.local), tariff.epsilon, tariff.delta, tariff.epsilon_total, tariff.linked)
+    connection.execute("INSERT INTO tariff VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (task_id, *values))
+
+
+def refusals(
+    connection: sqlite3.Connection, task_id: bytes, round_number: int, devices: Collection[str], bill: Bill
+) -> dict[str, OverLimit]:
+    """Return those of the devices that must not answer this round, each with the reason."""
+    refused: dict[str, OverLimit] = {}
+    if bill.limits.any:
+        for device, accounts in accounts_of(connection, devices).items():
+            try:
+                check_limits(accounts, task_id, round_number, bill)
+            except OverLimit as error:
+                refused[device] = error
+    return refused
+
+
+def charge(
+    connection: sqlite3.Connection, task_id: bytes, round_number: int, devices: Collection[str], bill: Bill
+) -> None:
+    """Charge each device with the round."""
+    note_tariff(connection, task_id, bill.tariff)
+    _fold(connection, devices, bill.day - 1)
+    answered = _answered(connection, task_id, devices)
+    insert = (
+        "INSERT INTO spent VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET rounds = rounds + 1, "
+        "first = min(first, excluded.first), last = max(last, excluded.last)"
+    )
+    prices: dict[int, str] = {}
+    for before in {answered.get(device, 0) for device in devices}:
+        prices[before] = str(bill.price(before))
+    rows = [
+        (device, task_id, bill.day, prices[answered.get(device, 0)], round_number, round_number) for device in devices
+    ]
+    connection.executemany(insert, rows)
+
+
+def _answered(connection: sqlite3.Connection, task_id: bytes, devices: Collection[str]) -> dict[str, int]:
+    query = (
+        "SELECT device, sum(rounds) FROM spent WHERE task = ? AND device IN (SELECT value FROM json_each(?)) GROUP BY 1"
+    )
+    return dict(connection.execute(query, (task_id, json.dumps(list(devices)))))
+
+
+def _fold(connection: sqlite3.Connection, devices: Collection[str], before: int) -> None:
+    """Make one row of the days before that one, which count for no day any more."""
+    # A day is left beside today, so that a clock that is set back by some hours finds what was spent.
+    which = "WHERE day != ? AND day < ? AND device IN (SELECT value FROM json_each(?))"
+    values = (PAST, before, json.dumps(list(devices)))
+    merged = "ON CONFLICT DO UPDATE SET rounds = rounds + excluded.rounds, first = min(first, excluded.first), "
+    connection.execute(
+        f"INSERT INTO spent SELECT device, task, {PAST}, local, sum(rounds), min(first), max(last) FROM spent {which} "  # noqa: S608
+        f"GROUP BY device, task, local {merged} last = max(last, excluded.last)",
+        values,
+    )
+    connection.execute(f"DELETE FROM spent {which}", values)  # noqa: S608
+
+
+def accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> dict[str, list[Account]]:
+    """Return what each of the devices has spent, a task at a time, in the order of the tasks' ids.
+
+    Raises:
+        StateError: where the file is damaged.
+    """
+    try:
+        return _accounts_of(connection, devices)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise StateError("the state file holds amounts that cannot be read; it is damaged") from error
+
+
+def _accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> dict[str, list[Account]]:
+    found: dict[str, dict[bytes, list[Charges]]] = {device: {} for device in devices}
+    query = (
+        "SELECT device, spent.task, day, coalesce(nullif(spent.local, ''), tariff.local), rounds, first, last "
+        "FROM spent LEFT JOIN tariff ON tariff.task = spent.task WHERE device IN (SELECT value FROM json_each(?))"
+    )
+    for device, task_id, day, local, *rounds in connection.execute(query, (json.dumps(list(devices)),)):
+        charges = Charges(_whole(day), None if local is None else Fraction(local), *map(_whole, rounds))
+        found[device].setdefault(task_id, []).append(charges)
+    for tasks in found.values():
+        for task_id, charges in _uncounted(connection):
+            tasks.setdefault(task_id, []).append(charges)
+    facts = _facts(connection, {task_id for tasks in found.values() for task_id in tasks})
+    return {
+        device: [_account(task_id, tuple(charges), facts[task_id]) for task_id, charges in sorted(tasks.items())]
+        for device, tasks in found.items()
+    }
+
+
+def _whole(value: object) -> int:
+    # SQLite gives back whatever a damaged file holds.
+    if not isinstance(value, int):
+        raise TypeError("a number is not whole")
+    return value
+
+
+def _uncounted(connection: sqlite3.Connection) -> list[tuple[bytes, Charges]]:
+    """Rounds that version 1 of the file forgot without counting: any device in it may have answered them."""
+    rows = connection.execute(
+        "SELECT forgotten.task, uncounted, tariff.local FROM forgotten "
+        "LEFT JOIN tariff ON tariff.task = forgotten.task WHERE uncounted > 0"
+    )
+    return [
+        (task_id, Charges(PAST, None if local is None else Fraction(local), _whole(count), 0, count - 1))
+        for task_id, count, local in rows
+    ]
+
+
+_Facts = tuple[Tariff | None, Proven | None, Mapping[int, Fraction]]
+
+
+def _facts(connection: sqlite3.Connection, tasks: Collection[bytes]) -> dict[bytes, _Facts]:
+    """What is known of the tasks themselves, whatever device answered them."""
+    return {task_id: (_tariff(connection, task_id), *_certified(connection, task_id)) for task_id in tasks}
+
+
+def _tariff(connection: sqlite3.Connection, task_id: bytes) -> Tariff | None:
+    query = "SELECT name, local, epsilon, delta, epsilon_total, linked FROM tariff WHERE task = ?"
+    row = connection.execute(query, (task_id,)).fetchone()
+    if row is None:
+        return None
+    name, local, epsilon, delta, epsilon_total, linked = row
+    return Tariff(name, Fraction(local), epsilon, delta, epsilon_total, bool(linked))
+
+
+def _certified(connection: sqlite3.Connection, task_id: bytes) -> tuple[Proven | None, Mapping[int, Fraction]]:
+    row = connection.execute("SELECT last, missing, epsilon FROM proven WHERE task = ?", (task_id,)).fetchone()
+    above = connection.execute("SELECT round, epsilon FROM exceeded WHERE task = ?", (task_id,))
+    proven = None if row is None else Proven(row[0], row[1], Fraction(row[2]))
+    return proven, {number: Fraction(epsilon) for number, epsilon in above}
+
+
+def _account(task_id: bytes, charges: tuple[Charges, ...], facts: _Facts) -> Account:
+    tariff, proven, exceeded = facts
+    return Account(task_id, tariff, charges, proven, exceeded)
+
+
+def note_proven(connection: sqlite3.Connection, task_id: bytes, proven: Proven) -> None:
+    """Keep what a certificate proves of the task's rounds so far, unless one is known that is about later rounds."""
+    connection.execute(
+        "INSERT INTO proven VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET last = excluded.last, "
+        "missing = excluded.missing, epsilon = excluded.epsilon WHERE excluded.last > last",
+        (task_id, proven.last, proven.missing, float(proven.epsilon)),
+    )
+
+
+def note_exceeded(connection: sqlite3.Connection, task_id: bytes, round_number: int, epsilon: float) -> None:
+    """Keep that a round cost more than the task promises; never less than was known before."""
+    connection.execute(
+        "INSERT INTO exceeded VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET epsilon = max(epsilon, excluded.epsilon)",
+        (task_id, round_number, epsilon),
+    )

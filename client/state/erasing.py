@@ -1,0 +1,27 @@
+"""Erasing: what is left of submissions in the state file once they are erased, or their round is forgotten."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from hubbub.client.state.records import ERASED_HERE
+
+
+def erase_submissions(connection: sqlite3.Connection, device: str, which: str) -> None:
+    """Erase those of a device's submissions that fulfil a condition in SQL."""
+    # What was never sealed never left: the round may still be answered. What was sealed may have been sent, so it
+    # leaves a mark that the round is answered.
+    connection.execute(f"DELETE FROM submission WHERE device = ? AND reports IS NOT NULL AND {which}", (device,))  # noqa: S608
+    connection.execute(
+        f"UPDATE submission SET id = zeroblob(16), envelope = NULL, outcome = ? WHERE device = ? AND {which}",  # noqa: S608
+        (ERASED_HERE, device),
+    )
+
+
+COUNT_OVER = """
+INSERT INTO history (task, device, answered, sealed)
+SELECT round.task, submission.device, count(*), sum(submission.sealed)
+FROM submission JOIN round ON submission.round = round.number WHERE round.over_at < ? GROUP BY 1, 2
+ON CONFLICT DO UPDATE SET answered = answered + excluded.answered, sealed = sealed + excluded.sealed
+"""
+"""Counts the submissions of rounds that are about to be forgotten."""

@@ -1,0 +1,77 @@
+"""Round table: the rows of a state file's rounds, and of the submissions in one of them, by device."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection
+
+from hubbub.client.errors import NoRound
+from hubbub.client.state.records import Entry, Round
+
+
+def key(of: Round) -> tuple[bytes, int]:
+    """Return the columns by which a round is looked up: its task's id and its number."""
+    return of.task_id, of.number
+
+
+def find_number(connection: sqlite3.Connection, of: Round) -> int | None:
+    """Return the round's number in the file; None where it is not there."""
+    row = connection.execute("SELECT number FROM round WHERE task = ? AND round = ?", key(of)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def round_number(connection: sqlite3.Connection, of: Round) -> int:
+    """Return the round's number in the file.
+
+    Raises:
+        NoRound: where it is not there.
+    """
+    number = find_number(connection, of)
+    if number is None:
+        raise NoRound(f"round {of.number} is over on this device, nothing is stored for it any more")
+    return number
+
+
+def begin_round(connection: sqlite3.Connection, of: Round, over_at: float) -> int:
+    """Return the round's number in the file, where it is made if need be.
+
+    Raises:
+        NoRound: where it was forgotten.
+    """
+    check_remembered(connection, of)
+    insert = "INSERT INTO round (task, round, over_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+    connection.execute(insert, (*key(of), over_at))
+    return round_number(connection, of)
+
+
+def check_remembered(connection: sqlite3.Connection, of: Round) -> None:
+    """Return only if the round was not forgotten.
+
+    Raises:
+        NoRound: naming the last one that was.
+    """
+    last = last_forgotten(connection, of.task_id)
+    if of.number <= last:
+        raise NoRound(
+            f"round {of.number} is over on this device, the last one forgotten is {last}; answer a later round, "
+            "and check this machine's clock if that surprises"
+        )
+
+
+def last_forgotten(connection: sqlite3.Connection, task_id: bytes) -> int:
+    """Return the last round of a task that was forgotten; -1 where there is none."""
+    row = connection.execute("SELECT round FROM forgotten WHERE task = ?", (task_id,)).fetchone()
+    return -1 if row is None else int(row[0])
+
+
+def find_entries(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -> dict[str, Entry]:
+    """Return what is stored of these devices in a round; others are left out."""
+    number = find_number(connection, of)
+    # The names go as one JSON text: SQLite limits the number of parameters of a statement.
+    rows = connection.execute(
+        "SELECT device, id, envelope, outcome, reports, moment FROM submission "
+        "WHERE round = ? AND device IN (SELECT value FROM json_each(?))",
+        (number, json.dumps(list(devices))),
+    )
+    return {device: Entry(*entry) for device, *entry in rows}

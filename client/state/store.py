@@ -1,0 +1,356 @@
+"""The state of one or more devices in a SQLite file: reports before they are sealed and sent, and their outcomes.
+
+A round's answers are randomized once, whatever process is killed and when. A second, fresh randomization of the same
+answers would cost privacy again. So the randomized reports are stored before the network is used at all, sealed as soon
+as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored, but for
+the last state of a question over time, which the next round needs (`memory`). A file
+may hold many devices, as a fleet's does, and several processes may share it. Reports are erased as soon as they are
+sealed, sealed bytes as soon as the shuffler has acknowledged them or no longer takes them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from hubbub.client.errors import KeySetChanged, OptedOut, OverLimit, StateError
+from hubbub.client.privacy.ledger import Account, Bill, Proven, Tariff
+from hubbub.client.state import budget, rounds
+from hubbub.client.state.erasing import COUNT_OVER, erase_submissions
+from hubbub.client.state.file import close_state, open_state, why_unusable
+from hubbub.client.state.forking import closed_at_forks
+from hubbub.client.state.key_sets import read_key_set, write_key_set
+from hubbub.client.state.longitudinal import Step, erase_memory, find_memories, step_memory
+from hubbub.client.state.records import DONE as DONE
+from hubbub.client.state.records import ERASED_HERE as ERASED_HERE
+from hubbub.client.state.records import Drawn as Drawn
+from hubbub.client.state.records import Entry as Entry
+from hubbub.client.state.records import History as History
+from hubbub.client.state.records import Round as Round
+from hubbub.client.state.rounds import begin_round, check_remembered, find_entries, find_number, key, round_number
+from hubbub.protos.identity.keys import KeySet
+from hubbub.protos.messages import Submission
+
+T = TypeVar("T")
+
+
+class State:
+    """The state file. It is opened at first use, also after `close`. Safe to use from several threads.
+
+    `connection` is the class of the SQLite connection to the file.
+    """
+
+    def __init__(self, path: Path, *, connection: type[sqlite3.Connection] = sqlite3.Connection) -> None:
+        self._path = path
+        self._factory = connection
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        closed_at_forks(self)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            close_state(self._connection)
+        self._connection = None
+
+    def before_fork(self) -> None:
+        """Close the file, and let nobody open it until `after_fork`."""
+        self._lock.acquire()
+        self._close()
+
+    def after_fork(self) -> None:
+        """Let the file be opened again, in the process that was forked and in the one that forked."""
+        self._lock.release()
+
+    def key_set(self, of: Round) -> KeySet | None:
+        """Return the keys this round was first seen with; None where it was not seen yet.
+
+        Raises:
+            NoRound: where the round was forgotten: it is no longer known whether this device answered it.
+        """
+        with self._transaction() as connection:
+            check_remembered(connection, of)
+            row = connection.execute("SELECT key_set FROM round WHERE task = ? AND round = ?", key(of)).fetchone()
+        return None if row is None or row[0] is None else read_key_set(row[0])
+
+    def pin(self, of: Round, key_set: KeySet, over_at: float) -> None:
+        """Keep the round's keys unchanged until the round is forgotten, after `over_at` (seconds since 1970).
+
+        Raises:
+            KeySetChanged: where the round was first seen with other keys.
+            NoRound: where the round was forgotten.
+        """
+        with self._transaction() as connection:
+            number = begin_round(connection, of, over_at)
+            (first,) = connection.execute("SELECT key_set_hash FROM round WHERE number = ?", (number,)).fetchone()
+            if first is None:
+                values = (write_key_set(key_set), key_set.hash, number)
+                connection.execute("UPDATE round SET key_set = ?, key_set_hash = ? WHERE number = ?", values)
+            elif first != key_set.hash:
+                raise KeySetChanged(
+                    f"round {of.number} has the keys {key_set.hash.hex()[:16]}, it was first seen with "
+                    f"{first.hex()[:16]}; nothing was sent under them, tell the operator"
+                )
+
+    def find(self, of: Round, devices: Collection[str]) -> dict[str, Entry]:
+        """Return what is stored for these devices in a round; devices without an entry are left out."""
+        with self._transaction() as connection:
+            return find_entries(connection, of, devices)
+
+    def memories(self, task_id: bytes, devices: Collection[str]) -> dict[str, str]:
+        """Return what these devices keep of a task from round to round; those without are left out."""
+        with self._transaction() as connection:
+            return find_memories(connection, task_id, devices)
+
+    def refusals(self, of: Round, devices: Collection[str], bill: Bill) -> dict[str, OverLimit]:
+        """Return those of the devices that must not answer a round, each with the limit that it would pass.
+
+        A look before anything is drawn; `keep_reports` and `keep` look again.
+        """
+        if not bill.limits.any:
+            return {}
+        with self._transaction() as connection:
+            return budget.refusals(connection, *key(of), devices, bill)
+
+    def keep_reports(
+        self,
+        of: Round,
+        device: str,
+        drawn: Drawn,
+        over_at: float,
+        bill: Bill,
+        step: Step | None = None,
+        moment: float | None = None,
+    ) -> Entry:
+        """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
+
+        What they cost is charged, and `step` and the `moment` to send them are kept from now on, in the same
+        transaction: none is ever on disk without the others.
+
+        Raises:
+            MemoryMoved: where they were drawn from another memory than there is; nothing was stored.
+            NoRound: where the round was forgotten: it is no longer known whether this device answered it.
+            OptedOut: where the device opted out.
+            OverLimit: where the round would pass a limit; nothing was stored.
+            StateError: where they could not be stored; nothing may be sent then.
+        """
+        with self._transaction() as connection:
+            if _opted_out(connection, [device]):
+                raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() takes that back")
+            number = begin_round(connection, of, over_at)
+            # What is there already stays: it may have been sent, and a second randomization must never be.
+            stored = connection.execute(
+                "INSERT INTO submission (round, device, id, reports, sealed, moment) VALUES (?, ?, ?, ?, 0, ?) "
+                "ON CONFLICT DO NOTHING",
+                (number, device, drawn.submission_id, drawn.reports, moment),
+            )
+            if stored.rowcount == 1:
+                # Looked at again: another process may have spent what was left when this one looked before it drew.
+                for error in budget.refusals(connection, *key(of), [device], bill).values():
+                    raise error
+                budget.charge(connection, *key(of), [device], bill)
+                if step is not None:
+                    step_memory(connection, of, device, step)
+            return find_entries(connection, of, [device])[device]
+
+    def seal(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
+        """Put sealed bytes in the place of the reports they were made of; return what is then on disk.
+
+        Where another process sealed the same reports first, what that one sealed stays. A device whose reports were
+        erased meanwhile is left out.
+        """
+        with self._transaction() as connection:
+            number = find_number(connection, of)
+            rows = [(one.envelope, number, device, one.id) for device, one in submissions.items()]
+            update = (
+                "UPDATE submission SET envelope = ?, reports = NULL, sealed = 1 "
+                "WHERE round = ? AND device = ? AND id = ? AND reports IS NOT NULL"
+            )
+            connection.executemany(update, rows)
+            found = find_entries(connection, of, submissions)
+        # The write-ahead log still holds the reports.
+        self.empty_log()
+        return found
+
+    def keep(
+        self, of: Round, submissions: Mapping[str, Submission], bill: Bill, steps: Mapping[str, Step] | None = None
+    ) -> tuple[dict[str, Entry], dict[str, OverLimit]]:
+        """Store each device's submission, unless the device has one already; return what is then on disk.
+
+        What they cost is charged, and `steps` are kept from now on, in the same transaction. Nothing is stored of
+        devices that would pass a limit, which are returned beside the others with the reason.
+
+        Raises:
+            MemoryMoved: where one was drawn from another memory than there is; nothing was stored.
+            NoRound: where the round was forgotten meanwhile.
+            StateError: where they could not be stored; nothing may be sent then.
+        """
+        with self._transaction() as connection:
+            number = round_number(connection, of)
+            # What is there already stays: it may have been sent, and a second randomization must never be.
+            found = find_entries(connection, of, submissions)
+            fresh = {device: one for device, one in submissions.items() if device not in found}
+            refused = budget.refusals(connection, *key(of), fresh, bill)
+            kept = {device: one for device, one in fresh.items() if device not in refused}
+            rows = [(number, device, one.id, one.envelope) for device, one in kept.items()]
+            insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"
+            connection.executemany(insert, rows)
+            budget.charge(connection, *key(of), kept, bill)
+            for device in kept.keys() & (steps or {}).keys():
+                step_memory(connection, of, device, (steps or {})[device])
+        return found | {device: Entry(one.id, one.envelope, None) for device, one in kept.items()}, refused
+
+    def accounts(self, task_id: bytes, tariff: Tariff, device: str) -> list[Account]:
+        """Return what a device has spent, a task at a time; `tariff` is what the task of that id costs."""
+        with self._transaction() as connection:
+            budget.note_tariff(connection, task_id, tariff)
+            return budget.accounts_of(connection, [device])[device]
+
+    def learn(self, of: Round, proven: Proven | None, exceeded: float | None) -> None:
+        """Keep what the certificate of a round says: what it proves of all rounds so far, an ε above the promise."""
+        with self._transaction() as connection:
+            if proven is not None:
+                budget.note_proven(connection, of.task_id, proven)
+            if exceeded is not None:
+                budget.note_exceeded(connection, *key(of), exceeded)
+
+    def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
+        """Record the outcomes of these devices' submissions, and erase what was to be sent; then call `empty_log`."""
+        with self._transaction() as connection:
+            number = find_number(connection, of)
+            rows = [(outcome, number, device) for device, outcome in outcomes.items()]
+            connection.executemany(
+                "UPDATE submission SET outcome = ?, envelope = NULL, reports = NULL WHERE round = ? AND device = ?",
+                rows,
+            )
+
+    def waiting(self, task_id: bytes, device: str) -> list[int]:
+        """Return the rounds for which a device's submission is still to be sealed, sent or acknowledged."""
+        query = (
+            "SELECT round.round FROM submission JOIN round ON submission.round = round.number "
+            "WHERE round.task = ? AND submission.device = ? AND submission.outcome IS NULL ORDER BY round.round"
+        )
+        with self._transaction() as connection:
+            return [row[0] for row in connection.execute(query, (task_id, device))]
+
+    def forget(self, now: float) -> int:
+        """Erase every round that is over at `now` (seconds since 1970), of all tasks; return how many.
+
+        Only counts of each device's rounds are kept, and the number of each task's last forgotten round. That number
+        keeps a device whose clock is set back from answering such a round a second time.
+        """
+        with self._transaction() as connection:
+            over = connection.execute("SELECT task, round FROM round WHERE over_at < ?", (now,)).fetchall()
+            connection.execute(COUNT_OVER, (now,))
+            mark = "INSERT INTO forgotten VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET round = max(round, excluded.round)"
+            connection.executemany(mark, over)
+            connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
+            connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
+        if over:
+            self.empty_log()
+        return len(over)
+
+    def history(self, task_id: bytes, device: str) -> History:
+        """Return how many rounds of a task a device answered, those included that are forgotten."""
+        known = (
+            "SELECT count(*), coalesce(sum(sealed), 0) FROM submission JOIN round ON submission.round = round.number "
+            "WHERE round.task = ? AND submission.device = ?"
+        )
+        past = "SELECT coalesce(sum(answered), 0), coalesce(sum(sealed), 0) FROM history WHERE task = ? AND device = ?"
+        uncounted = "SELECT coalesce(sum(uncounted), 0) FROM forgotten WHERE task = ?"
+        with self._transaction() as connection:
+            answered, sealed = connection.execute(known, (task_id, device)).fetchone()
+            earlier, sealed_earlier = connection.execute(past, (task_id, device)).fetchone()
+            (unknown,) = connection.execute(uncounted, (task_id,)).fetchone()
+        return History(answered + earlier, sealed + sealed_earlier, unknown)
+
+    def entries(self, task_id: bytes, device: str) -> dict[int, Entry]:
+        """Return what is stored for a device in all rounds of a task that are not forgotten, by their numbers."""
+        query = (
+            "SELECT round.round, id, envelope, outcome, reports, moment FROM submission "
+            "JOIN round ON submission.round = round.number WHERE round.task = ? AND submission.device = ?"
+        )
+        with self._transaction() as connection:
+            return {number: Entry(*entry) for number, *entry in connection.execute(query, (task_id, device))}
+
+    def last_forgotten(self, task_id: bytes) -> int:
+        """Return the last round of a task that was forgotten; -1 where there is none."""
+        with self._transaction() as connection:
+            return rounds.last_forgotten(connection, task_id)
+
+    def opted_out(self, devices: Collection[str]) -> set[str]:
+        """Return those of these devices that opted out."""
+        with self._transaction() as connection:
+            return _opted_out(connection, devices)
+
+    def opt_out(self, device: str) -> None:
+        """Take nothing for a device from now on, and erase what waits to be sent for it, in all tasks."""
+        with self._transaction() as connection:
+            connection.execute("INSERT INTO opted_out VALUES (?) ON CONFLICT DO NOTHING", (device,))
+            erase_submissions(connection, device, "outcome IS NULL")
+        self.empty_log()
+
+    def opt_in(self, device: str) -> None:
+        """Take answers for a device again."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM opted_out WHERE device = ?", (device,))
+
+    def wipe(self, device: str) -> None:
+        """Erase a device's reports, sealed bytes and submission ids, in all tasks.
+
+        Which rounds it answered is remembered until they are over, and how many it answered for good: without that it
+        would answer a round twice. That a question over time was answered is remembered until its task is over.
+        """
+        with self._transaction() as connection:
+            erase_submissions(connection, device, "true")
+            erase_memory(connection, device)
+        self.empty_log()
+
+    def within(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work` in one transaction and return what it does; where it raises, nothing was changed."""
+        with self._transaction() as connection:
+            return work(connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        # The lock is for this process's threads, which share a connection; BEGIN IMMEDIATE is for other processes. It
+        # takes the write lock before anything is read, so nobody can change what was read before it is acted upon.
+        with self._lock, self._named_errors():
+            if self._connection is None:
+                self._connection = open_state(self._path, self._factory)
+            connection = self._connection
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def empty_log(self) -> None:
+        """Empty the write-ahead log, which still holds what was erased; where the file is busy, that happens later."""
+        with self._lock, self._named_errors():
+            if self._connection is not None:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged schema is named in bytes that are no text
+            raise StateError(why_unusable(self._path, error)) from error
+
+
+def _opted_out(connection: sqlite3.Connection, devices: Collection[str]) -> set[str]:
+    query = "SELECT device FROM opted_out WHERE device IN (SELECT value FROM json_each(?))"
+    return {device for (device,) in connection.execute(query, (json.dumps(list(devices)),))}

@@ -1,0 +1,55 @@
+"""Succession table: the successions of identities that devices of a state file have followed, so that none is undone.
+
+Who follows a succession once holds to it: a shuffler that hides it later, or shows another one of the same identity, is
+refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.identity.successions import Succession, SuccessionError
+
+SUCCESSION_TABLE = """
+CREATE TABLE succession (
+    role TEXT NOT NULL,
+    old BLOB NOT NULL,
+    new BLOB NOT NULL,
+    document BLOB NOT NULL,
+    PRIMARY KEY (role, old)
+) WITHOUT ROWID;
+"""
+"""What version 6 of the state file has beside version 5, with the tables of enrolments."""
+
+
+def kept_successions(connection: sqlite3.Connection) -> list[Succession]:
+    """Return all that were followed, of whatever deployment."""
+    return [Succession.decode(document) for (document,) in connection.execute("SELECT document FROM succession")]
+
+
+def keep_successions(connection: sqlite3.Connection, successions: Iterable[Succession]) -> None:
+    """Keep successions that were checked.
+
+    Raises:
+        SuccessionError: where another one of the same identity was followed before.
+    """
+    for each in successions:
+        row = (each.role.value, each.old)
+        found = connection.execute("SELECT new FROM succession WHERE role = ? AND old = ?", row).fetchone()
+        if found is not None and found[0] != each.new:
+            raise SuccessionError(f"{each.name} is a fork: this device has followed another one; tell the operator")
+        connection.execute("INSERT OR IGNORE INTO succession VALUES (?, ?, ?, ?)", (*row, each.new, each.encode()))
+
+
+def first_shuffler(connection: sqlite3.Connection, shuffler: bytes) -> bytes:
+    """Return the earliest identity of a shuffler (32 bytes) that is known to lead to this one.
+
+    Enrolments are held under that one, so that they last when the shuffler's identity changes.
+    """
+    query = "SELECT old FROM succession WHERE role = ? AND new = ?"
+    # What is kept was checked to be no loop.
+    while (found := connection.execute(query, (Role.SHUFFLER.value, shuffler)).fetchone()) is not None:
+        shuffler = found[0]
+    return shuffler

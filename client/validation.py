@@ -1,0 +1,51 @@
+"""Arguments: the checks of what an application hands in, each of which names what was given and what to give."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from hubbub.protos.errors import UsageError
+
+T = TypeVar("T")
+
+
+def checked_type(value: Any, wanted: type[T], name: str, give: str) -> T:
+    """Return a value that is of the type `wanted`.
+
+    Raises:
+        UsageError: where it is not; `give` says what to give.
+    """
+    if not isinstance(value, wanted):
+        raise UsageError(f"{name} is {_shown(value)}; give {give}")
+    return value
+
+
+def checked_function(value: Any, name: str, returns: str) -> Any:
+    """Return a value that can be called.
+
+    Raises:
+        UsageError: where it cannot; `returns` says what it would have to return.
+    """
+    if not callable(value):
+        raise UsageError(f"{name} is {_shown(value)}; give a function that returns {returns}")
+    return value
+
+
+def checked_seconds(value: Any, name: str) -> float:
+    """Return a number of seconds, 0 or more; infinity is one.
+
+    Raises:
+        UsageError: where it is none.
+    """
+    if not is_number(value) or not value >= 0:
+        raise UsageError(f"{name} is {value!r:.80}; give a number of seconds, 0 or more")
+    return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is an int or a float; a bool is neither here."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"

@@ -1,0 +1,40 @@
+"""What an audit keeps: the task that was played, the certificate that states most, and the services' logs."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from hubbub.deploy.audit.audit import Audit, Options, run
+from hubbub.deploy.files import save
+from hubbub.deploy.new_folder import new_folder
+from hubbub.protos.task.task import Task
+
+
+async def run_and_keep(task: Task, options: Options, out: Path | None, progress: Callable[[], None]) -> Audit:
+    """Run an audit in a temporary folder; keep what is worth it in `out`, new or empty, where there is one.
+
+    If the audit fails, `out` is left with the logs alone.
+
+    Raises:
+        UsageError, HubbubError: as `run`.
+    """
+    with contextlib.ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(new_folder(out, keep="logs"))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-audit-")))
+        if out is not None:
+            stack.callback(_keep_logs, folder, out)
+        audit = await run(task, options, folder, progress)
+        if out is not None:
+            save(out / "task.json", audit.task.encode())
+            save(out / "certificate.json", audit.certificate)
+    return audit
+
+
+def _keep_logs(folder: Path, out: Path) -> None:
+    for logs in folder.glob("*/pipeline/logs"):
+        shutil.copytree(logs, out / "logs" / logs.parent.parent.name)

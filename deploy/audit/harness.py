@@ -1,0 +1,212 @@
+"""The stage: a pipeline with a task for every round, whose analyzer is the attacker; and how rounds are played on it.
+
+Each round is a task of its own, of one round: the rounds of one task are composed in every certificate, which takes
+the longer the more there were, and says nothing else of a single round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import grpc
+
+from hubbub.client.errors import NoRound
+from hubbub.deploy.audit.participants import People, Victim
+from hubbub.deploy.audit.recording_analyzer import read_seen
+from hubbub.deploy.audit.worst_case import Telling
+from hubbub.deploy.local.pipeline import CALL_SECONDS, WAIT_SECONDS, LocalPipeline
+from hubbub.deploy.local.process import ServiceError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.messages import RoundState
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.rpc import ControlCaller, ResultsCaller
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Identities, Schedule, Task
+from hubbub.protos.transport.channels import open_channel
+from hubbub.service.processes import subprocesses
+
+AT_ONCE = 8
+"""Rounds that are played at the same time."""
+
+OPEN_SECONDS = 7 * 86_400
+"""How long a round is open that the operator closes."""
+
+SHORT_SECONDS = (20, 60, 180)
+"""After how many seconds rounds under the minimum are cut by their schedule. The services start and the people answer
+before that; where they were too slow, all is played again with the next number."""
+
+STALLED_SECONDS = 120.0
+"""How long nothing may be heard of a round that was closed."""
+
+WITNESS = subprocesses.command("hubbub.deploy.audit.recording_analyzer")
+"""What is run in the place of the analyzer, and is given the file that it writes what it opens to."""
+
+POLL_SECONDS = 0.5
+
+FINAL = frozenset({RoundState.ERASED, RoundState.EXPIRED})
+
+
+class TooSlow(ServiceError):
+    """A round was cut by its schedule before its people had answered."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One round to play: whether the victim holds its first answer, and how many people take part.
+
+    `short` is a round under the minimum, which is cut by its schedule and must never be released.
+    """
+
+    is_first: bool
+    people: int
+    short: bool = False
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a round: the reports that the analyzer opened, by query, and the certificate, where there is one."""
+
+    part: Part
+    seen: tuple[bytes | None, ...]
+    certificate: bytes | None
+
+
+@dataclass
+class Stage:
+    """Where the parts are played, with everyone's answers in `worst`.
+
+    `programs` are run in the place of the services, `victim` in the place of the attacked device, and `people` in that
+    of all who answer: tests put parts there that are broken. `progress` is called after every round. Rounds under the
+    minimum are cut after so many `seconds`.
+    """
+
+    task: Task
+    worst: Sequence[Telling]
+    parts: Sequence[Part]
+    folder: Path
+    programs: Mapping[Role, Sequence[str]]
+    victim: type[Victim]
+    people: type[People]
+    progress: Callable[[], None]
+    seconds: int = 0
+
+    def pipeline(self) -> LocalPipeline:
+        """Return the services, which are not started yet."""
+        witness = (*self.programs.get(Role.ANALYZER, WITNESS), str(self._file))
+        programs = {**self.programs, Role.ANALYZER: witness}
+        return LocalPipeline(self._tasks, self.folder / "pipeline", programs=programs)
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "seen.jsonl"
+
+    def _tasks(self, identities: Identities) -> tuple[Task, ...]:
+        now = int(time.time())
+        by_operator = Schedule(now - 1, 3600, OPEN_SECONDS, 1, "operator")
+        by_schedule = Schedule(now - 1, 1 + self.seconds, 0, 1, "schedule")
+        return tuple(
+            replace(
+                self.task,
+                name=f"audit-{place}",
+                schedule=by_schedule if part.short else by_operator,
+                identities=identities,
+            )
+            for place, part in enumerate(self.parts)
+        )
+
+    async def play(self, pipeline: LocalPipeline) -> tuple[Played, ...]:
+        """Play all parts; return what came of each.
+
+        Raises:
+            TooSlow: where a round was cut by its schedule too early.
+            HubbubError: where a service ends, a device is refused, or a round does not get on.
+        """
+        control = open_channel(pipeline.services[Role.SHUFFLER].addresses["control"], pipeline.operator_tls)
+        results = open_channel(pipeline.services[Role.ANALYZER].addresses["results"], pipeline.operator_tls)
+        async with control, results:
+            players = _Players(self, self.people(pipeline, self.victim), control, results, asyncio.Semaphore(AT_ONCE))
+            certificates = await pipeline.guard(players.all(pipeline.tasks))
+        seen = read_seen(self._file)
+        queries = range(len(self.task.queries))
+        return tuple(
+            Played(part, tuple(seen.get((task.task.id.hex(), query)) for query in queries), certificate)
+            for part, task, certificate in zip(self.parts, pipeline.tasks, certificates, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class _Players:
+    stage: Stage
+    people: People
+    control: grpc.aio.Channel
+    results: grpc.aio.Channel
+    slots: asyncio.Semaphore
+
+    async def all(self, tasks: Sequence[SignedTask]) -> list[bytes | None]:
+        """Play everything; return the certificates, None for rounds under the minimum."""
+        parts = list(zip(self.stage.parts, tasks, strict=True))
+        certificates: dict[int, bytes | None] = {}
+
+        async def one(place: int) -> None:
+            async with self.slots:
+                certificates[place] = await self._one(*parts[place])
+            self.stage.progress()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place in range(len(parts)):
+                    group.create_task(one(place))
+        except BaseExceptionGroup as failures:
+            # One message is enough: rounds that fail together mostly fail for the same reason.
+            raise failures.exceptions[0] from None
+        await self._over({task.task.id for part, task in parts if part.short})
+        return [certificates[place] for place in range(len(parts))]
+
+    async def _one(self, part: Part, task: SignedTask) -> bytes | None:
+        worst = self.stage.worst
+        victim = {each.query.name: each.answer(part.is_first) for each in worst}
+        others = {each.query.name: each.others for each in worst}
+        try:
+            await self.people.answer(task, victim, others, part.people - 1)
+        except Refusal as refusal:
+            if refusal.reason is Reason.TOO_LATE:
+                raise TooSlow("a round was over before its people had answered; this machine is busy") from refusal
+            raise
+        except NoRound as error:
+            raise TooSlow("a round was over before its people could answer; this machine is busy") from error
+        if part.short:
+            return None
+        await ControlCaller(self.control).close_round(task.task.id, 0, CALL_SECONDS)
+        return await self._certificate(task.task.id)
+
+    async def _certificate(self, task_id: bytes) -> bytes:
+        caller, until = ResultsCaller(self.results), time.monotonic() + STALLED_SECONDS
+        while True:
+            try:
+                return (await caller.get_results(task_id, 0, WAIT_SECONDS, WAIT_SECONDS + CALL_SECONDS)).certificate
+            except Refusal as refusal:
+                if refusal.reason is not Reason.NO_RESULTS or time.monotonic() > until:
+                    raise
+
+    async def _over(self, short: set[bytes]) -> None:
+        """Wait until the rounds under the minimum are over, as their schedule has it."""
+        if not short:
+            return
+        until = time.monotonic() + STALLED_SECONDS + self.stage.seconds
+        while True:
+            rounds = await ControlCaller(self.control).get_status(None, CALL_SECONDS)
+            if all(each.state in FINAL for each in rounds if each.task_id in short):
+                return
+            if time.monotonic() > until:
+                raise ServiceError("rounds under the minimum are not over, though their time is; see the logs")
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def epsilon_in(certificate: bytes) -> float:
+    """Return the ε of the whole round that a certificate states; nothing of it is checked."""
+    return float(json.loads(certificate)["body"]["round_total"]["epsilon_upper"])

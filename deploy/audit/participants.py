@@ -1,0 +1,104 @@
+"""The people of a round: a victim, whose device has to try again, and everyone else, through a fleet."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from hubbub.client import Device, Fleet
+from hubbub.client.submit import Link, Pacing, Patience
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.messages import Receipt, Submission
+from hubbub.protos.rpc import SubmissionCaller
+from hubbub.protos.rpc.https import HTTPSChannel
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.queries.questions.question import Value
+
+ASKED = 12
+"""How often the victim's application hands in the same answers: whoever asks again must not get another draw."""
+
+PATIENCE = Patience(first_pause=0.01, longest_pause=0.1)
+"""The shuffler is on this machine."""
+
+Answers = Mapping[str, Value]
+
+
+class LosingLink(Link):
+    """A connection on which the answer to the first submission is lost, after the shuffler took it."""
+
+    lost = False
+
+    @property
+    def caller(self) -> SubmissionCaller:
+        """The shuffler at the other end."""
+        return _LosingCaller(self._opened(), self)
+
+
+class _LosingCaller(SubmissionCaller):
+    def __init__(self, channel: grpc.aio.Channel | HTTPSChannel, link: LosingLink) -> None:
+        super().__init__(channel)
+        self._link = link
+
+    async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
+        receipt = await super().submit(destination, submission, deadline)
+        if not self._link.lost:
+            self._link.lost = True
+            raise Unreachable("the answer was lost on its way")
+        return receipt
+
+
+class Victim(Device):
+    """The device that is attacked: the answer to its first try is lost, so it has to try again."""
+
+    def _new_link(self) -> Link:
+        return LosingLink(self._address, self._tls)
+
+
+@dataclass(frozen=True)
+class People:
+    """Those who answer the rounds of a pipeline's tasks; `victim` is the class of the one who is attacked."""
+
+    pipeline: LocalPipeline
+    victim: type[Victim] = Victim
+
+    async def answer(self, task: SignedTask, victim: Answers, others: Answers, crowd: int) -> None:
+        """Have the victim answer round 0 of a task, and after it `crowd` others, who all answer alike.
+
+        Raises:
+            HubbubError: where one of them was refused.
+        """
+        name, ticket = secrets.token_hex(8), self.pipeline.ticket
+        async with self.victim(task.encode(), name=name, ticket=ticket(name), **self._common()) as device:
+            for _ in range(ASKED):
+                await device.submit(victim, 0)
+        if crowd:
+            await self.crowd(task, others, crowd)
+
+    async def crowd(self, task: SignedTask, others: Answers, count: int) -> None:
+        """Have so many others answer alike.
+
+        Raises:
+            HubbubError: where one of them was refused.
+        """
+        fleet = Fleet(task.encode(), tickets=self.pipeline.ticket, **self._common())
+        async with fleet:
+            summary = await fleet.submit_many(((str(place), others) for place in range(count)), 0)
+        if summary.accepted != count:
+            raise HubbubError(f"of {count} devices some were refused: {dict(summary.messages)}; see the logs")
+
+    def _common(self) -> dict[str, Any]:
+        pipeline = self.pipeline
+        return {
+            "operator_key": pipeline.operator_key,
+            "shuffler_key": pipeline.shuffler_key,
+            "state": pipeline.folder.of("client") / "people.db",
+            "shuffler": pipeline.shuffler,
+            "authority": pipeline.authority,
+            "pacing": Pacing(PATIENCE),
+        }

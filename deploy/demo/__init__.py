@@ -1,0 +1,1 @@
+"""The demo: a whole deployment on this machine, with real data."""

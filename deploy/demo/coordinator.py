@@ -1,0 +1,154 @@
+"""The troupe: several player processes that share the devices of a dataset."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from hubbub.deploy.demo.worker import Assignment
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.planning.simulate.dataset import Dataset
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.keys import write_private
+from hubbub.protos.task.admission import Mode
+from hubbub.service.processes import subprocesses
+
+
+@dataclass
+class Played:
+    """What became of the devices' submissions."""
+
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
+
+
+async def play(
+    pipeline: LocalPipeline,
+    dataset: Dataset,
+    round_number: int,
+    processes: int,
+    progress: Callable[[int], None],
+) -> Played:
+    """Have `processes` players answer for every device; `progress` is told how many more are dealt with.
+
+    Raises:
+        HubbubError: where a player fails; the others are stopped.
+    """
+    folder = pipeline.folder.of("client")
+    answers = folder / f"answers-{round_number}.parquet"
+    admitted = await asyncio.to_thread(_admitted, pipeline, dataset.devices)
+    written = pa.BufferOutputStream()
+    parquet.write_table(dataset.answers, written)
+    # The true answers, which their owner alone may read whatever the umask is.
+    write_private(answers, written.getvalue().to_pybytes())
+    assignments = [
+        _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, processes)
+        for index in range(processes)
+    ]
+    played = Played()
+    try:
+        async with asyncio.TaskGroup() as group:
+            for index, each in enumerate(assignments):
+                log = pipeline.logs / f"player-{round_number}-{index}.log"
+                group.create_task(_run(each, log, played, progress))
+    except BaseExceptionGroup as failures:
+        # One message is enough: players that fail together mostly fail for the same reason.
+        raise failures.exceptions[0] from None
+    finally:
+        # It holds the true answers, so it goes whether the players succeeded or not.
+        answers.unlink()
+    return played
+
+
+@dataclass(frozen=True)
+class _Admitted:
+    """What devices are admitted with, as `Assignment` has it."""
+
+    tickets: str = ""
+    certificates: str = ""
+
+
+def _admitted(pipeline: LocalPipeline, devices: int) -> _Admitted:
+    """Return where the devices' tickets or certificates are; they are made once, as devices are enrolled once."""
+    if pipeline.issuer is not None:
+        files = [pipeline.issuer.files(str(number)) for number in range(devices)]
+        return _Admitted(certificates=str(files[0][0].parent))
+    if pipeline.mode is not Mode.ENROLLED:
+        return _Admitted()
+    path = pipeline.folder.of("client") / "tickets.jsonl"
+    if not path.exists():
+        write_private(path, b"\n".join(pipeline.tickets(devices)))
+    return _Admitted(tickets=str(path))
+
+
+def _assignment(
+    pipeline: LocalPipeline, answers: Path, admitted: _Admitted, devices: int, round_number: int, index: int, of: int
+) -> Assignment:
+    return Assignment(
+        task=str(pipeline.directory / "task.json"),
+        operator_key=pipeline.operator_key.hex(),
+        shuffler_key=pipeline.shuffler_key.hex(),
+        shuffler=pipeline.shuffler,
+        authority=str(pipeline.authority),
+        state=str(pipeline.folder.of("client") / f"player-{index}.db"),
+        answers=str(answers),
+        tickets=admitted.tickets,
+        certificates=admitted.certificates,
+        # With this division the shares cover every row once, and differ in length by at most one.
+        first=devices * index // of,
+        last=devices * (index + 1) // of,
+        round=round_number,
+    )
+
+
+async def _run(assignment: Assignment, log: Path, played: Played, progress: Callable[[int], None]) -> None:
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *subprocesses.command("hubbub.deploy.demo.worker"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            env=subprocesses.environment(),
+            # Ctrl-C then reaches the demo alone, which ends the players itself.
+            start_new_session=True,
+        )
+    try:
+        await _listen(process, assignment, played, progress)
+        if await process.wait() != 0:
+            raise HubbubError(f"a player ended with status {process.returncode}; {log} says why: {_last_line(log)}")
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _listen(
+    process: asyncio.subprocess.Process, assignment: Assignment, played: Played, progress: Callable[[int], None]
+) -> None:
+    if process.stdin is None or process.stdout is None:
+        raise HubbubError("a player has no pipes")
+    process.stdin.write(assignment.encode())
+    process.stdin.close()
+    while line := await process.stdout.readline():
+        said = json.loads(line)
+        if "dealt_with" in said:
+            progress(said["dealt_with"])
+        else:
+            played.accepted += said["accepted"]
+            played.refused.update(said["refused"])
+            played.messages.update(said["messages"])
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "nothing"

@@ -1,0 +1,344 @@
+"""The demo: the whole pipeline on this machine, on real data, with the truth beside every estimate.
+
+Every device of a dataset answers in every round, played by several client processes. The operator closes each round
+when its devices are done; results are read, saved and compared with the truth, and the certificate is verified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
+
+from hubbub.accountant.numbers import round_down_significant
+from hubbub.deploy.demo.coordinator import Played, play
+from hubbub.deploy.files import save
+from hubbub.deploy.local.pipeline import LocalPipeline
+from hubbub.deploy.new_folder import new_folder
+from hubbub.deploy.operator.export import write_csv, write_parquet
+from hubbub.deploy.operator.lookup import decoded
+from hubbub.planning.simulate.dataset import Dataset, truth_of
+from hubbub.planning.simulate.truth import query_document
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.records.results import RoundResults
+from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.task.admission import Admission, Mode
+from hubbub.protos.task.draft import check_draft
+from hubbub.protos.task.task import Draft, Privacy, Schedule, largest_delta
+from hubbub.queries.errors import FieldError
+from hubbub.queries.estimation.estimates import Truth
+from hubbub.queries.questions.question import Question
+from hubbub.queries.texts.lookup import Decodable
+from hubbub.verification.certificate import Pins, Verified, verify
+
+MINIMUM_SHARE = 0.9
+"""The task's minimum reports, as a share of the devices."""
+
+ROUND_SECONDS = 3600
+"""Length of a demo's round; the operator closes it as soon as its devices are done."""
+
+GRACE_SECONDS = 7 * 86400
+"""Grace of a demo's rounds. A round takes submissions from a grace before it opens, so that with a week's grace every
+round takes them at once, and none is cut by the clock on a slow machine."""
+
+
+PRIVACY_OPTIONS = {
+    "epsilon": "--epsilon",
+    "delta": "--delta",
+    "epsilon_local": "--local-epsilon",
+    "dummies": "--dummies",
+    "honest_share": "--honest-share",
+}
+"""The option that says each of these keys of the task's table `privacy`."""
+
+_PRIVACY = ("honest_share", "queries", "round_total", "all_rounds", "valid_reports")
+
+
+USUAL_DELTA = 1e-6
+"""δ where none is named, unless that is large for so many devices: then the largest that goes without saying."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run: the privacy of what a device sends in a round, rounds, dummies, suite, shufflers, who may submit.
+
+    `cluster` has it run as a cluster does, on the PostgreSQL server at `postgres` or on one of its own.
+    None for `delta` is `USUAL_DELTA`, or less where many devices take part.
+    """
+
+    epsilon: float = 1.0
+    delta: float | None = None
+    epsilon_local: float = 8.0
+    rounds: int = 1
+    dummies: int = 0
+    suite: str = DEFAULT.name
+    hops: int = 1
+    admission: Mode = Mode.ENROLLED
+    honest_share: float = 1.0
+    cluster: bool = False
+    postgres: str = ""
+    clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
+
+
+class Stages:
+    """Times each stage and shows a progress bar for it; where stderr is not a terminal, it prints a line instead."""
+
+    def __init__(self, console: Console, progress_bars: Callable[..., Progress]) -> None:
+        self.seconds: dict[str, float] = {}
+        columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._console = console
+        self._bars = progress_bars(*columns, console=console, disable=not console.is_terminal)
+
+    def __enter__(self) -> Stages:
+        """Show the bars."""
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the bars as they are."""
+        self._bars.stop()
+
+    @contextlib.contextmanager
+    def stage(self, name: str, text: str, total: int = 1) -> Iterator[Progress]:
+        """Time a stage; its bar is advanced by `advance`, and is full at the end."""
+        self._current = self._bars.add_task(text, total=total)
+        if not self._console.is_terminal:
+            self._console.print(text, markup=False, soft_wrap=True)
+        started = time.perf_counter()
+        yield self._bars
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+        self._bars.update(self._current, completed=total)
+
+    def advance(self, steps: int) -> None:
+        """Advance the bar of the stage that runs."""
+        self._bars.advance(self._current, steps)
+
+
+def _usual_delta(minimum: int) -> float:
+    return min(USUAL_DELTA, round_down_significant(largest_delta(minimum), 2))
+
+
+def draft_for(dataset: Dataset, options: Options) -> Draft:
+    """Return the task that asks a dataset's questions, open from now on and closed by the operator."""
+    schedule = Schedule(
+        start=int(time.time()),
+        length=ROUND_SECONDS,
+        grace=GRACE_SECONDS,
+        rounds=options.rounds,
+        close="operator",
+    )
+    minimum = max(2, math.ceil(MINIMUM_SHARE * dataset.devices))
+    privacy = Privacy(
+        options.epsilon,
+        _usual_delta(minimum) if options.delta is None else options.delta,
+        epsilon_local=options.epsilon_local,
+        honest_share=options.honest_share,
+        dummies=options.dummies,
+    )
+    admission = Admission(options.admission)
+    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, admission, options.suite)
+
+
+def check_options(dataset: Dataset, options: Options) -> None:
+    """Return only if a task can ask these questions under this privacy.
+
+    Raises:
+        UsageError: where the value of an option is out of its limits.
+        TaskError: where the data itself cannot be asked about, such as a column with one category.
+    """
+    try:
+        check_draft(draft_for(dataset, options))
+    except FieldError as error:
+        if error.table == "privacy" and error.key in PRIVACY_OPTIONS:
+            raise UsageError(f"{PRIVACY_OPTIONS[error.key]} {error.problem}") from error
+        if error.key in ("lower", "upper"):
+            raise UsageError(f"--sum COLUMN:LOWER:UPPER: {error.key} {error.problem}") from error
+        raise
+
+
+async def run(
+    dataset: Dataset, options: Options, out: Path, console: Console, progress_bars: Callable[..., Progress]
+) -> dict[str, Any]:
+    """Run the demo; return its JSON document. Task, certificates, results and logs are kept in `out`, new or empty.
+
+    Keys and stores are in a temporary folder, which is removed at the end. If the demo fails, `out` is left with the
+    logs alone, and where nothing was logged yet, as it was before.
+
+    Raises:
+        HubbubError: where a part of it fails, saying which and what to do.
+    """
+    with (
+        new_folder(out, keep="logs"),
+        tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
+        Stages(console, progress_bars) as stages,
+    ):
+        async with contextlib.AsyncExitStack() as stack:
+            with stages.stage("start", _starting(options)):
+                pipeline = _pipeline(dataset, options, Path(scratch) / "pipeline", stack)
+                # Registered before the pipeline is entered, so that it runs after the services have stopped.
+                stack.callback(_keep_logs, pipeline, out)
+                await stack.enter_async_context(pipeline)
+            rounds = [
+                await _round(pipeline, dataset.in_round(number), options, number, stages, out)
+                for number in range(options.rounds)
+            ]
+            with stages.stage("stop", "stop the services"):
+                await stack.aclose()
+        save(out / "task.json", pipeline.task.encode())
+    document = _document(pipeline, dataset, rounds, stages.seconds, out)
+    document["cluster"] = _cluster_document(options, dataset.devices)
+    return document
+
+
+def _starting(options: Options) -> str:
+    if options.cluster:
+        return "plan the task, start PostgreSQL, a keeper and its standby, two replicas, the analyzer"
+    return "plan the task, start shuffler and analyzer"
+
+
+def _pipeline(dataset: Dataset, options: Options, directory: Path, stack: contextlib.AsyncExitStack) -> LocalPipeline:
+    """Return the pipeline, with its databases on the stack where it has any."""
+    draft = draft_for(dataset, options)
+    if not options.cluster:
+        return LocalPipeline(draft, directory, hops=options.hops)
+    try:
+        from hubbub.deploy.local.cluster import SPARK_FROM, LocalCluster, spark_missing
+        from hubbub.deploy.local.databases import new_databases
+
+        databases = stack.enter_context(new_databases(options.postgres))
+    except ModuleNotFoundError as error:
+        raise HubbubError(f"--cluster needs {error.name}: pip install 'hubbub[demo,postgres,cluster]'") from error
+    # Questions that some devices do not answer have smaller batches than others: all of a round's go one way.
+    spark_from = None if spark_missing(dataset.devices) else SPARK_FROM // 2
+    return LocalCluster(draft, directory, databases=databases, hops=options.hops, spark_from=spark_from)
+
+
+def _cluster_document(options: Options, devices: int) -> dict[str, Any] | None:
+    if not options.cluster:
+        return None
+    from hubbub.deploy.local.cluster import LOCAL_SPARK, spark_missing
+
+    missing = spark_missing(devices)
+    return {
+        "postgres": "named" if options.postgres else "own",
+        "keeper_killed": True,
+        "spark": None if missing else LOCAL_SPARK,
+        "spark_missing": missing or None,
+    }
+
+
+async def _fail_over(pipeline: LocalPipeline, number: int, options: Options, stages: Stages) -> None:
+    """Kill the keeper while the first round is open, with all its submissions acknowledged."""
+    if not options.cluster or number:
+        return
+    from hubbub.deploy.local.cluster import LocalCluster
+
+    if isinstance(pipeline, LocalCluster):
+        with stages.stage("fail_over", "kill the keeper, have the standby take over"):
+            await pipeline.fail_over()
+
+
+def _keep_logs(pipeline: LocalPipeline, out: Path) -> None:
+    if pipeline.logs.exists():
+        shutil.copytree(pipeline.logs, out / "logs")
+
+
+async def _round(
+    pipeline: LocalPipeline,
+    dataset: Dataset,
+    options: Options,
+    number: int,
+    stages: Stages,
+    out: Path,
+) -> dict[str, Any]:
+    truths = {question.name: _truth(dataset, question) for question in dataset.questions}
+    label = f"round {number}: " if options.rounds > 1 else ""
+    with stages.stage("submit", f"{label}devices encode, randomize, seal, submit", dataset.devices):
+        played = await pipeline.guard(play(pipeline, dataset, number, options.clients, stages.advance))
+    await _fail_over(pipeline, number, options, stages)
+    with stages.stage("shuffle_and_analyze", f"{label}mix, release, open, estimate, certify"):
+        status = await pipeline.close_round(number)
+        results = await pipeline.results(number)
+    with stages.stage("verify", f"{label}verify the certificate"):
+        verified, certificate = await asyncio.to_thread(_check, pipeline, results, out)
+    if dataset.candidates:
+        results = decoded(results, dataset.candidates)
+    return {
+        "round": number,
+        "submissions": {"acknowledged": status.submissions, "accepted": played.accepted, **_refusals(played)},
+        "refusals_by_shuffler": dict(status.refusals),
+        "queries": [_compared(pipeline, index, results, truths) for index in range(len(results.queries))],
+        "certificate": str(certificate),
+        "results": _save(results, out),
+        "privacy": {"admission": verified.admission, **{name: verified.content[name] for name in _PRIVACY}},
+        "verified": True,
+    }
+
+
+def _truth(dataset: Dataset, question: Question) -> Truth:
+    """Return the true statistics; a candidate that nobody holds has a count of 0, so that its discovery is seen."""
+    truth = truth_of(dataset, question)
+    if not isinstance(question, Decodable):
+        return truth
+    nobody: dict[tuple[str, str | None], float] = {("count", each): 0.0 for each in dataset.candidates}
+    return {**nobody, **truth}
+
+
+def _refusals(played: Played) -> dict[str, Any]:
+    return {"refused": dict(played.refused), "first_refusal_by_reason": played.messages}
+
+
+def _compared(pipeline: LocalPipeline, index: int, results: RoundResults, truths: dict[str, Truth]) -> dict[str, Any]:
+    question = pipeline.task.task.queries[index].question
+    return query_document(results.queries[index], question.kind, truths[question.name], question.optional)
+
+
+def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[Verified, Path]:
+    """Save the certificate's bytes unchanged and verify them from the file, with all signers pinned."""
+    path = out / f"certificate-{results.id.task_name}-{results.id.round}.json"
+    save(path, results.certificate)
+    identities = pipeline.task.task.identities
+    pins = Pins(identities.operator, identities.shuffler, identities.analyzer, identities.hops)
+    return verify(path.read_bytes(), pins), path
+
+
+def _save(results: RoundResults, out: Path) -> dict[str, str]:
+    stem = out / f"results-{results.id.task_name}-{results.id.round}"
+    paths = {"csv": stem.with_suffix(".csv"), "parquet": stem.with_suffix(".parquet")}
+    write_csv(results, paths["csv"])
+    write_parquet(results, paths["parquet"])
+    return {kind: str(path) for kind, path in paths.items()}
+
+
+def _document(
+    pipeline: LocalPipeline, dataset: Dataset, rounds: list[dict[str, Any]], seconds: dict[str, float], out: Path
+) -> dict[str, Any]:
+    task = pipeline.task.task
+    return {
+        "task": task.name,
+        "task_id": task.id.hex(),
+        "task_file": str(out / "task.json"),
+        "devices": dataset.devices,
+        "unusable": {name: dict(counts) for name, counts in dataset.unusable.items()},
+        "minimum_reports": task.minimum_reports,
+        "epsilon": task.privacy.epsilon,
+        "delta": task.privacy.delta,
+        "suite": task.suite,
+        "hops": 1 + len(task.identities.hops),
+        "admission": task.admission.mode.value,
+        "submission_bytes": task.outer_bytes,
+        "rounds": rounds,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "logs": str(out / "logs"),
+    }

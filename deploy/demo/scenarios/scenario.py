@@ -1,0 +1,31 @@
+"""Demonstration: what one demo shows, as a value. The demo runs any of them, and asks none which it is.
+
+To add one: a module with a function that makes its dataset, and its line in `registry`. A picture that is not by
+category has a line in `cli/plots/demo_panels.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hubbub.planning.simulate.dataset import Dataset
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A task to demonstrate.
+
+    Attributes:
+        name: how `--task` asks for it; its task and its files are named so.
+        about: what its devices are and what is asked of them, in a sentence.
+        dataset: makes the questions, and the answers of every device in every round.
+        devices: how many devices take part where nothing else is said; about a minute's work on two cores.
+        rounds: how many rounds they answer in.
+    """
+
+    name: str
+    about: str
+    dataset: Callable[[], Dataset]
+    devices: int = 20_000
+    rounds: int = 1

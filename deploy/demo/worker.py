@@ -1,0 +1,116 @@
+"""A player: a process of the demo that answers for many devices, through a fleet or one by one.
+
+It is run as `python -m hubbub.deploy.demo.worker`, with one JSON document on stdin (see `Assignment`). It prints a
+JSON line after every few devices, and a last one with the counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from hubbub.client import Device, Fleet
+from hubbub.deploy.load.individually import submit_singly
+from hubbub.queries.questions.question import Value
+from hubbub.service.processes.hardening import keep_memory_in
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a player has to do: the task, its keys, the shuffler, and the rows of the answers that are its devices.
+
+    Paths are texts and keys are hex. The devices are rows first … last-1 of the Parquet file `answers`, and the lines
+    of `tickets` with the same numbers are theirs. Where there is a folder `certificates`, each device shows its own of
+    it, in the files NUMBER.pem and NUMBER.key. Both are empty where nothing is needed.
+    """
+
+    task: str
+    operator_key: str
+    shuffler_key: str
+    shuffler: str
+    authority: str
+    state: str
+    answers: str
+    tickets: str
+    certificates: str
+    first: int
+    last: int
+    round: int
+
+    def encode(self) -> bytes:
+        """Return the assignment as the player reads it from stdin."""
+        return json.dumps(asdict(self)).encode()
+
+
+async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str, Any]:
+    """Answer for every device of the assignment, whose answers are `rows`; return the counts."""
+    devices = _devices(rows, assignment.first)
+    common: dict[str, Any] = {
+        "operator_key": bytes.fromhex(assignment.operator_key),
+        "shuffler_key": bytes.fromhex(assignment.shuffler_key),
+        "state": Path(assignment.state),
+        "shuffler": assignment.shuffler,
+        "authority": Path(assignment.authority),
+    }
+    if assignment.certificates:
+        # A fleet has one connection, so it could show one certificate alone.
+        folder = Path(assignment.certificates)
+
+        def device(name: str) -> Device:
+            return Device(task, **common, name=name, certificate=folder / f"{name}.pem", key=folder / f"{name}.key")
+
+        summary = await submit_singly(devices, device, assignment.round, _report)
+    else:
+        async with Fleet(task, **common, tickets=_tickets(assignment)) as fleet:
+            summary = await fleet.submit_many(devices, assignment.round, progress=_report)
+    return {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
+
+
+def _tickets(assignment: Assignment) -> dict[str, bytes]:
+    if not assignment.tickets:
+        return {}
+    with Path(assignment.tickets).open("rb") as lines:
+        chosen = islice(lines, assignment.first, assignment.last)
+        return {str(number): line.strip() for number, line in enumerate(chosen, assignment.first)}
+
+
+def _devices(rows: pa.Table, first: int) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    # A device's name is the number of its row. Rows become Python objects a thousand at a time, to save memory.
+    number = first
+    for batch in rows.to_batches(max_chunksize=1000):
+        for answers in batch.to_pylist():
+            yield str(number), answers
+            number += 1
+
+
+def _report(devices: int) -> None:
+    _print({"dealt_with": devices})
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Read an assignment from stdin and play it."""
+    assignment = Assignment(**json.loads(sys.stdin.read()))
+    rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)
+    # What is loaded by now stays: the garbage collector need not go through it again for every thousand devices.
+    gc.freeze()
+    _print(asyncio.run(play(assignment, Path(assignment.task).read_bytes(), rows)))
+
+
+if __name__ == "__main__":
+    keep_memory_in()
+    main()

@@ -1,0 +1,1 @@
+"""What `hubbub init` makes: a folder for each party of a deployment."""

@@ -1,0 +1,221 @@
+"""`hubbub init`: a folder for each party, holding only what that party may know.
+
+operator/   identity, the authority's key, its certificate, everyone's public keys, the sample task
+shuffler/   identity, its certificate, the operator's public key, settings
+analyzer/   identity, its certificate, the operator's and the shuffler's public keys, settings
+client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
+hop-2/      where there are more shufflers, each has a folder of its own (`deploy/init/hops.py`)
+proxy/      where a proxy is in front of the shuffler, its configuration and its certificate (`deploy/init/proxy.py`)
+standby/, replica-1/   where the shuffler is several processes on a database (`deploy/init/cluster.py`)
+
+A shuffler or an analyzer that somebody else runs makes its own identity and hands over only the public key. Its folder
+then holds no identity.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hubbub.deploy.init.cluster import Cluster, Place, add_cluster
+from hubbub.deploy.init.hops import Hops, add_hops
+from hubbub.deploy.init.proxy import add_proxy
+from hubbub.deploy.new_folder import new_folder
+from hubbub.deploy.pki.authority import Authority
+from hubbub.deploy.pki.trusted_keys import identities_in
+from hubbub.protos.errors import UsageError
+from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public, save_public
+from hubbub.protos.transport.addresses import bracketed, checked_host
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Hosts that every service's certificate is valid for."""
+
+TRUST = {
+    "operator": (Role.OPERATOR, Role.SHUFFLER, Role.ANALYZER),
+    "shuffler": (Role.OPERATOR,),
+    "analyzer": (Role.OPERATOR, Role.SHUFFLER),
+    "client": (Role.OPERATOR, Role.SHUFFLER),
+}
+"""The public keys that each party is given, and trusts."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folders that `initialise` makes."""
+
+    root: Path
+
+    def of(self, party: str) -> Path:
+        """The folder of a party: operator, shuffler, analyzer or client."""
+        return self.root / party
+
+    def identity(self, role: Role) -> Path:
+        """The private key file of a role."""
+        return self.of(role.value) / "identity.pem"
+
+    def trust_of(self, party: str) -> Path:
+        """The folder of the public keys that a party trusts."""
+        return self.of(party) / "trust"
+
+    def trusted(self, party: str, role: Role) -> Path:
+        """The file in which a party keeps a role's public key."""
+        return self.trust_of(party) / f"{role.value}.pub.pem"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the services run, by role; what is left out stays as in the sample settings.
+
+    Args:
+        hosts: names or addresses by which a service is called. Its certificate is valid for all of them, and the first
+            is written into the settings of those who call it.
+        listen: the host or address that its ports bind.
+        data: the folder for the stores; each service's store is in a folder of its role's name there.
+        public_keys: the PEM files of parties that made their identities themselves.
+        hops: the shufflers behind the first one.
+        proxy: whether a proxy is in front of the shuffler's public port, and has that address.
+        cluster: what the shuffler is made of, where it is more than one process; its ports bind as the keeper's do.
+    """
+
+    hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
+    listen: Mapping[Role, str] = field(default_factory=dict)
+    data: Path | None = None
+    public_keys: Mapping[Role, Path] = field(default_factory=dict)
+    hops: Hops = field(default_factory=Hops)
+    proxy: bool = False
+    cluster: Cluster | None = None
+
+
+HERE = Placement()
+"""Everything on this machine's loopback."""
+
+
+def sample(name: str) -> str:
+    """Return the text of a sample file shipped with hubbub."""
+    return importlib.resources.files("hubbub.deploy").joinpath("samples", name).read_text()
+
+
+def initialise(root: Path, placement: Placement = HERE, now: datetime | None = None) -> Folder:
+    """Make keys, certificates, settings and a sample task in `root`, a folder that is new or empty.
+
+    Where it fails, nothing of it is left.
+
+    Raises:
+        HubbubError: where the folder holds something already.
+        HostError: where a host of the placement is not one.
+        SignatureError: where a file that was handed over holds no public key.
+        UsageError: where two parties hand over the same key, or a proxy is to be in front of a cluster.
+    """
+    folder = Folder(root)
+    placement = _checked(placement)
+    public = {role: load_public(path) for role, path in placement.public_keys.items()}
+    _check_different(public, placement.public_keys)
+    if placement.proxy and placement.cluster is not None:
+        raise UsageError(
+            "--proxy is for one shuffler; in front of the replicas of --cluster put a balancer that passes TCP on"
+        )
+    with new_folder(root):
+        authority = Authority.generate()
+        for party in TRUST:
+            for part in ("trust", "tls"):
+                (folder.of(party) / part).mkdir(parents=True, mode=0o700)
+            folder.of(party).chmod(0o700)
+            authority.save_certificate(folder.of(party) / "tls" / "authority.pem")
+        _make_identities(folder, public)
+        _issue(folder, authority, placement)
+        _write_settings(folder, placement, now or datetime.now(UTC))
+        add_hops(root, placement.hops, authority, LOOPBACK, placement.data)
+        if placement.proxy:
+            bound = placement.listen.get(Role.SHUFFLER, "127.0.0.1")
+            add_proxy(root, bound, authority, _called(placement, Role.SHUFFLER))
+        if placement.cluster is not None:
+            hosts, bound = placement.hosts.get(Role.SHUFFLER, ()), placement.listen.get(Role.SHUFFLER, "127.0.0.1")
+            add_cluster(root, placement.cluster, authority, Place(hosts, bound, placement.data, LOOPBACK))
+        identities_in(folder.trust_of("operator"))
+    return folder
+
+
+def _checked(placement: Placement) -> Placement:
+    """Return the placement with its hosts as they go into certificates and settings."""
+    hosts = {role: [checked_host(host) for host in given] for role, given in placement.hosts.items()}
+    listen = {role: checked_host(host, listening=True) for role, host in placement.listen.items()}
+    return replace(placement, hosts=hosts, listen=listen)
+
+
+def _check_different(public: Mapping[Role, bytes], paths: Mapping[Role, Path]) -> None:
+    """Return only if no two parties have one key: they would be one party, which no (ε, δ) survives."""
+    seen: dict[bytes, Role] = {}
+    for role, key in public.items():
+        other = seen.setdefault(key, role)
+        if other is not role:
+            raise UsageError(
+                f"{paths[other]} and {paths[role]} are the same key: {other.value} and {role.value} must be two "
+                f"parties; give each its own, from `hubbub identity` where it runs"
+            )
+
+
+def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
+    public = dict(handed_over)
+    for role in CORE_ROLES:
+        if role not in public:
+            identity = Identity.generate()
+            identity.save(folder.identity(role))
+            public[role] = identity.public
+    for party, roles in TRUST.items():
+        for role in roles:
+            save_public(folder.trusted(party, role), public[role])
+
+
+def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
+    # The operator alone can issue certificates: whoever has this key can pose as any party over TLS.
+    authority.save_key(folder.of("operator") / "authority.key")
+    for role in CORE_ROLES:
+        tls = folder.of(role.value) / "tls"
+        # The operator only calls others, so its certificate names no host.
+        hosts = () if role is Role.OPERATOR else _called(placement, role)
+        authority.issue(role.value, hosts, tls / f"{role.value}.pem", tls / f"{role.value}.key")
+
+
+def _called(placement: Placement, role: Role) -> tuple[str, ...]:
+    """Return all hosts that a service is called by."""
+    return tuple(dict.fromkeys((*placement.hosts.get(role, ()), *LOOPBACK)))
+
+
+def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None:
+    # The hour that has begun, so that the sample's first round is open at once.
+    start = now.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
+    (folder.of("operator") / "task.toml").write_text(sample("task.toml").replace("@START@", start))
+    for name in ("operator", "shuffler", "analyzer", "client"):
+        (folder.of(name) / f"{name}.toml").write_text(_placed(sample(f"{name}.toml"), name, placement))
+    for name in ("shuffler", "analyzer"):
+        (folder.of(name) / "tasks").mkdir()
+    for role in CORE_ROLES:
+        (folder.of(role.value) / "successions").mkdir()
+
+
+def _placed(settings: str, party: str, placement: Placement) -> str:
+    """Return a party's sample settings with the placement's hosts, addresses to listen on and folder for its store."""
+    # Lines are changed in place: parsing and writing TOML would lose the comments, which document every setting.
+    calls = {
+        "shuffler": Role.SHUFFLER,
+        "shuffler_control": Role.SHUFFLER,
+        "analyzer": Role.ANALYZER,
+        "analyzer_results": Role.ANALYZER,
+    }
+    listens = dict.fromkeys(("listen", "control_listen", "delivery_listen", "results_listen"), party)
+    lines = []
+    for line in settings.splitlines():
+        key = line.partition(" = ")[0]
+        if key in calls and placement.hosts.get(calls[key]):
+            line = line.replace("127.0.0.1", bracketed(placement.hosts[calls[key]][0]))
+        elif key in listens and Role(party) in placement.listen:
+            line = line.replace("127.0.0.1", bracketed(placement.listen[Role(party)]))
+        elif key == "data" and placement.data is not None:
+            # A string in JSON is also one in TOML.
+            line = line.replace('"data"', json.dumps(str(placement.data / party), ensure_ascii=False))
+        lines.append(line)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,103 @@
+"""Proxying: the folder of the proxy in front of the shuffler's public port, as `hubbub init --proxy` makes it.
+
+proxy/      HAProxy's configuration, the proxy's certificate, the authority's certificate
+
+Devices call the proxy where they would call the shuffler. It ends their TLS with a certificate of its own, for the
+shuffler's hosts, refuses what its limits say, and passes calls on over TLS to the shuffler's port on loopback.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hubbub.deploy.init.hops import change
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.transport.addresses import bracketed
+
+NAME = "proxy"
+"""The proxy's folder, and the common name of its certificate, which no service answers as anybody else's."""
+
+SHUFFLER_PORT = 7305
+"""The shuffler's port on loopback that the proxy passes calls on to."""
+
+PUBLIC_PORT = 7301
+"""The port that devices call, with a proxy as without one."""
+
+CERTIFIED_SHUFFLER_PORT, CERTIFIED_PORT = 7306, 7304
+"""The same two of devices that show certificates."""
+
+HTTPS_SHUFFLER_PORT, HTTPS_PORT = 7309, 7308
+"""The same two of devices that come by HTTPS."""
+
+METRICS_PORT = 7307
+"""The proxy's port on loopback for Prometheus."""
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """Where a proxy listens and what it passes calls on to, each as host:port.
+
+    Args:
+        listen: where devices call it.
+        shuffler: the shuffler's `listen`.
+        name: whom the shuffler's certificate must be for.
+        certified: where devices call it that show certificates; not used as long as those lines are comments.
+        certified_shuffler: the shuffler's `devices_listen`.
+        https: where devices call it by HTTPS; not used as long as those lines are comments.
+        https_shuffler: the shuffler's `https_listen`.
+        metrics: where Prometheus reads its numbers, without TLS: on loopback.
+    """
+
+    listen: str
+    shuffler: str = f"127.0.0.1:{SHUFFLER_PORT}"
+    name: str = "localhost"
+    certified: str = f"127.0.0.1:{CERTIFIED_PORT}"
+    certified_shuffler: str = f"127.0.0.1:{CERTIFIED_SHUFFLER_PORT}"
+    https: str = f"127.0.0.1:{HTTPS_PORT}"
+    https_shuffler: str = f"127.0.0.1:{HTTPS_SHUFFLER_PORT}"
+    metrics: str = f"127.0.0.1:{METRICS_PORT}"
+
+    @classmethod
+    def at(cls, host: str) -> Proxy:
+        """The proxy of a deployment that binds `host`, on the shuffler's machine."""
+        at = bracketed(host)
+        return cls(f"{at}:{PUBLIC_PORT}", certified=f"{at}:{CERTIFIED_PORT}", https=f"{at}:{HTTPS_PORT}")
+
+
+def configured(proxy: Proxy) -> str:
+    """Return HAProxy's configuration; the files that it names are beside it, in `tls`."""
+    text = importlib.resources.files("hubbub.deploy").joinpath("proxy", "haproxy.cfg").read_text()
+    places = {
+        "@LISTEN@": proxy.listen,
+        "@SHUFFLER@": proxy.shuffler,
+        "@NAME@": proxy.name,
+        "@CERTIFIED@": proxy.certified,
+        "@CERTIFIED_SHUFFLER@": proxy.certified_shuffler,
+        "@HTTPS@": proxy.https,
+        "@HTTPS_SHUFFLER@": proxy.https_shuffler,
+        "@METRICS@": proxy.metrics,
+    }
+    for place, value in places.items():
+        text = text.replace(place, value)
+    return text
+
+
+def make_proxy(folder: Path, proxy: Proxy, authority: Authority, hosts: Sequence[str]) -> None:
+    """Make a proxy's folder, with a certificate for `hosts`, by which devices call it."""
+    (folder / "tls").mkdir(parents=True, mode=0o700)
+    folder.chmod(0o700)
+    authority.save_certificate(folder / "tls" / "authority.pem")
+    # HAProxy looks for the key of a certificate under its name with ".key" behind it.
+    authority.issue(NAME, hosts, folder / "tls" / f"{NAME}.pem", folder / "tls" / f"{NAME}.pem.key")
+    (folder / "haproxy.cfg").write_text(configured(proxy))
+
+
+def add_proxy(root: Path, host: str, authority: Authority, hosts: Sequence[str]) -> None:
+    """Make the proxy's folder in `root`, where the others are, and have the shuffler listen behind it, on loopback."""
+    make_proxy(root / NAME, Proxy.at(host), authority, hosts)
+    settings = root / "shuffler" / "shuffler.toml"
+    change(settings, "listen", f"127.0.0.1:{SHUFFLER_PORT}")
+    change(settings, "behind_proxy", True)

@@ -1,0 +1,187 @@
+"""The crew: player processes that share an offer, and begin each of its steps at the same moment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from hubbub.deploy.load.latency import COLUMNS, Counts, Played
+from hubbub.deploy.load.schedule import Offer, devices_for
+from hubbub.deploy.load.worker import Assignment
+from hubbub.protos.errors import HubbubError
+from hubbub.service.processes import subprocesses
+
+T = TypeVar("T")
+
+LEAD_SECONDS = 0.2
+"""How long before its beginning a step is announced: a line reaches all players in a fraction of it."""
+
+LONGEST_LINE = 2**20
+"""Bytes of a line that a player says, at most."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where to submit, over how many connections of each process, and whom to trust there; keys are hex."""
+
+    task: Path
+    operator_key: str
+    shuffler_key: str
+    shuffler: str
+    authority: Path
+    round: int
+    tickets: Path | None = None
+    connections: int = 4
+
+
+class Progress(Protocol):
+    """Is told how many more devices were made ready, or dealt with."""
+
+    def ready(self, devices: int) -> None:
+        """So many more are ready."""
+
+    def dealt_with(self, devices: int) -> None:
+        """So many more were acknowledged, refused or given up."""
+
+
+async def play(
+    deployment: Deployment,
+    offer: Offer,
+    processes: int,
+    folder: Path,
+    progress: Progress,
+    finished: Callable[[Played], None],
+) -> None:
+    """Play an offer; `finished` is told of each step. `folder` holds what processes write.
+
+    Raises:
+        HubbubError: where a player fails; the others are stopped.
+    """
+    share = offer.share(processes)
+    players = [
+        _Player(_assignment(deployment, share, folder / str(index), index, offer, processes), folder / f"{index}.log")
+        for index in range(processes)
+    ]
+    async with contextlib.AsyncExitStack() as stack:
+        for player in players:
+            await player.start()
+            stack.push_async_callback(player.stop)
+        await _all(player.until_ready(progress) for player in players)
+        for number, (step, whole) in enumerate(zip(share.steps, offer.steps, strict=True)):
+            begins = time.monotonic() + LEAD_SECONDS
+            said = await _all(player.play(begins, progress) for player in players)
+            rows = [_rows(player.folder / f"{number}.rows") for player in players]
+            counts = Counts()
+            for each in said:
+                counts.add(_counts(each))
+            cores = sum(each["cores"] for each in said)
+            finished(Played(whole.offered(offer.per_call), step.seconds, np.concatenate(rows), counts, cores))
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+    except BaseExceptionGroup as failures:
+        # One message is enough: players that fail together mostly fail for the same reason.
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _assignment(
+    deployment: Deployment, share: Offer, rows: Path, index: int, offer: Offer, processes: int
+) -> Assignment:
+    mine = devices_for(offer, processes) // processes
+    return Assignment(
+        task=str(deployment.task),
+        operator_key=deployment.operator_key,
+        shuffler_key=deployment.shuffler_key,
+        shuffler=deployment.shuffler,
+        authority=str(deployment.authority),
+        round=deployment.round,
+        offer=share.content(),
+        rows=str(rows),
+        connections=deployment.connections,
+        tickets="" if deployment.tickets is None else str(deployment.tickets),
+        first=index * mine,
+        last=(index + 1) * mine,
+    )
+
+
+def _rows(path: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.fromfile(path, dtype=np.float64).reshape(-1, COLUMNS)
+
+
+def _counts(said: dict[str, Any]) -> Counts:
+    return Counts(Counter(said["refused"]), Counter(said["retries"]), dict(said["messages"]), said["unsent"])
+
+
+class _Player:
+    """A player process, and what it says."""
+
+    def __init__(self, assignment: Assignment, log: Path) -> None:
+        self.folder = Path(assignment.rows)
+        self._assignment = assignment
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        self.folder.mkdir()
+        with self._log.open("wb") as errors:
+            self._process = await asyncio.create_subprocess_exec(
+                *subprocesses.command("hubbub.deploy.load.worker"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                env=subprocesses.environment(),
+                limit=LONGEST_LINE,
+                # Ctrl-C then reaches the command alone, which ends the players itself.
+                start_new_session=True,
+            )
+        self._write(self._assignment.encode())
+
+    async def stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+    async def until_ready(self, progress: Progress) -> None:
+        """Return when its devices are ready."""
+        while "all_ready" not in (said := await self._said()):
+            progress.ready(said.get("ready", 0))
+
+    async def play(self, begins: float, progress: Progress) -> dict[str, Any]:
+        """Have it play its next step; return what became of it."""
+        self._write(json.dumps({"begins": begins}).encode() + b"\n")
+        while "played" not in (said := await self._said()):
+            progress.dealt_with(said.get("dealt_with", 0))
+        played: dict[str, Any] = said["played"]
+        return played
+
+    def _write(self, line: bytes) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise HubbubError("a player was not started")
+        self._process.stdin.write(line)
+
+    async def _said(self) -> dict[str, Any]:
+        if self._process is None or self._process.stdout is None:
+            raise HubbubError("a player was not started")
+        line = await self._process.stdout.readline()
+        if not line:
+            await self._process.wait()
+            lines = self._log.read_text(errors="replace").strip().splitlines()
+            raise HubbubError(f"a player ended with status {self._process.returncode}: {(lines or ['nothing'])[-1]}")
+        said: dict[str, Any] = json.loads(line)
+        if "failed" in said:
+            raise HubbubError(said["failed"])
+        return said

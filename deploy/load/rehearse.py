@@ -1,0 +1,89 @@
+"""Rehearsal: made-up devices that answer a round of running services, so that a deployment can be tried."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hubbub.client import Device, Fleet, Summary
+from hubbub.deploy.errors import as_usage_error
+from hubbub.deploy.load.individually import submit_singly
+from hubbub.deploy.settings import ClientSettings
+from hubbub.protos.errors import TaskError, UsageError
+from hubbub.protos.task.task import Task
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.questions.question import Value
+
+Answers = Mapping[str, Value]
+"""A device's answers by query; a query that is not there has no answer."""
+
+Certified = tuple[Path, Path]
+"""The files of a device's TLS certificate and its key."""
+
+
+async def send(
+    files: ClientSettings,
+    answers: Iterable[Answers],
+    round_number: int | None,
+    progress: Callable[[int], None],
+    tickets: Sequence[bytes] = (),
+    certificates: Sequence[Certified] = (),
+) -> Summary:
+    """Answer a round, the current one by default, once for each of the `answers`; return what became of them.
+
+    What is on its way is in a temporary folder, which is removed at the end. `progress` is told how many more devices
+    were dealt with. `tickets` are those of the devices, in order, where the task takes enrolled ones; `certificates`
+    are theirs where it admits by them, and each is then shown over a connection of its own.
+
+    Raises:
+        HubbubError: as `Fleet.submit_many`.
+    """
+    named = ((str(number), each) for number, each in enumerate(answers))
+    with tempfile.TemporaryDirectory(prefix="hubbub-rehearsal-") as scratch:
+        common: dict[str, Any] = {
+            "task": files.task.read_bytes(),
+            "operator_key": files.operator_key.read_bytes(),
+            "shuffler_key": files.shuffler_key.read_bytes(),
+            "state": Path(scratch) / "devices.db",
+            "shuffler": files.shuffler,
+            "authority": files.authority,
+        }
+        if certificates:
+
+            def device(name: str) -> Device:
+                certificate, key = certificates[int(name)]
+                return Device(**common, name=name, certificate=certificate, key=key)
+
+            return await submit_singly(named, device, round_number, progress)
+        async with Fleet(**common, tickets={str(number): each for number, each in enumerate(tickets)}) as fleet:
+            return await fleet.submit_many(named, round_number, progress=progress)
+
+
+def certificates_in(folder: Path) -> list[Certified]:
+    """Return the devices' certificates in a folder, in the order of their names: NAME.pem with NAME.key beside it."""
+    pairs = [(path, path.with_suffix(".key")) for path in sorted(folder.glob("*.pem"))]
+    return [(certificate, key) for certificate, key in pairs if key.exists()]
+
+
+def turns(task: Task, words: Sequence[str], devices: int) -> Iterator[Answers]:
+    """Return the answers of so many devices, which take turns through each query's texts NAME=VALUE.
+
+    Raises:
+        UsageError: where a text has another form, where the task has no query of that name or the query cannot read the
+            value, or where a query that needs an answer has none.
+    """
+    stated: dict[str, list[Value]] = {}
+    for word in words:
+        name, found, value = word.partition("=")
+        if not found:
+            raise UsageError(f"--answer {word!r} is not NAME=VALUE")
+        with as_usage_error(TaskError, AnswerError):
+            stated.setdefault(name, []).append(task.queries[task.query_index(name)].question.parse(value))
+    missing = [query.name for query in task.queries if query.name not in stated and not query.question.optional]
+    if missing:
+        raise UsageError(f"no answers to {', '.join(missing)}; add --answer {missing[0]}=VALUE, or give --data")
+    cycles = {name: itertools.cycle(values) for name, values in stated.items()}
+    return ({name: next(cycle) for name, cycle in cycles.items()} for _ in range(devices))

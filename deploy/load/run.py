@@ -1,0 +1,232 @@
+"""Loading: what a load is asked to be, checked; played against a deployment, or against services started here."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ipaddress
+import math
+import tempfile
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.progress import Progress
+
+from hubbub.client.session.rounds import choose_round
+from hubbub.deploy.files import signed_task_in
+from hubbub.deploy.load.coordinator import Deployment, play
+from hubbub.deploy.load.credentials import can_play
+from hubbub.deploy.load.latency import Played
+from hubbub.deploy.load.local_target import pipeline
+from hubbub.deploy.load.schedule import MOST_DEVICES, MOST_RATE, MOST_SECONDS, Offer, Step, calls_for, devices_for
+from hubbub.deploy.pki.tickets import read_tickets
+from hubbub.deploy.settings import ClientSettings
+from hubbub.protos.errors import UsageError
+from hubbub.protos.task.admission import Mode
+from hubbub.protos.transport.addresses import HTTPS
+from hubbub.protos.transport.channels import MAXIMUM_SUBMISSIONS
+from hubbub.service.settings import load as load_settings
+
+USUAL_RATE = 200.0
+"""Devices a second where nothing else is asked for: every machine keeps up with that."""
+
+
+@dataclass
+class Loaded:
+    """What a load came to: steps that were played to their end, and where; `held` is what the shuffler then held."""
+
+    where: str
+    steps: list[Played] = field(default_factory=list)
+    held: int | None = None
+    interrupted: bool = False
+
+
+def checked_offer(
+    rate: float | None,
+    rates: str | None,
+    crowd: int | None,
+    think: float | None,
+    seconds: float,
+    per_call: int,
+    patience: float,
+) -> Offer:
+    """Return the offer that options ask for.
+
+    Raises:
+        UsageError: where they exclude each other, or one is out of its limits.
+    """
+    asked = [name for name, value in (("--rate", rate), ("--steps", rates), ("--crowd", crowd)) if value is not None]
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)} both say how many come; give one of them")
+    if (crowd is None) is not (think is None):
+        raise UsageError("--crowd says how many are there at once, and --think for how long each waits; give both")
+    _check("--seconds", seconds, MOST_SECONDS)
+    _check("--patience", patience, MOST_SECONDS)
+    if crowd is not None and think is not None:
+        _check("--think", think, MOST_SECONDS)
+        steps = [Step(0.0, seconds, crowd, think)]
+    else:
+        wanted = _rates(rates) if rates is not None else [USUAL_RATE if rate is None else rate]
+        for each in wanted:
+            _check("--rate" if rates is None else "--steps", each, MOST_RATE)
+        steps = [Step(each, seconds) for each in wanted]
+    if per_call > MAXIMUM_SUBMISSIONS:
+        raise UsageError(f"--per-call {per_call}: a call takes at most {MAXIMUM_SUBMISSIONS} devices")
+    offer = Offer(tuple(steps), per_call, patience)
+    devices = sum(calls_for(step, per_call) * per_call for step in offer.steps)
+    if devices > MOST_DEVICES:
+        raise UsageError(
+            f"this load is of {devices} devices, which are made ready before it begins; at most {MOST_DEVICES} are: "
+            "ask for fewer seconds, or a lower rate"
+        )
+    return offer
+
+
+def _rates(text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"--steps {text!r}: give numbers of devices a second with commas between them") from error
+
+
+def _check(option: str, value: float, most: float) -> None:
+    if not (math.isfinite(value) and 0 < value <= most):
+        raise UsageError(f"{option} {value:g}: give a number above 0, and at most {most:g}")
+
+
+def deployment_in(
+    settings: Path,
+    offer: Offer,
+    processes: int,
+    connections: int,
+    tickets: Path | None,
+    round_number: int | None,
+    pollute: bool,
+) -> Deployment:
+    """Return the deployment that a client's settings name, once it is clear that it can and may be loaded.
+
+    Raises:
+        UsageError: where it is beyond this machine and nobody said `pollute`, or tickets are too few.
+        HubbubError, OSError: where the settings, or what they name, cannot be used.
+        NoRound: where no round takes answers now.
+    """
+    files = load_settings(settings, ClientSettings, "client")
+    if not pollute and not _is_here(files.shuffler):
+        raise UsageError(
+            f"{files.shuffler} is not on this machine, and what a load sends counts in the round: its results mean "
+            "nothing afterwards. Where that is meant, add --pollute"
+        )
+    task = signed_task_in(files.task).task
+    if refused := can_play(task):
+        raise UsageError(refused)
+    needed = devices_for(offer, processes)
+    if task.admission.mode is Mode.ENROLLED:
+        found = 0 if tickets is None else len(read_tickets(tickets))
+        if found < needed:
+            raise UsageError(
+                f"task {task.name} takes enrolled devices, and there are {found} tickets for {needed} of them; "
+                f"make as many with `hubbub enroll FILE --devices {needed}` and give them with --tickets"
+            )
+    return Deployment(
+        task=files.task,
+        operator_key=files.operator_key.read_bytes().hex(),
+        shuffler_key=files.shuffler_key.read_bytes().hex(),
+        shuffler=files.shuffler,
+        authority=files.authority,
+        round=choose_round(task, round_number, time.time()),
+        tickets=tickets if task.admission.mode is Mode.ENROLLED else None,
+        connections=connections,
+    )
+
+
+def _is_here(address: str) -> bool:
+    host = address.removeprefix(HTTPS).rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def load(deployment: Deployment, offer: Offer, processes: int, progress: Progress) -> Loaded:
+    """Play an offer against a deployment, shown by `progress`; after Ctrl-C, what was played to its end is told.
+
+    Raises:
+        HubbubError: where a player fails.
+    """
+    loaded = Loaded(deployment.shuffler)
+    return _interruptible(_played(deployment, offer, processes, loaded, progress), loaded)
+
+
+def load_here(offer: Offer, processes: int, connections: int, progress: Progress, acceptors: int = 0) -> Loaded:
+    """Do what `load` does with services that are started here, and stopped at the end.
+
+    So many `acceptors` answer devices; 0: the process that keeps the rounds.
+
+    Raises:
+        HubbubError: where a service or a player fails.
+    """
+    loaded = Loaded("services on this machine, beside the load")
+    return _interruptible(_played_here(offer, processes, connections, acceptors, loaded, progress), loaded)
+
+
+async def _played_here(
+    offer: Offer, processes: int, connections: int, acceptors: int, loaded: Loaded, progress: Progress
+) -> None:
+    started = pipeline(devices_for(offer, processes), connections, acceptors=acceptors)
+    async with started as (deployment, running):
+        await running.guard(_played(deployment, offer, processes, loaded, progress))
+        loaded.held = sum(status.submissions for status in await running.status())
+
+
+def _interruptible(work: Coroutine[Any, Any, None], loaded: Loaded) -> Loaded:
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        loaded.interrupted = True
+    return loaded
+
+
+async def _played(deployment: Deployment, offer: Offer, processes: int, loaded: Loaded, progress: Progress) -> None:
+    bars = _Bars(deployment, offer, processes, progress)
+    with tempfile.TemporaryDirectory(prefix="hubbub-load-") as folder, bars:
+        finished = functools.partial(_finished, loaded)
+        await play(deployment, offer, processes, Path(folder), bars, finished)
+
+
+def _finished(loaded: Loaded, played: Played) -> None:
+    loaded.steps.append(played)
+
+
+class _Bars:
+    """A bar for making devices ready, which are first enrolled where they have tickets, and one for sending."""
+
+    def __init__(self, deployment: Deployment, offer: Offer, processes: int, progress: Progress) -> None:
+        devices = devices_for(offer, processes)
+        self._bars = progress
+        stages = 1 if deployment.tickets is None else 2
+        self._ready = self._bars.add_task("devices are enrolled and sealed", total=stages * devices)
+        due = sum(step.mean_calls(offer.per_call) * offer.per_call for step in offer.steps)
+        self._sent = self._bars.add_task("devices are sent", total=due)
+
+    def __enter__(self) -> _Bars:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def ready(self, devices: int) -> None:
+        """So many more are ready."""
+        self._bars.advance(self._ready, devices)
+
+    def dealt_with(self, devices: int) -> None:
+        """So many more were acknowledged, refused or given up."""
+        self._bars.advance(self._sent, devices)

@@ -1,0 +1,200 @@
+"""A cluster on this machine: stores in PostgreSQL, replicas, a keeper and a standby, Spark where it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+from pathlib import Path
+
+from hubbub.deploy.init.folders import LOOPBACK
+from hubbub.deploy.init.frontends import add_replica
+from hubbub.deploy.init.hops import change
+from hubbub.deploy.local.databases import Databases
+from hubbub.deploy.local.pipeline import CALL_SECONDS, MOST_ENROLMENTS, Freeze, LocalPipeline
+from hubbub.deploy.local.ports import FREE, SETTINGS
+from hubbub.deploy.local.process import Service, ServiceError
+from hubbub.deploy.pki.authority import Authority
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.task.task import Draft
+from hubbub.protos.transport.channels import open_channel
+from hubbub.service.net.health import is_serving
+from hubbub.service.settings import SparkSettings
+from hubbub.service.spark.session import check_installed
+from hubbub.shuffler import settings as shuffler
+from hubbub.shuffler.stores.factory import create_store
+
+STANDBY = "standby"
+"""The folder and the log of the shuffler that stands by at first."""
+
+STANDING_BY_SECONDS = 7 * 86_400.0
+"""How long a standby may stand by."""
+
+FOLLOWING_SECONDS = 60.0
+"""How long a standby may take until it has everything of the keeper's keyring."""
+
+LOOK_SECONDS = 0.05
+"""How often the standby's log is looked at meanwhile."""
+
+FOLLOWS = "the keyring was copied"
+"""What a standby logs once it follows; from then on the keeper answers nothing that the standby has not."""
+
+LOCAL_SPARK = "local[2]"
+"""Spark's master: two of this machine's cores."""
+
+SPARK_FROM = 50_000
+"""Devices from which on batches are given to Spark: each of its sessions takes some twenty seconds to begin and end."""
+
+
+def spark_missing(devices: int) -> str:
+    """Say why Spark is not used for so many devices and what to do about it; empty where it is."""
+    try:
+        check_installed(SparkSettings(master=LOCAL_SPARK))
+    except HubbubError as error:
+        return str(error).removeprefix("spark.master is set, but ")
+    if devices < SPARK_FROM:
+        return f"it is used from {SPARK_FROM:,} devices on: --devices all"
+    return ""
+
+
+class LocalCluster(LocalPipeline):
+    """A pipeline as `LocalPipeline` is, with both stores in PostgreSQL, replicas that answer devices, and two keepers.
+
+    One of the two keeps the rounds; the other follows its keyring, and nothing is answered that is not on both disks.
+    `fail_over` kills the keeper. Devices know the addresses of all replicas.
+
+    Args:
+        draft: as of a pipeline.
+        directory: where everything is kept; beside the parties' folders are `parties/standby` and the replicas'.
+        databases: where the stores are; both are empty.
+        hops: how many shufflers there are in the chain.
+        replicas: how many processes answer devices.
+        spark_from: batches of so many envelopes and more are mixed and opened on Spark, in local mode; None for none.
+
+    Raises:
+        ServiceError: as of a pipeline, and where the standby does not follow.
+    """
+
+    def __init__(
+        self,
+        draft: Draft | str | Freeze,
+        directory: Path | None = None,
+        *,
+        databases: Databases,
+        hops: int = 1,
+        spark_from: int | None = None,
+        replicas: int = 2,
+    ) -> None:
+        super().__init__(draft, directory, hops=hops, database=databases.shuffler)
+        self._keepers = [_free_address(), _free_address()]
+        self._names = [f"replica-{number + 1}" for number in range(replicas)]
+        self._databases = databases
+        self._spark_from = spark_from
+
+    def _place_stores(self) -> None:
+        super()._place_stores()
+        self._set(Role.ANALYZER, "store", self._databases.analyzer)
+        self._set(Role.SHUFFLER, "role", "keeper")
+        self._set(Role.SHUFFLER, "keeper_listen", self._keepers[0])
+        # From the start: one that was replaced follows the other without being started again.
+        change(self.folder.of(Role.SHUFFLER) / "shuffler.toml", "keepers", self._keepers[1:])
+        self._set(Role.SHUFFLER, "standbys", 1)
+        if self._spark_from is not None:
+            for party in (Role.SHUFFLER, Role.ANALYZER):
+                self._set(party, "master", LOCAL_SPARK)
+                self._set(party, "minimum_envelopes", self._spark_from)
+
+    async def _start(self) -> None:
+        await super()._start()
+        first = self.folder.of(Role.SHUFFLER)
+        folder = first.with_name(STANDBY)
+        # It signs as the same shuffler, and has a keyring of its own, which follows.
+        shutil.copytree(first, folder, ignore=shutil.ignore_patterns("data"))
+        settings = folder / "shuffler.toml"
+        for name in SETTINGS[Role.SHUFFLER].values():
+            change(settings, name, FREE)
+        change(settings, "keeper_listen", self._keepers[1])
+        change(settings, "keepers", self._keepers[:1])
+        await asyncio.to_thread(create_store, shuffler.load(settings))
+        log = self.logs / f"{STANDBY}.log"
+        self._standby = Service("shuffler", settings, log, patience=STANDING_BY_SECONDS)
+        self._stack.push_async_callback(self._standby.stop)
+        # Whoever stands by is stopped first, or it would take over.
+        self._stack.push_async_callback(self._end_standby)
+        await self._stand_by()
+        await self._replicate()
+
+    async def _replicate(self) -> None:
+        """Make the replicas' folders, and start them."""
+        operator = self.folder.of(Role.OPERATOR)
+        authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
+        self._replicas = []
+        for name in self._names:
+            settings = add_replica(self.folder.root, name, authority, LOOPBACK, self._databases.shuffler, self._keepers)
+            for key in ("listen", "metrics_listen"):
+                change(settings, key, FREE)
+            for key, number in (("enrolments_per_second", MOST_ENROLMENTS), ("count_step", 1)):
+                change(settings, key, number)
+            self._replicas.append(Service("shuffler", settings, self.logs / f"{name}.log"))
+            # Before the others, which they ask.
+            self._stack.push_async_callback(self._replicas[-1].stop)
+        await asyncio.gather(*(replica.start() for replica in self._replicas))
+
+    @property
+    def shuffler(self) -> str:
+        """Where devices of the task submit: at any of the replicas."""
+        return ",".join(replica.addresses["submission"] for replica in self._replicas)
+
+    async def _stand_by(self) -> None:
+        """Start the standby, and wait until it has everything of the keeper's keyring."""
+        known = await asyncio.to_thread(_follows, self._standby.log)
+        self._taking_over = asyncio.create_task(self._standby.start())
+        try:
+            async with asyncio.timeout(FOLLOWING_SECONDS):
+                while await asyncio.to_thread(_follows, self._standby.log) == known:
+                    if self._taking_over.done():
+                        self._taking_over.result()
+                        raise ServiceError(f"the standby has taken over from a keeper that runs; logs: {self.logs}")
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError as error:
+            raise ServiceError(
+                f"the standby had not followed the keeper's keyring after {FOLLOWING_SECONDS:.0f} s; logs: {self.logs}"
+            ) from error
+
+    async def _end_standby(self) -> None:
+        if not self._taking_over.done():
+            self._taking_over.cancel()
+            await asyncio.gather(self._taking_over, return_exceptions=True)
+        await self._standby.stop()
+
+    async def fail_over(self) -> None:
+        """Kill the keeper as a crash would, and wait until the standby serves; the killed one stands by then.
+
+        Raises:
+            ServiceError: where the standby does not take over.
+        """
+        killed = self.services[Role.SHUFFLER]
+        await killed.kill()
+        await self._taking_over
+        keeper = self._standby
+        async with open_channel(keeper.addresses["control"], self.operator_tls) as channel:
+            if not await is_serving(channel, CALL_SECONDS):
+                raise ServiceError("the standby has taken over, but its health check does not say SERVING")
+        self.services[Role.SHUFFLER], self._standby = keeper, killed
+        killed.patience = STANDING_BY_SECONDS
+        await self._stand_by()
+
+
+def _free_address() -> str:
+    """Return an address that is free at this moment: others must know it before anybody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def _follows(log: Path) -> int:
+    """Count how often a standby has begun to follow."""
+    with contextlib.suppress(FileNotFoundError):
+        return log.read_text(errors="replace").count(FOLLOWS)
+    return 0

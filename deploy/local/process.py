@@ -1,0 +1,158 @@
+"""Supervision of a service that runs as its own process: start it, wait until it serves, stop it, or kill it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hubbub.protos.errors import HubbubError
+from hubbub.service.net.ports import ENDS_WITH_STDIN
+from hubbub.service.processes import subprocesses
+
+START_SECONDS = 60.0
+"""How long a service may take until it serves; on a loaded machine imports are slow."""
+
+STOP_SECONDS = 30.0
+"""How long a service may drain after SIGTERM before it is killed."""
+
+LOG_TAIL_LINES = 15
+"""Lines of a failed service's log that an error quotes."""
+
+LOG_TAIL_BYTES = 65_536
+"""How much of the log's end they are looked for in."""
+
+
+class ServiceError(HubbubError):
+    """A service that did not start, or ended by itself; quotes the end of its log."""
+
+
+class Service:
+    """A `hubbub` service that is run from its settings file; its log is appended to a file.
+
+    It does not outlive the process that started it, however that one ends: then it drains, as after SIGTERM. Once it is
+    started, `addresses` holds the addresses it listens on, by the names of its
+    ports. `program` is run in the place of `hubbub NAME` where it is given, with the same arguments. It imports nothing
+    from the current folder, and is given few variables (`service.children`); `environment` has others, which may be
+    changed before a start. `patience` is how many seconds a start may take: a standby serves once it is its turn.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Path,
+        log: Path,
+        program: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        *,
+        patience: float = START_SECONDS,
+    ) -> None:
+        self.name = name
+        self.patience = patience
+        self.log = log
+        self.addresses: dict[str, str] = {}
+        self.environment = dict(environment or {})
+        self._settings = settings
+        self._program = tuple(program) or subprocesses.command("hubbub.cli.main", name)
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    async def start(self) -> None:
+        """Start the process and wait until it serves.
+
+        Raises:
+            ServiceError: where it ends, or does not serve in time.
+        """
+        self._process = await self._spawn()
+        try:
+            announced = await asyncio.wait_for(self._announcement(self._process), self.patience)
+        except TimeoutError as error:
+            await self.kill()
+            raise ServiceError(f"the {self.name} did not serve within {self.patience:.0f} s{self._tail()}") from error
+        if announced is None:
+            code = await self._process.wait()
+            raise ServiceError(f"the {self.name} ended with status {code} before it served{self._tail()}")
+        self.addresses = announced
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        # In a session of its own it does not get the terminal's Ctrl-C: the supervisor gets it, and stops the services
+        # in order. The session is also a process group, which `kill` can end as a whole.
+        with self.log.open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *self._program,
+                str(self._settings),
+                "--json",
+                # A pipe that nothing is written to: the system closes it when this process ends, also when killed.
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                env=subprocesses.environment(
+                    {"PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1", **_password_file(), **self.environment}
+                ),
+            )
+
+    async def _announcement(self, process: asyncio.subprocess.Process) -> dict[str, str] | None:
+        """Read the one JSON document that a service prints once it serves; None where it ended first."""
+        text = b""
+        # The document has several lines and nothing marks its end, so each line is added until all of it parses.
+        while process.stdout is not None and (line := await process.stdout.readline()):
+            text += line
+            with contextlib.suppress(ValueError):
+                # Where it could not start, the document says so instead; its log does, too.
+                addresses: dict[str, str] | None = json.loads(text).get("addresses")
+                return addresses
+        return None
+
+    async def ended(self) -> str:
+        """Wait until the process ends by itself; return what happened, in words."""
+        if self._process is None:
+            return f"the {self.name} was not started"
+        code = await self._process.wait()
+        return f"the {self.name} ended with status {code}{self._tail()}"
+
+    async def stop(self) -> None:
+        """Ask the process to drain and end (SIGTERM); kill it if it has not ended after `STOP_SECONDS`."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            await self.kill()
+
+    async def kill(self) -> None:
+        """End the process and all processes that it started at once (SIGKILL)."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        # `_spawn` gave it a session, so its process id is also that of the group with all that it started. It may end
+        # by itself at this moment.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+
+    def _tail(self) -> str:
+        lines = _end_of(self.log).splitlines()[-LOG_TAIL_LINES:]
+        return "; its log ends with:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; its log is empty"
+
+
+def _password_file() -> dict[str, str]:
+    """Return the variable by which PostgreSQL's library finds passwords; the name of a file, and no secret."""
+    return {"PGPASSFILE": os.environ["PGPASSFILE"]} if "PGPASSFILE" in os.environ else {}
+
+
+def _end_of(log: Path) -> str:
+    # A log is as long as the service ran, and may be a device or a pipe, which have no end.
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        file.seek(-min(LOG_TAIL_BYTES, log.stat().st_size), os.SEEK_END)
+        return file.read(LOG_TAIL_BYTES).decode(errors="replace")

@@ -1,0 +1,1 @@
+"""An operator's calls to running services: status, results, export and health."""

@@ -1,0 +1,242 @@
+"""The calls of the operator's commands, each over its own channel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from hubbub.deploy.operator.failover import at_the_keeper
+from hubbub.deploy.settings import OperatorSettings
+from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Step
+from hubbub.protos.records.results import RoundId, RoundResults, RoundStanding
+from hubbub.protos.rpc import ControlCaller, HealthCaller, ResultsCaller
+from hubbub.protos.rpc.enrollment import MOST_DEVICES
+from hubbub.protos.rpc.health import PARTS, part_name
+from hubbub.protos.sealing.envelope import FIRST_HOP
+from hubbub.protos.task.schedule import at
+from hubbub.protos.task.task import Task, hop_name
+from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
+
+CALL_SECONDS = 30.0
+"""Deadline, in seconds, of a call that is answered at once."""
+
+HOP_SECONDS = 5.0
+"""How long a hop may take for each answer: it belongs to another party, and the others are shown without it."""
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 50.0
+"""Seconds a single call waits for results; `--wait` makes as many calls as it takes."""
+
+
+async def list_results(settings: OperatorSettings) -> list[RoundId]:
+    """Return every certified round of every task."""
+    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+        return list(await ResultsCaller(channel).list_results(None, CALL_SECONDS))
+
+
+async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number: int, wait: float) -> RoundResults:
+    """Return a round's results, waiting up to `wait` seconds (at most 50) for them."""
+    paths = settings.tls.paths()
+    async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
+        # The call's deadline is later than the service's own wait: "no results yet" arrives before it is given up.
+        patience = min(max(wait, 0.0), LONGEST_WAIT)
+        return await ResultsCaller(channel).get_results(task_id, round_number, patience, patience + CALL_SECONDS)
+
+
+async def fetch_certified(settings: OperatorSettings, task_id: bytes, wanted: Collection[int]) -> list[RoundResults]:
+    """Return the results of those wanted of a task's rounds that are certified."""
+    paths = settings.tls.paths()
+    async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
+        caller = ResultsCaller(channel)
+        certified = [each.round for each in await caller.list_results(task_id, CALL_SECONDS) if each.round in wanted]
+        return [await caller.get_results(task_id, number, 0, CALL_SECONDS) for number in sorted(certified)]
+
+
+async def close_round(settings: OperatorSettings, task_id: bytes, round_number: int) -> RoundStatus:
+    """Cut a round now."""
+    return await at_the_keeper(settings, lambda caller: caller.close_round(task_id, round_number, CALL_SECONDS))
+
+
+async def manage_credentials(settings: OperatorSettings, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
+    """Change what devices are admitted with, and return how enrolment stands; many devices go in several calls."""
+
+    async def manage(caller: ControlCaller) -> CredentialStatus:
+        for start in range(MOST_DEVICES, len(devices), MOST_DEVICES):
+            await caller.manage_credentials(step, devices[start : start + MOST_DEVICES], CALL_SECONDS)
+        return await caller.manage_credentials(step, devices[:MOST_DEVICES], CALL_SECONDS)
+
+    return await at_the_keeper(settings, manage)
+
+
+async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | None, now: float) -> int:
+    """Return the round that is to be closed: the one that is wanted, or the only one that is open at `now`.
+
+    Raises:
+        HubbubError: where the round wanted is closed already, or none is open.
+        UsageError: where several are open.
+    """
+    known = await at_the_keeper(settings, lambda caller: caller.get_status(task.id, CALL_SECONDS))
+    rounds = {each.round: each for each in known}
+    if wanted is not None:
+        _check_open(task, rounds.get(wanted))
+        return wanted  # what else may be wrong with it is the shuffler's to say
+    # Rounds are prepared before they open, and are OPEN at the shuffler from then on.
+    taking = [number for number, each in rounds.items() if each.state is RoundState.OPEN and began(task, number, now)]
+    if not taking:
+        states = ", ".join(_state(task, each, now) for each in known)
+        raise HubbubError(f"no round of {task.name} is open: {states or 'none has begun'}")
+    if len(taking) > 1:
+        listed = " and ".join(map(str, taking))
+        raise UsageError(f"rounds {listed} of {task.name} are open; name one with --round")
+    return taking[0]
+
+
+def began(task: Task, number: int, now: float) -> bool:
+    """Return whether a round takes submissions by the task's schedule, or did."""
+    return task.schedule.opens(number) <= now
+
+
+def _state(task: Task, status: RoundStatus, now: float) -> str:
+    if not began(task, status.round, now):
+        return f"round {status.round} opens at {at(task.schedule.opens(status.round))}"
+    return f"round {status.round} is {status.state.value}"
+
+
+def _check_open(task: Task, status: RoundStatus | None) -> None:
+    if status is not None and status.state is not RoundState.OPEN:
+        what = f"it is {status.state.value}, with {status.submissions} submissions"
+        raise HubbubError(f"round {status.round} of {task.name} was closed before: {what}; `hubbub status` shows more")
+
+
+async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
+    """Return the states of all rounds at the shuffler."""
+    return await at_the_keeper(settings, lambda caller: caller.get_status(None, CALL_SECONDS))
+
+
+async def fetch_standings(settings: OperatorSettings) -> list[RoundStanding]:
+    """Return the states of all rounds at the analyzer."""
+    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+        return await ResultsCaller(channel).get_standings(None, CALL_SECONDS)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The states of rounds at both services; None for a service that did not answer, whose error is in `errors`."""
+
+    shuffler: list[RoundStatus] | None
+    analyzer: list[RoundStanding] | None
+    errors: Mapping[str, str]
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    """What holds each service up; without one that did not answer, or is of a version that cannot say."""
+    hops: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Which kinds of parts are in trouble at each hop that answered; of batches and rounds hops tell nothing."""
+
+    def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
+        """Return the rounds of one task alone, by its name or its id in hex; all of them where it is None.
+
+        `seen` are ids (hex) that the analyzer, which has the names, showed under this name before.
+
+        Raises:
+            HubbubError: where no service that answered has a round of such a task, or its name is not known.
+        """
+        if task is None:
+            return self
+        # The shuffler's states have no names of tasks; the analyzer's have.
+        analyzer = [each for each in self.analyzer or () if task in (each.id.task_name, each.id.task_id.hex())]
+        known = {task, *seen, *(each.id.task_id.hex() for each in analyzer)}
+        shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known]
+        if not (shuffler or analyzer):
+            raise HubbubError(self._no_round_of(task))
+        # What a service that does not answer would show stays unknown.
+        return replace(
+            self,
+            shuffler=None if self.shuffler is None else shuffler,
+            analyzer=None if self.analyzer is None else analyzer,
+        )
+
+    def _no_round_of(self, task: str) -> str:
+        if self.shuffler and "analyzer" in self.errors and not _is_id(task):
+            remedy = "give the task's id (64 hex digits), or leave out --task"
+            return f"names of tasks come from the analyzer, which did not answer; {remedy}; {self.errors['analyzer']}"
+        answered = [name for name in ("shuffler", "analyzer") if name not in self.errors]
+        who = f"the {answered[0]} shows no" if len(answered) == 1 else "neither service shows a"
+        why = "; ".join(self.errors.values()) or "`hubbub status` without --task shows all there are"
+        return f"{who} round of task {task}; {why}"
+
+
+def _is_id(task: str) -> bool:
+    return re.fullmatch("[0-9a-f]{64}", task) is not None
+
+
+def located(error: HubbubError, address: str) -> str:
+    """Return the text of an error that the service at `address` was called with."""
+    hint = "; is it running, and is that its address?" if isinstance(error, Unreachable) else ""
+    return f"{error} ({address}){hint}"
+
+
+async def fetch_overview(settings: OperatorSettings) -> Overview:
+    """Ask both services for the states of their rounds, and hops whether they work; without those that are silent."""
+    errors: dict[str, str] = {}
+
+    async def asked(name: str, address: str, question: Coroutine[Any, Any, T]) -> T | None:
+        try:
+            return await question
+        except HubbubError as error:
+            named = f"{name}: " if name in hops_of(settings) else ""
+            errors[name] = f"{named}{located(error, address)}"
+            return None
+
+    shuffler, analyzer = await asyncio.gather(
+        asked("shuffler", settings.shuffler_control, fetch_status(settings)),
+        asked("analyzer", settings.analyzer_results, fetch_standings(settings)),
+    )
+    places, tls = hops_of(settings), settings.tls.paths()
+    parts = await asyncio.gather(*(asked(name, address, ask_hop(address, tls)) for name, address in places.items()))
+    hops = {name: kinds for name, kinds in zip(places, parts, strict=True) if kinds is not None}
+    return Overview(shuffler, analyzer, dict(sorted(errors.items())), await _conditions(settings, errors), hops)
+
+
+async def ask_hop(address: str, tls: TLS) -> frozenset[str]:
+    """Return which kinds of parts of a hop are in trouble (`service.troubles.Kind`).
+
+    Raises:
+        HubbubError: where it does not serve, saying why as far as the connection tells.
+    """
+    async with open_channel(address, tls) as channel:
+        caller = HealthCaller(channel)
+        if not await caller.serves("", HOP_SECONDS):
+            raise HubbubError("it answers, but does not take calls now: it starts, or stops")
+        return frozenset([kind for kind in PARTS if not await caller.serves(part_name(kind), HOP_SECONDS)])
+
+
+def hops_of(settings: OperatorSettings) -> dict[str, str]:
+    """Return the ports of the hops that the operator may ask, by their names in the chain."""
+    return {hop_name(FIRST_HOP + index): address for index, address in enumerate(settings.hops)}
+
+
+async def _conditions(settings: OperatorSettings, silent: Collection[str]) -> dict[str, Condition]:
+    """Ask the services that answered what holds them up."""
+
+    async def of_keeper(caller: ControlCaller) -> Condition:
+        # Who stands by says what holds it up itself; it has no rounds to show, by which it is passed over.
+        await caller.get_status(None, CALL_SECONDS)
+        return await caller.get_condition(CALL_SECONDS)
+
+    async def of_analyzer() -> Condition:
+        async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+            return await ResultsCaller(channel).get_condition(CALL_SECONDS)
+
+    asked = {"shuffler": lambda: at_the_keeper(settings, of_keeper), "analyzer": of_analyzer}
+    found = {}
+    for name, ask in asked.items():
+        # Rounds are what was asked for: a service that cannot say more is no failure.
+        with contextlib.suppress(HubbubError):
+            if name not in silent:
+                found[name] = await ask()
+    return found

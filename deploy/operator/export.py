@@ -1,0 +1,68 @@
+"""Export: a round's results as an Arrow table, as CSV and as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, parquet
+
+from hubbub.deploy.files import save
+from hubbub.protos.records.results import RoundResults
+from hubbub.protos.records.results_document import COLUMNS, table_rows
+
+_COUNTS = frozenset({"round", "reports", "valid"})
+_TEXTS = frozenset(
+    {"task", "query", "kind", "category", "statistic", "unit", "state"}
+    | {"attribute", "group", "attribute_2", "group_2"}
+)
+_TRUTHS = frozenset({"told_from_zero"})
+
+_FORMULA = r"^([=+\-@＝＋－＠'\t\r\n])"
+"""How a text begins that a spreadsheet may take for a formula, or that a guarded one could be taken for."""
+
+
+def as_table(results: RoundResults) -> pa.Table:
+    """Return a round's results as an Arrow table with the columns `COLUMNS`."""
+    schema = pa.schema([(name, _type(name)) for name in COLUMNS])
+    return pa.Table.from_pylist(table_rows(results), schema=schema)
+
+
+def _type(column: str) -> pa.DataType:
+    if column in _COUNTS:
+        return pa.int64()
+    if column in _TRUTHS:
+        return pa.bool_()
+    return pa.string() if column in _TEXTS else pa.float64()
+
+
+def write_csv(results: RoundResults, path: Path, *, guarded: bool = True) -> None:
+    """Write the table as CSV, its texts guarded against being read as formulas; raises as `save` does."""
+    _write(csv.write_csv, guard(as_table(results)) if guarded else as_table(results), path)
+
+
+def guard(table: pa.Table) -> pa.Table:
+    """Put an apostrophe in front of each text that a spreadsheet would take for a formula.
+
+    These begin with =, +, - or @, as they are or full-width, a tab or a line's end; those that begin with an apostrophe
+    get one more, so that taking one from each text that begins with it gives back what there was. Numbers stay numbers.
+    """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            guarded = pc.replace_substring_regex(table.column(place), _FORMULA, r"'\1")
+            table = table.set_column(place, field, guarded)
+    return table
+
+
+def write_parquet(results: RoundResults, path: Path) -> None:
+    """Write the table as Parquet; raises as `save` does."""
+    _write(parquet.write_table, as_table(results), path)
+
+
+def _write(write: Callable[[pa.Table, pa.NativeFile], None], table: pa.Table, path: Path) -> None:
+    # Not by its path: on an error the library removes what is there, be it an earlier file or a device.
+    buffer = pa.BufferOutputStream()
+    write(table, buffer)
+    save(path, buffer.getvalue().to_pybytes())

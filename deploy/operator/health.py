@@ -1,0 +1,128 @@
+"""Asks a service on this machine whether it serves, at every port that its settings name."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography import x509
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.service.net.health import is_serving, parts_in_trouble, why_silent
+
+PAUSE_SECONDS = 0.1
+"""Pause between two questions to a port that is open but does not serve yet."""
+
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - recognized, not bound
+"""The address by which to call, from its own machine, a service that listens at every address."""
+
+
+def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
+    """Return where a service ("shuffler", "hop", "analyzer") can be asked, by the name of the port, and its TLS files.
+
+    Raises:
+        HubbubError: where the settings cannot be used, or leave the choice of a port to the system.
+    """
+    ports, tls = _listens(service, settings)
+    for name, address in ports.items():
+        host, _, port = address.rpartition(":")
+        if int(port) == 0:
+            raise HubbubError(f"the {name} port is 0 in {settings}: any free one; name a port to ask at")
+        ports[name] = f"{_EVERYWHERE.get(host, host)}:{port}"
+    return ports, tls
+
+
+def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
+    # Imported here, so that asking one service loads the settings of that service alone.
+    if service == "shuffler":
+        from hubbub.shuffler.settings import is_replica, load_replica
+        from hubbub.shuffler.settings import load as load_shuffler
+
+        if is_replica(settings):
+            replica = load_replica(settings)
+            return {"submission": replica.listen}, replica.tls.paths()
+        shuffler = load_shuffler(settings)
+        # A keeper's devices are answered by others.
+        devices = {} if shuffler.role == "keeper" else {"submission": shuffler.listen}
+        return devices | {"control": shuffler.control_listen}, shuffler.tls.paths()
+    if service == "hop":
+        from hubbub.shuffler.hop.settings import load as load_hop
+
+        hop = load_hop(settings)
+        return {"delivery": hop.listen}, hop.tls.paths()
+    from hubbub.analyzer.settings import load as load_analyzer
+
+    analyzer = load_analyzer(settings)
+    return {"delivery": analyzer.delivery_listen, "results": analyzer.results_listen}, analyzer.tls.paths()
+
+
+def store_of(service: str, settings: Path) -> str:
+    """Return where a service's store is ("shuffler", "hop" or "analyzer"): a folder, or the address of a database."""
+    if service == "shuffler":
+        from hubbub.shuffler.settings import is_replica, load_replica
+        from hubbub.shuffler.settings import load as load_shuffler
+
+        if is_replica(settings):
+            return load_replica(settings).store
+        shuffler = load_shuffler(settings)
+        return shuffler.store or str(shuffler.data)
+    if service == "hop":
+        from hubbub.shuffler.hop.settings import load as load_hop
+
+        return str(load_hop(settings).data)
+    from hubbub.analyzer.settings import load as load_analyzer
+
+    analyzer = load_analyzer(settings)
+    return analyzer.store or str(analyzer.data)
+
+
+async def ask_parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[str]:
+    """Return which kinds of parts of a service that serves are in trouble (`service.troubles.Kind`)."""
+    # Every port says the same of the service as a whole.
+    async with open_channel(next(iter(ports.values())), tls, _own_name(tls)) as channel:
+        return await parts_in_trouble(channel, wait)
+
+
+async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool]:
+    """Return for each port whether its server says SERVING within `wait` seconds.
+
+    The service is asked with its own certificate, so the name to expect is the one in that certificate, whatever the
+    address it listens at.
+    """
+    name = _own_name(tls)
+    deadline = time.monotonic() + wait
+    answers = await asyncio.gather(*(_ask_one(address, tls, name, deadline) for address in ports.values()))
+    return dict(zip(ports, answers, strict=True))
+
+
+async def ask_why(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, HubbubError]:
+    """Return for each of the ports, which do not serve, why not, as far as its connection tells."""
+    found = {}
+    for name, address in ports.items():
+        async with open_channel(address, tls, _own_name(tls)) as channel:
+            found[name] = await why_silent(channel, wait)
+    return found
+
+
+async def _ask_one(address: str, tls: TLS, name: str, deadline: float) -> bool:
+    async with open_channel(address, tls, name) as channel:
+        while not await is_serving(channel, max(0.0, deadline - time.monotonic())):
+            if time.monotonic() + PAUSE_SECONDS > deadline:
+                return False
+            await asyncio.sleep(PAUSE_SECONDS)
+    return True
+
+
+def _own_name(tls: TLS) -> str:
+    path = tls.certificate
+    if path is None:
+        raise HubbubError("settings name no certificate of the service's own; add tls.certificate")
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return str(next(iter(names)).value)
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, StopIteration) as error:
+        raise HubbubError(f"{path} is not a certificate for a name or an address; `hubbub init` makes one") from error

@@ -1,0 +1,90 @@
+"""Candidates: texts that a reader looks up in the tables of a round's results.
+
+Looking up costs no privacy, however often and whatever it is: the table is what was released, and what is computed from
+it is post-processing. Whoever may read the results may do it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.records.results import QueryResult, RoundResults
+from hubbub.protos.task.formats import CERTIFICATE_FORMS, form_named
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.estimation.debiased import Debiased
+from hubbub.queries.texts.lookup import MOST_CANDIDATES, Decodable, unpacked
+
+
+def read_candidates(path: Path) -> list[str]:
+    """Read candidate texts, one a line, in UTF-8; empty lines are left out, and spaces belong to the text.
+
+    Raises:
+        HubbubError: where it is not UTF-8, holds none, or too many.
+        OSError: where it cannot be read.
+    """
+    try:
+        written = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise HubbubError(f"{path} is not text in UTF-8: {error}; write one candidate a line") from error
+    # Not splitlines: a candidate may hold what that takes for a line's end.
+    lines = [line for line in written.replace("\r\n", "\n").split("\n") if line]
+    if not 0 < len(lines) <= MOST_CANDIDATES:
+        raise HubbubError(f"{path} holds {len(lines)} candidates; give from 1 to {MOST_CANDIDATES}, one a line")
+    return lines
+
+
+def decoded(results: RoundResults, candidates: Sequence[str]) -> RoundResults:
+    """Return a round's results with the candidates that stand out among the rows of each query that takes any text.
+
+    Raises:
+        UsageError: where no query of the round has a table to look texts up in.
+        HubbubError: where a candidate cannot be a text, or a table is damaged.
+    """
+    if not any(each.estimates is not None and each.estimates.table for each in results.queries):
+        raise UsageError("no query of this round has texts to decode: it asks no text, or they were withheld")
+    task, number = task_of(results), results.id.round
+    return replace(results, queries=tuple(_decoded(task, query, candidates, number) for query in results.queries))
+
+
+def task_of(results: RoundResults) -> Task:
+    """Return the task in a round's certificate.
+
+    Raises:
+        HubbubError: where the certificate cannot be read.
+    """
+    # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
+    try:
+        body = json.loads(results.certificate)["body"]
+        return SignedTask.from_json(body["task"], form_named(body["format"], CERTIFICATE_FORMS).version).task
+    except (ValueError, KeyError, TypeError) as error:
+        raise HubbubError(f"the round's certificate cannot be read: {error!r:.200}; ask the analyzer again") from error
+
+
+def _decoded(task: Task, result: QueryResult, candidates: Sequence[str], number: int) -> QueryResult:
+    if result.estimates is None or not result.estimates.table:
+        return result
+    query = task.queries[task.query_index(result.name)]
+    if not isinstance(query.question, Decodable):
+        raise HubbubError(f"query {result.name} has a table, but takes no candidates; use a newer hubbub")
+    try:
+        found = query.question.decode(batch_of(task, result), candidates, number)
+    except (ValueError, AnswerError) as error:
+        raise HubbubError(f"query {result.name}: {error}") from error
+    return replace(result, estimates=replace(found, table=result.estimates.table))
+
+
+def batch_of(task: Task, result: QueryResult) -> Debiased:
+    """Return the batch that a query's table in a round's results holds.
+
+    Raises:
+        ValueError: where the table is damaged.
+    """
+    query, dummies = task.queries[task.query_index(result.name)], task.privacy.dummies
+    table = b"" if result.estimates is None else result.estimates.table
+    return Debiased(query.randomizer, unpacked(table, result.valid + dummies), dummies)

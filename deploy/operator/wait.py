@@ -1,0 +1,178 @@
+"""Waiting: a round's results as soon as they are there, saying meanwhile what they wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from hubbub.deploy.operator.client import fetch_results, fetch_standings, list_results, located
+from hubbub.deploy.settings import OperatorSettings
+from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
+from hubbub.protos.records.results import Progress, RoundId, RoundResults, RoundStanding
+from hubbub.protos.refusals import Reason, Refusal
+
+POLL_SECONDS = 5.0
+"""How long one call waits for results before it is asked again what they wait for."""
+
+AGAIN_SECONDS = 1.0
+"""How long after a call that was not answered the analyzer is called again."""
+
+SHOWN = 3
+"""How many rounds an error names at most."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which rounds somebody asks for: of one task (its name or id in hex), of one number; None is any."""
+
+    task: str | None = None
+    round: int | None = None
+
+    def is_of_task(self, which: RoundId) -> bool:
+        """Return whether a round is of the task that is asked for."""
+        return self.task in (None, which.task_name, which.task_id.hex())
+
+    def matches(self, which: RoundId) -> bool:
+        """Return whether a round is asked for."""
+        return self.is_of_task(which) and self.round in (None, which.round)
+
+
+async def results_of(
+    settings: OperatorSettings,
+    wanted: Wanted,
+    wait: float,
+    say: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> RoundResults:
+    """Return the results of the latest certified round that is asked for.
+
+    Where none is, one that is on its way is waited for, `wait` seconds at most, also while the analyzer does not
+    answer; `say` is told what it waits for, each time that changes.
+
+    Raises:
+        UsageError: where several tasks match.
+        Refusal: where the task has no such round.
+        Unreachable: where the analyzer did not answer in time, or (at once) where it is not to be trusted.
+        HubbubError: where there are no results in time, or will never be, saying what the rounds wait for.
+    """
+    asking = _Asking(settings, wanted, wait, say, clock, clock() + wait)
+    while True:
+        try:
+            found = await asking.once()
+            if found is not None:
+                return found
+        except (Refusal, Unreachable) as error:
+            if isinstance(error, Unreachable):
+                error = type(error)(located(error, settings.analyzer_results))
+            left = asking.until - clock()
+            if left <= 0 or not _passes(error):
+                raise error from None
+            asking.tell(f"it is asked again: {error}")
+            await pause(min(AGAIN_SECONDS, left))
+
+
+def _passes(error: Refusal | Unreachable) -> bool:
+    """Return whether an error may be over soon: an analyzer that starts, restarts, or whose disk is full."""
+    if isinstance(error, Refusal):
+        return error.reason is Reason.NOT_READY
+    return not isinstance(error, Distrusted)
+
+
+@dataclass
+class _Asking:
+    """Results that are asked for until the clock says `until`."""
+
+    settings: OperatorSettings
+    wanted: Wanted
+    wait: float
+    say: Callable[[str], None]
+    clock: Callable[[], float]
+    until: float
+    said: str = ""
+
+    def tell(self, sentence: str) -> None:
+        """Say what is waited for, unless it was said last."""
+        if self.said != sentence:
+            self.said = sentence
+            self.say(sentence)
+
+    async def once(self) -> RoundResults | None:
+        """Return the results; None where they were waited for in vain, one call long."""
+        certified = [each for each in await list_results(self.settings) if self.wanted.matches(each)]
+        if certified:
+            which = max(_of_one_task(certified), key=lambda each: each.round)
+            return await fetch_results(self.settings, which.task_id, which.round, 0)
+        standings = await fetch_standings(self.settings)
+        awaited = _awaited(standings, self.wanted)
+        if awaited is not None and awaited not in [each.id for each in standings]:
+            await _check_known(self.settings, awaited)
+        if awaited is None or self.clock() >= self.until:
+            raise HubbubError(_nothing(standings, self.wanted, self.wait, awaited))
+        self.tell(_sentence(standings, awaited))
+        patience = min(POLL_SECONDS, self.until - self.clock())
+        try:
+            return await fetch_results(self.settings, awaited.task_id, awaited.round, patience)
+        except Refusal as refusal:
+            if refusal.reason is not Reason.NO_RESULTS:
+                raise
+        return None
+
+
+async def _check_known(settings: OperatorSettings, which: RoundId) -> None:
+    """Ask the analyzer, which has the task, about a round that has not begun: it refuses one that will never be."""
+    try:
+        await fetch_results(settings, which.task_id, which.round, 0)
+    except Refusal as refusal:
+        if refusal.reason is not Reason.NO_RESULTS:
+            raise
+
+
+def _of_one_task(rounds: Sequence[RoundId]) -> Sequence[RoundId]:
+    if len({each.task_id for each in rounds}) > 1:
+        names = ", ".join(sorted({f"{each.task_name} ({each.task_id.hex()})" for each in rounds}))
+        raise UsageError(f"there are several tasks; name one with --task: {names}")
+    return rounds
+
+
+def _awaited(standings: Iterable[RoundStanding], wanted: Wanted) -> RoundId | None:
+    """Return the earliest round that is asked for and may still get a certificate; None where there is none.
+
+    A round that the analyzer has not begun is known by its task's other rounds.
+    """
+    of_task = [each for each in standings if wanted.is_of_task(each.id)]
+    begun = [each.id for each in of_task if wanted.matches(each.id) and each.progress is not Progress.OVER]
+    if begun:
+        return min(_of_one_task(begun), key=lambda each: each.round)
+    if wanted.round is None or not of_task or any(wanted.matches(each.id) for each in of_task):
+        return None
+    task = _of_one_task([each.id for each in of_task])[0]
+    return RoundId(task.task_id, task.task_name, wanted.round)
+
+
+def _sentence(standings: Iterable[RoundStanding], which: RoundId) -> str:
+    for each in standings:
+        if each.id == which:
+            return _waits(each)
+    return f"{which.task_name} round {which.round} has not begun"
+
+
+def _waits(standing: RoundStanding) -> str:
+    of = standing.id
+    return f"{of.task_name} round {of.round} is {standing.progress} and waits for {standing.waiting_for}"
+
+
+def _nothing(standings: Sequence[RoundStanding], wanted: Wanted, wait: float, awaited: RoundId | None) -> str:
+    """Say that no round is certified, what those asked for wait for, and what to do: to wait only where it helps."""
+    if not any(wanted.is_of_task(each.id) for each in standings):
+        rounds = "no round" if wanted.task is None else f"no round of task {wanted.task}"
+        return f"the analyzer shows {rounds}; `hubbub status` shows all there are"
+    matching = [each for each in standings if wanted.matches(each.id)]
+    there = "; ".join(map(_waits, matching[:SHOWN])) or "the analyzer has not begun such a round"
+    more = f"; and {len(matching) - SHOWN} more" if len(matching) > SHOWN else ""
+    after = f" after {wait:g} s" if wait else ""
+    waiting = "" if awaited is None else "`hubbub results … --wait SECONDS` waits until one is, and "
+    remedy = f"{waiting}`hubbub status` shows both services' side"
+    return f"no such round is certified yet{after}: {there}{more}; {remedy}"

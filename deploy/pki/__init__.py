@@ -1,0 +1,1 @@
+"""TLS authorities, certificates, device tickets and trusted keys."""

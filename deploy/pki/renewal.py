@@ -1,0 +1,58 @@
+"""Renewal: a service's next TLS certificate, for the hosts of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hubbub.deploy.init.folders import LOOPBACK
+from hubbub.deploy.values import hosts_given
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.transport.tls_files import Certificate, at, certificates_in
+
+
+def hosts_for(service: str, given: Sequence[str] | None, old: Path | None, authority: Path) -> list[str]:
+    """Return what a service's new certificate is for: the hosts given, or those of the old one; and loopback.
+
+    `old` is the certificate to replace. Where it is not named, it is looked for where `hubbub init` made it, beside the
+    operator's folder `authority`.
+
+    Raises:
+        UsageError: where a host is not one, or neither hosts nor an old certificate are there.
+        HubbubError: where the old certificate cannot be read, or is another party's.
+    """
+    hosts = hosts_given("--host", given) or _old_certificate(service, old, authority).hosts
+    return list(dict.fromkeys((*hosts, *LOOPBACK)))
+
+
+def _old_certificate(service: str, old: Path | None, authority: Path) -> Certificate:
+    path = old or authority.absolute().parent / service / "tls" / f"{service}.pem"
+    try:
+        found = Certificate.of(certificates_in(path.read_bytes(), str(path))[0], str(path))
+    except OSError as error:
+        if old is not None:
+            raise HubbubError(f"cannot read {path}: {error.strerror}; name the {service}'s certificate") from error
+        raise UsageError(
+            f"which hosts is the {service} called by? There is no certificate of it at {path} to take them from; "
+            "name them with --host, or that certificate with --old"
+        ) from error
+    if found.party != service:
+        raise HubbubError(f"{path} is a certificate of {found.party or 'nobody'}; name the {service}'s")
+    return found
+
+
+def described(certificate: Certificate) -> dict[str, Any]:
+    """Return whose a certificate is, for which hosts and how long, as JSON."""
+    return {
+        "party": certificate.party,
+        "hosts": list(certificate.hosts),
+        "not_before": certificate.not_before.isoformat(),
+        "not_after": certificate.not_after.isoformat(),
+    }
+
+
+def printed(certificate: Certificate) -> str:
+    """Return the same for people."""
+    hosts = f"called by {', '.join(certificate.hosts)}" if certificate.hosts else "for calling others only"
+    return f"{certificate.where}: {certificate.party}, {hosts}; valid until {at(certificate.not_after)}"

@@ -1,0 +1,194 @@
+"""Key: a key of a party as it is shown, where a party keeps its keys, and what every kind of key can do."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hubbub.deploy.settings import OperatorSettings
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.messages import KeyState
+from hubbub.protos.task.schedule import at
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.settings import load
+
+if TYPE_CHECKING:
+    from hubbub.analyzer.settings import Settings as AnalyzerSettings
+    from hubbub.shuffler.settings import Settings as ShufflerSettings
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key as its party sees it: never the key itself. Times are seconds since 1970.
+
+    Attributes:
+        kind: the name of its kind, as in `registry`.
+        name: which one of its kind it is.
+        state: pending, active or retired.
+        fingerprint: hex digits by which it is told from others.
+        since: since when it is in its state, or valid; None where nobody noted it.
+        until: when it ends by itself; None where it does not.
+    """
+
+    kind: str
+    name: str
+    state: KeyState
+    fingerprint: str
+    since: float | None = None
+    until: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for `--json`."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "state": self.state.value,
+            "fingerprint": self.fingerprint,
+            "since": _moment(self.since),
+            "until": _moment(self.until),
+        }
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else at(int(seconds))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a party's keys are, by its settings; `operator` are the settings themselves where they are the operator's.
+
+    `identity` is None where the settings name none.
+    """
+
+    party: Role
+    tls: TLS
+    identity: Path | None
+    successions: tuple[Path, ...] = ()
+    tasks: tuple[Path, ...] = ()
+    operator_key: Path | None = None
+    operator: OperatorSettings | None = None
+
+    @property
+    def name(self) -> str:
+        """What the party is called in its certificate: its role, or of several hops `hop-2` and so on."""
+        # `hubbub init` names a hop's files after it.
+        return self.certificate.stem if self.party is Role.HOP else self.party.value
+
+    @property
+    def certificate(self) -> Path:
+        """The file of the party's TLS certificate."""
+        return _named(self.tls.certificate, "tls.certificate")
+
+    @property
+    def certificate_key(self) -> Path:
+        """The file of that certificate's private key."""
+        return _named(self.tls.key, "tls.key")
+
+    @property
+    def authority(self) -> Path:
+        """The file of the authorities whose TLS certificates are trusted."""
+        return _named(self.tls.authority, "tls.authority")
+
+
+def _named(path: Path | bytes | None, name: str) -> Path:
+    if not isinstance(path, Path):
+        raise HubbubError(f"the settings name no {name}; add it")
+    return path
+
+
+def place_of(settings: Path) -> Place:
+    """Return where the party keeps its keys whose settings file this is: the operator's, or a service's.
+
+    Raises:
+        SettingsError: where it is none of them, or cannot be used; saying why.
+    """
+    names = _top_names(settings)
+    # Each name is a setting of that party alone, and required there.
+    if "shuffler_control" in names:
+        operator = load(settings, OperatorSettings, "operator")
+        return Place(Role.OPERATOR, operator.tls.paths(), operator.identity, operator.successions, operator=operator)
+    if "shuffler_key" in names:
+        from hubbub.analyzer.settings import load as load_analyzer
+
+        return _of_service(Role.ANALYZER, load_analyzer(settings))
+    if "next" in names:
+        from hubbub.shuffler.hop.settings import load as load_hop
+
+        hop = load_hop(settings)
+        return Place(Role.HOP, hop.tls.paths(), hop.identity)
+    from hubbub.shuffler.settings import load as load_shuffler
+
+    return _of_service(Role.SHUFFLER, load_shuffler(settings))
+
+
+def _of_service(role: Role, found: AnalyzerSettings | ShufflerSettings) -> Place:
+    return Place(role, found.tls.paths(), found.identity, found.successions, found.tasks, found.operator_key)
+
+
+def _top_names(settings: Path) -> set[str]:
+    try:
+        return set(tomllib.loads(settings.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return set()  # reading it as the settings of a party says what is wrong with it
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a new key is to be: options that not every kind has; None where they are not given.
+
+    Attributes:
+        authority: the operator's folder, with the authority that makes a certificate.
+        hosts: what a service is called by.
+        begins: from when on an identity signs, in seconds since 1970.
+        witness: the public key of who signs a succession too.
+    """
+
+    authority: Path | None = None
+    hosts: Sequence[str] | None = None
+    begins: int | None = None
+    witness: Path | None = None
+
+
+class Kind(Protocol):
+    """A kind of key that is turned over: pending ones are added, activated, retired by the next one, and removed.
+
+    Every change may be made again and then changes nothing more; it returns a sentence on what to do next.
+    """
+
+    name: str
+    """As on the command line."""
+
+    def held(self, place: Place) -> list[Key]:
+        """Return the party's keys of this kind, the active one first; none where it has none here.
+
+        Raises:
+            HubbubError, OSError: where they cannot be read.
+        """
+
+    def add(self, place: Place, wanted: Wanted) -> str:
+        """Make a pending key."""
+
+    def activate(self, place: Place) -> str:
+        """Make the pending key the active one, which retires the one before."""
+
+    def remove(self, place: Place) -> str:
+        """Destroy the retired keys, or end the trust in them."""
+
+
+ORDER = {KeyState.ACTIVE: 0, KeyState.PENDING: 1, KeyState.RETIRED: 2}
+"""The order in which keys of a kind are shown."""
+
+
+def of_operator(place: Place, what: str) -> OperatorSettings:
+    """Return the operator's settings.
+
+    Raises:
+        HubbubError: where the place is another party's; `what` is what the operator alone changes.
+    """
+    if place.operator is None:
+        raise HubbubError(f"{what} is the operator's to change; give the operator's settings file")
+    return place.operator

@@ -1,0 +1,25 @@
+"""Trust: a folder of public keys by the parties' names, as `hubbub init` makes one for the operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hubbub.protos.identity.keys import CORE_ROLES, load_public
+from hubbub.protos.sealing.envelope import FIRST_HOP
+from hubbub.protos.task.task import Identities, hop_name
+
+
+def identities_in(folder: Path) -> Identities:
+    """Return the identities of a task's parties: operator, shuffler and analyzer, and the hops that have a key there.
+
+    Hops are taken in the order of their names: hop-2.pub.pem, hop-3.pub.pem and on, until one is not there.
+
+    Raises:
+        SignatureError: where a key is missing, or a file holds none.
+        TaskError: where two parties have one key.
+    """
+    keys = {role.value: load_public(folder / f"{role.value}.pub.pem") for role in CORE_ROLES}
+    hops: list[bytes] = []
+    while (path := folder / f"{hop_name(FIRST_HOP + len(hops))}.pub.pem").exists():
+        hops.append(load_public(path))
+    return Identities(keys["operator"], keys["shuffler"], keys["analyzer"], tuple(hops))

@@ -1,0 +1,229 @@
+"""Fleet: what a planned task takes of machines at so many submissions a day, on paper, and what breaks first.
+
+All of it is multiplication. What a step costs was measured on one machine (`MEASURED`, or a `bench.json` of the
+reader's own); what is beyond one machine is extrapolated from that, and nobody has run it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hubbub.planning.plan import HELD_BYTES, Plan
+from hubbub.protos.errors import UsageError
+from hubbub.protos.sealing.envelope import inner_bytes
+from hubbub.protos.sealing.suites import DEFAULT, suite_named
+from hubbub.protos.task.schedule import DAY
+from hubbub.protos.task.task import MAXIMUM_REPORTS
+from hubbub.protos.transport.channels import SUBMISSION_OVERHEAD
+
+HOUR = 3600
+MONTH_DAYS = 30
+
+MEMORY_BYTES = 59
+"""What a service holds in memory of a submission of an open round, measured (docs/operations.md, "Limits")."""
+
+MEMORY_LIMIT = 2048 * 2**20
+"""`limits.memory_mebibytes` where settings do not say another."""
+
+MOST_SUBMISSIONS = 1e15
+MOST_PRICE = 1e9
+"""What can be asked about, at most."""
+
+MIXED = 1_000_000
+"""Reports of the rows `mix` and `estimate`."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a machine did in `make bench`: submissions and envelopes a second on all its cores, and how many it has.
+
+    The machine made its load itself, so what a service takes of its cores is less than this says.
+    """
+
+    cores: int
+    single: float
+    """Submissions a second, one a call (row `submit`)."""
+    batched: float
+    """Submissions a second, a hundred a call (row `submit_batch`)."""
+    mixed: float
+    """Reports a second of the cut, the permutation and the release of a list, on one core (row `mix`)."""
+    opened: float
+    """Envelopes a second that the analyzer opens and counts (row `open_krr`)."""
+
+
+MEASURED = Costs(cores=2, single=4_000.0, batched=32_000.0, mixed=1_500_000.0, opened=50_000.0)
+"""Two cores of a virtual machine, whose OpenSSL opens 54,000 envelopes of X25519 a second on both."""
+
+_ROWS = {"single": "submit", "batched": "submit_batch", "mixed": "mix", "opened": "open_krr"}
+
+
+def read_costs(path: Path) -> Costs:
+    """Return the costs in a `bench.json`.
+
+    Raises:
+        UsageError: where it is not one, or lacks a row.
+        OSError: where it cannot be read.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+        values = {row["name"]: float(row["value"]) for row in content["rows"]}
+        costs = Costs(
+            cores=int(content["cores"]),
+            single=values[_ROWS["single"]],
+            batched=values[_ROWS["batched"]],
+            mixed=MIXED / values[_ROWS["mixed"]],
+            opened=values[_ROWS["opened"]],
+        )
+    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        wanted = ", ".join(sorted(_ROWS.values()))
+        raise UsageError(
+            f"--costs {path} is not what `make bench` writes, with cores and the rows {wanted}: {error}"
+        ) from error
+    if not all(0 < value < float("inf") for value in asdict(costs).values()):
+        raise UsageError(f"--costs {path}: every row has to be above 0")
+    return costs
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What is paid for a core for an hour and for a gigabyte for a month, in any currency; None where nobody said."""
+
+    core_hour: float | None = None
+    gigabyte_month: float | None = None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What one machine as it was measured does not do, and what helps."""
+
+    name: str
+    asked: float
+    has: float
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What so many submissions a day take. Rates are a second; core-hours, bytes and rounds a day."""
+
+    submissions: float
+    rounds: float
+    average: float
+    peak: float
+    submission_bytes: int
+    peak_bytes: float
+    single_cores: float
+    batched_cores: float
+    round_reports: float
+    round_disk_bytes: float
+    round_memory_bytes: float
+    mix_seconds: float
+    mix_core_hours: float
+    open_seconds: float
+    open_core_hours: float
+    limits: tuple[Limit, ...]
+    month: float | None
+    """What cores and disk cost in `MONTH_DAYS` days, cores for the peak of single calls paid all day."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self) | {"limits": [asdict(each) for each in self.limits]}
+
+
+def fleet_of(plan: Plan, submissions: float, peak: float, costs: Costs, prices: Prices) -> Fleet:
+    """Return what a task takes at so many submissions a day, of which the busiest second has `peak` times the mean."""
+    suite, length = suite_named(plan.draft.suite), plan.draft.schedule.length
+    queries, inner = len(plan.queries), sum(inner_bytes(each.query.report_bytes, suite) for each in plan.queries)
+    average, reports = submissions / DAY, submissions * length / DAY
+    single, batched = costs.cores * peak * average / costs.single, costs.cores * peak * average / costs.batched
+    mix, opened = reports * queries / costs.mixed, reports * queries / costs.opened
+    mix_hours, open_hours = mix / HOUR * DAY / length, opened * costs.cores / HOUR * DAY / length
+    disk = reports * 2 * (inner + HELD_BYTES)
+    return Fleet(
+        submissions=submissions,
+        rounds=DAY / length,
+        average=average,
+        peak=peak * average,
+        submission_bytes=plan.submission_bytes + SUBMISSION_OVERHEAD,
+        peak_bytes=peak * average * (plan.submission_bytes + SUBMISSION_OVERHEAD),
+        single_cores=single,
+        batched_cores=batched,
+        round_reports=reports,
+        round_disk_bytes=disk,
+        round_memory_bytes=reports * MEMORY_BYTES,
+        mix_seconds=mix,
+        mix_core_hours=mix_hours,
+        open_seconds=opened,
+        open_core_hours=open_hours,
+        limits=_limits(plan, peak * average, reports, mix, opened, costs),
+        month=_month(24 * single + mix_hours + open_hours, disk, prices),
+    )
+
+
+def _limits(plan: Plan, peak: float, reports: float, mix: float, opened: float, costs: Costs) -> tuple[Limit, ...]:
+    """Return what is asked above what one machine has, what is exceeded most first."""
+    length, most = plan.draft.schedule.length, plan.draft.most_reports
+    gateways = "let gateways carry many submissions a call"
+    another = "split the task by people into several, each with a shuffler of its own"
+    shorter = "ask in shorter rounds, or of fewer people a round"
+    full = "set maximum_reports in the task" if reports <= MAXIMUM_REPORTS else shorter
+    found = [
+        Limit("submissions a second, one a call", peak, costs.single, gateways),
+        Limit("submissions a second, a hundred a call", peak, costs.batched, another),
+        Limit("reports of a round that the task takes", reports, most, full),
+        Limit(
+            "memory for a round's ids at the shuffler (bytes)",
+            reports * MEMORY_BYTES,
+            MEMORY_LIMIT,
+            "set limits.memory_mebibytes higher, or ask in shorter rounds",
+        ),
+        Limit("seconds to mix a round, of its length", mix, length, shorter),
+        Limit("seconds to open and count a round, of its length", opened, length, f"{shorter}, or on more cores"),
+    ]
+    return tuple(sorted((each for each in found if each.asked > each.has), key=lambda each: -each.asked / each.has))
+
+
+def _month(core_hours: float, disk: float, prices: Prices) -> float | None:
+    if prices.core_hour is None and prices.gigabyte_month is None:
+        return None
+    cores = MONTH_DAYS * core_hours * (prices.core_hour or 0.0)
+    return cores + disk / 1e9 * (prices.gigabyte_month or 0.0)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A fleet that somebody asks about: submissions a day, the peak in times of the average, costs and prices."""
+
+    submissions: float
+    peak: float
+    costs: Costs
+    prices: Prices
+
+    def checked(self) -> Asked:
+        """Return it, if its numbers are ones to multiply with.
+
+        Raises:
+            UsageError: naming one that is not.
+        """
+        _check("--fleet", self.submissions, 1.0, MOST_SUBMISSIONS)
+        _check("--peak", self.peak, 1.0, float(DAY))
+        for option, price in (("--core-hour", self.prices.core_hour), ("--gigabyte-month", self.prices.gigabyte_month)):
+            if price is not None:
+                _check(option, price, 0.0, MOST_PRICE)
+        return self
+
+    def document(self, plan: Plan) -> dict[str, Any]:
+        """Return the fleet as JSON has it, with the costs that it was multiplied from."""
+        return self.of(plan).as_json() | {"costs": asdict(self.costs), "measured_suite": DEFAULT.name}
+
+    def of(self, plan: Plan) -> Fleet:
+        """Return what it takes."""
+        return fleet_of(plan, self.submissions, self.peak, self.costs, self.prices)
+
+
+def _check(option: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise UsageError(f"{option} {value:g}: give a number from {least:g} to {most:g}")

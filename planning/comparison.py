@@ -1,0 +1,174 @@
+"""Alternatives: what each kind of randomizer would cost at one target, by its exact error at the counts that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from hubbub.accountant.calibration.calibrate import calibrate
+from hubbub.accountant.calibration.design import Calibration, Family
+from hubbub.accountant.errors import AccountingError
+from hubbub.queries.design import Design
+from hubbub.queries.errors import TaskError
+from hubbub.queries.questions.question import Question, Shared, symbols_of
+from hubbub.queries.randomizers.randomizer import Randomizer
+from hubbub.queries.registry import RANDOMIZERS
+
+COUNTS = (0, 1_000, 100_000)
+"""True counts at which errors are stated, as far as there are so many people."""
+
+RARE = 1e-9
+"""A share so small that the error of an answer that nobody holds is what is made smallest."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a batch is to keep to: (ε, δ) at that many reports, the cap on ε_local, the honest share."""
+
+    epsilon: float
+    delta: float
+    reports: int
+    cap: float | None = None
+    honest_share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A randomizer that meets the aim beside that many dummies, or why there is none of its kind.
+
+    `errors` are the exact standard errors of one count at true counts; of hashed kRR they are means over the hash
+    functions, without what collisions of unexplained answers add (`queries.decoding`). `largest` is the largest up to
+    the share of people that matters.
+    """
+
+    kind: str
+    dummies: int
+    chosen: Calibration[Randomizer] | None
+    errors: dict[int, float]
+    largest: float
+    why_not: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a member of a document."""
+        found = self.chosen
+        return {
+            "randomizer": self.kind,
+            "applies": found is not None,
+            "why_not": self.why_not,
+            "dummies": self.dummies,
+            "parameters": None if found is None else _parameters(found),
+            "epsilon_local": None if found is None else found.epsilon_local,
+            "epsilon_upper": None if found is None else found.epsilon_upper,
+            "standard_error_at": {str(count): error for count, error in self.errors.items()},
+            "standard_error_largest": None if found is None else self.largest,
+        }
+
+
+def _parameters(found: Calibration[Randomizer]) -> dict[str, Any]:
+    content = found.mechanism.content()
+    ratios = {key: value for key, value in content.items() if isinstance(value, list)}
+    sizes = {key: value for key, value in content.items() if isinstance(value, int)}
+    exact = {f"{key}_exact": f"{value[0]}/{value[1]}" for key, value in ratios.items()}
+    return {**sizes, **{key: value[0] / value[1] for key, value in ratios.items()}, **exact}
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A design with one family of its randomizer alone: one that somebody wants to see."""
+
+    design: Design
+    randomizer: type[Randomizer]
+    place: int
+
+    @property
+    def weight(self) -> float:
+        return self.design.weight
+
+    @property
+    def sizes(self) -> range:
+        return self.design.sizes
+
+    def families(self, size: int) -> Sequence[Family[Randomizer]]:
+        return (self.randomizer.shown_families(symbols_of(self.design.question.sized(size)))[self.place],)
+
+    def mse(self, size: int, randomizer: Randomizer, reports: int, dummies: int) -> float:
+        return self.design.mse(size, randomizer, reports, dummies)
+
+
+def compared(question: Question, aim: Aim, dummies: int, listed: Question | None = None) -> tuple[Candidate, ...]:
+    """Return what meets the aim, each kind without dummies and, where there are some, with them.
+
+    `listed` is a question that names each answer, for the kinds that need that; without one they do not apply.
+    """
+    found: list[Candidate] = []
+    for added in dict.fromkeys((0, dummies)):
+        for kind, randomizer in RANDOMIZERS.items():
+            asked = listed if randomizer.lists_answers else question
+            if asked is None:
+                why = "its symbols are the answers, which must be known; give their number with --categories"
+                found.append(Candidate(kind, added, None, {}, float("inf"), why))
+            else:
+                found += _of_kind(_through(asked, kind), randomizer, aim, added)
+    return tuple(found)
+
+
+def _of_kind(question: Question, randomizer: type[Randomizer], aim: Aim, dummies: int) -> list[Candidate]:
+    """Return the best for the share that matters; where more is shown, also the best for rare answers, and these."""
+    design = Design(question)
+    chosen = _candidate(design, design, aim, dummies)
+    places = range(len(randomizer.shown_families(symbols_of(question))))
+    shown = [_candidate(_Shown(design, randomizer, place), design, aim, dummies) for place in places]
+    return [chosen, *_of_rare(question, aim, dummies), *shown] if shown else [chosen]
+
+
+def _of_rare(question: Question, aim: Aim, dummies: int) -> list[Candidate]:
+    if not isinstance(question, Shared):
+        return []
+    rare = Design(question.for_share(RARE))
+    found = _candidate(rare, rare, aim, dummies)
+    if found.chosen is None:
+        return []
+    # Its error is compared as the others' are: at the share that matters.
+    largest = Design(question).mse(found.chosen.size, found.chosen.randomizer, aim.reports, dummies)
+    return [replace(found, largest=sqrt(largest))]
+
+
+def best(candidates: Sequence[Candidate], dummies: int) -> Candidate | None:
+    """Return the one with the least error up to the share that matters, beside the dummies that the task adds."""
+    usable = [each for each in candidates if each.chosen is not None and each.dummies == dummies]
+    return min(usable, key=lambda each: each.largest, default=None)
+
+
+def _through(question: Question, kind: str) -> Question:
+    asked: Any = question
+    through: Question = replace(asked, randomizer=kind)
+    return through
+
+
+def _candidate(design: Any, of: Design, aim: Aim, dummies: int) -> Candidate:
+    kind = of.question.randomizer
+    try:
+        (chosen,) = calibrate(
+            [design],
+            aim.epsilon,
+            aim.delta,
+            aim.reports,
+            epsilon_local_cap=aim.cap,
+            honest_share=aim.honest_share,
+            dummies=dummies,
+        )
+    except (AccountingError, TaskError) as error:
+        return Candidate(kind, dummies, None, {}, float("inf"), str(error))
+    return Candidate(kind, dummies, chosen, _errors(of, chosen, aim.reports, dummies), sqrt(chosen.mse))
+
+
+def _errors(design: Design, chosen: Calibration[Randomizer], reports: int, dummies: int) -> dict[int, float]:
+    weights = design.question.sized(chosen.size).headline()
+    hit, miss = (float(each) for each in chosen.randomizer.variances(weights)[:2])
+    of_dummies = dummies * chosen.randomizer.dummy_variance(np.asarray(weights))
+    counts = [count for count in COUNTS if count <= reports]
+    return {count: sqrt(count * hit + (reports - count) * miss + of_dummies) for count in counts}

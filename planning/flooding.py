@@ -1,0 +1,98 @@
+"""Flooding: what a round leaves a person where somebody fills it with reports of their own, and what dummies would do.
+
+Who knows the made-up reports takes them out of what is published, so that only the honest ones hide each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+from hubbub.accountant.bounds import delta_upper
+from hubbub.accountant.certificate.batches import composed, covering, linked_part
+from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.numbers import honest_reports
+from hubbub.planning.plan import Plan, PlannedQuery, first_that
+from hubbub.protos.task.task import MAXIMUM_DUMMIES
+
+FEWER = 1 - 1e-12
+"""Shares of ε and δ are made a little smaller, so that their sums do not exceed the whole."""
+
+
+@dataclass(frozen=True)
+class Flood:
+    """A round at the minimum, `fakes` of whose reports are made up and known; the ε of the `honest` others."""
+
+    fakes: int
+    honest: int
+    epsilon_upper: float
+
+
+@dataclass(frozen=True)
+class Shield:
+    """Dummies in each batch that keep the round's (ε, δ) for a person among nothing but made-up reports.
+
+    They do so with the planned randomizers, and as long as these stay: a draft keeps them where it says `honest_share`
+    too, which counts one honest report at the minimum. `errors` are the standard errors to expect, by query.
+    """
+
+    dummies: int
+    honest_share: float
+    errors: Mapping[str, float]
+
+
+def floods_of(plan: Plan) -> tuple[Flood, ...]:
+    """Return what floods of half a round, of nine tenths, and of all but one report leave, at the minimum.
+
+    Each ε is that of the certificate of a round with so many honest reports: never below the true one.
+    """
+    least = plan.draft.minimum_reports
+    return tuple(_flood(plan, fakes) for fakes in sorted({least // 2, 9 * least // 10, least - 1}))
+
+
+def _flood(plan: Plan, fakes: int) -> Flood:
+    terms, honest = Terms.of(plan.draft), plan.draft.minimum_reports - fakes
+    parts = tuple(linked_part(terms, mechanism, honest) for mechanism in plan.mechanisms)
+    return Flood(fakes, honest, covering(parts, composed(parts, terms.delta)))
+
+
+def shield_of(plan: Plan) -> Shield | None:
+    """Return how many dummies keep a round's (ε, δ) for one honest report; None where no number that may be asked does.
+
+    It is at most an eighth above the fewest for queries that share ε and δ by their weights: (ε, δ) of several
+    releases add up, so the whole round keeps the sum.
+    """
+    draft, privacy = plan.draft, plan.draft.privacy
+    if not all(mechanism.counts_dummies for mechanism in plan.mechanisms):
+        return None
+    total = sum(question.weight for question in draft.questions)
+    shares = [question.weight / total * FEWER for question in draft.questions]
+
+    def keeps(dummies: int) -> bool:
+        return all(
+            delta_upper(mechanism, 1, privacy.epsilon * share, dummies=dummies) <= privacy.delta * share
+            for mechanism, share in zip(plan.mechanisms, shares, strict=True)
+        )
+
+    found = first_that(keeps, max(1, privacy.dummies), MAXIMUM_DUMMIES)
+    if found is None:
+        return None
+    errors = {each.query.name: _error(each, found - privacy.dummies) for each in plan.queries}
+    return Shield(found, _share_of_one(draft.minimum_reports), errors)
+
+
+def _error(planned: PlannedQuery, more: int) -> float:
+    """Return the standard error to expect with so many more dummies beside the reports."""
+    question = planned.query.question
+    added = more * planned.query.randomizer.dummy_variance(question.headline()) * question.extent**2
+    return sqrt(planned.expected_error**2 + added)
+
+
+def _share_of_one(reports: int) -> float:
+    """Return a short share of so many reports that is one of them at least."""
+    scale: int = 10 ** max(3, len(str(reports)))
+    parts = -(-scale // reports)
+    while honest_reports(reports, reports, parts / scale) < 1:
+        parts += 1
+    return parts / scale

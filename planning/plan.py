@@ -1,0 +1,388 @@
+"""Planning: chooses a draft's randomizers, and computes the errors to expect, before anyone is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hubbub.accountant.calibration.calibrate import calibrate
+from hubbub.accountant.calibration.design import Calibration
+from hubbub.accountant.certificate.minimum import check_minimum
+from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import LocalMechanism, check_categories
+from hubbub.accountant.spending.budget import Outlook, outlook
+from hubbub.planning import longitudinal
+from hubbub.planning.comparison import Aim, Candidate, compared
+from hubbub.planning.longitudinal_goals import Goal
+from hubbub.protos.errors import TaskError
+from hubbub.protos.sealing.envelope import inner_bytes, outer_bytes
+from hubbub.protos.sealing.suites import suite_named
+from hubbub.protos.task.draft import check_draft
+from hubbub.protos.task.schedule import at, first_not_cut
+from hubbub.protos.task.task import MAXIMUM_REPORTS, TASK_FORMAT, Draft, Identities, Task
+from hubbub.queries.design import Design
+from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
+from hubbub.queries.longitudinal.over_rounds import Repeated
+from hubbub.queries.longitudinal.question import Longitudinal
+from hubbub.queries.query import Query
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Question
+from hubbub.queries.randomizers.randomizer import Randomizer
+from hubbub.queries.registry import randomizer_of
+from hubbub.queries.texts.heavy_hitters import Discoverable, Step
+from hubbub.queries.texts.text import Text
+
+HELD_BYTES = 32
+"""What the shuffler stores of a submission beside its inner envelopes: id and digest."""
+
+HALF_WIDTH_ERRORS = 1.96
+"""Standard errors on each side of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A query's randomizer and what to expect of its estimate at the minimum reports.
+
+    `expected_error` is the worst-case standard error of what the question is planned for, such as one count or the sum,
+    in its unit; `widest` is the whole range of that estimate: n reports, or n times upper - lower.
+    """
+
+    query: Query
+    epsilon_local: float
+    epsilon_upper: float
+    expected_error: float
+    widest: float
+
+    strategies: tuple[longitudinal.Candidate, ...] = ()
+    """What each way to send a question over time would cost, where it is one; the errors are of its chosen one."""
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95 % interval to expect."""
+        return HALF_WIDTH_ERRORS * self.expected_error
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A draft with its randomizers chosen."""
+
+    draft: Draft
+    queries: tuple[PlannedQuery, ...]
+
+    @property
+    def submission_bytes(self) -> int:
+        """Length of every submission's envelope, which follows from the queries' reports and the suite alone."""
+        suite = suite_named(self.draft.suite)
+        return outer_bytes([inner_bytes(each.query.report_bytes, suite) for each in self.queries], suite)
+
+    @property
+    def most_disk_bytes(self) -> int:
+        """What a round of the most reports takes of the shuffler's disk before it is mixed."""
+        suite = suite_named(self.draft.suite)
+        inner = sum(inner_bytes(each.query.report_bytes, suite) for each in self.queries)
+        return self.draft.most_reports * (inner + HELD_BYTES)
+
+    @property
+    def mechanisms(self) -> tuple[LocalMechanism, ...]:
+        """Each query's randomizer, as the accountant takes it."""
+        return tuple(each.query.mechanism for each in self.queries)
+
+    def task(self, identities: Identities) -> Task:
+        """Freeze the plan into a task of these three parties."""
+        draft = self.draft
+        queries = tuple(planned.query for planned in self.queries)
+        promise = draft.minimum_reports, draft.privacy
+        return Task(
+            draft.name,
+            draft.schedule,
+            *promise,
+            queries,
+            identities,
+            suite=draft.suite,
+            format=TASK_FORMAT,
+            stated=draft.admission,
+            maximum_reports=draft.most_reports,
+        )
+
+
+def plan(draft: Draft) -> Plan:
+    """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
+
+    Raises:
+        TaskError: where a value is out of its limits; where a query's expected 95 % half-width is wider than its whole
+            range (the message names a minimum that would do); where no randomizer meets the promise of a round; or
+            where not even one round fits epsilon_total.
+    """
+    check_draft(draft)
+    planned = _plan_at(draft, draft.minimum_reports)
+    # `not <=` rather than `>`: an error that is not a number counts as useless too.
+    useless = [query for query in planned if not query.half_width <= query.widest]
+    if useless:
+        raise TaskError(_too_wide(draft, useless[0]))
+    chosen = Plan(draft, planned)
+    try:
+        check_minimum(Terms.of(draft), chosen.mechanisms)
+    except AccountingError as error:
+        raise TaskError(str(error)) from error
+    return chosen
+
+
+def check_not_over(draft: Draft, now: float) -> None:
+    """Return only if a round of the draft can still be answered at `now` (seconds since 1970).
+
+    Raises:
+        TaskError: where its last round was cut before.
+    """
+    schedule = draft.schedule
+    if first_not_cut(schedule, now) >= schedule.rounds:
+        last = at(schedule.cut(schedule.rounds - 1))
+        raise TaskError(
+            f"the task is over: its last round, {schedule.rounds - 1}, was cut at {last}, so nobody could answer it; "
+            "set a later start, or more rounds"
+        )
+
+
+def outlook_of(plan: Plan) -> Outlook:
+    """Return what the planned rounds cost together at the minimum, and how many of them fit the task's budget."""
+    return outlook(Terms.of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
+
+
+def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
+    """Plan each question at so many reports, those over time first: the others share what these leave of a round."""
+    over_time = {each.name: _planned_over_time(draft, each, reports) for each in draft.questions if _is_repeated(each)}
+    others = [question for question in draft.questions if question.name not in over_time]
+    rest = {each.query.name: each for each in _planned_rounds(draft, others, reports)} if others else {}
+    return tuple((over_time | rest)[question.name] for question in draft.questions)
+
+
+def _is_repeated(question: Question) -> bool:
+    return isinstance(question, Repeated)
+
+
+def _share(draft: Draft, questions: Sequence[Question]) -> float:
+    """Return which share of the task's privacy these questions have, a little less so that shares do not exceed it."""
+    if len(questions) == len(draft.questions):
+        return 1.0
+    total = sum(question.weight for question in draft.questions)
+    return sum(question.weight for question in questions) / total * (1 - 1e-12)
+
+
+def _planned_over_time(draft: Draft, question: Question, reports: int) -> PlannedQuery:
+    if not isinstance(question, Longitudinal):
+        raise TaskError(f"{question.name}: {question.kind} is a question over time that planning does not know")
+    privacy, share = draft.privacy, _share(draft, [question])
+    total = privacy.epsilon if privacy.epsilon_total is None else privacy.epsilon_total
+    local = privacy.epsilon_local * share if question.epsilon_local is None else question.epsilon_local
+    goal = Goal(
+        replace(Terms.of(draft), minimum_reports=reports),
+        epsilon=total * share,
+        local=local,
+        round_epsilon=privacy.epsilon * share,
+        round_local=privacy.epsilon_local * share,
+        delta=privacy.delta * share,
+    )
+    rounds = draft.schedule.rounds
+    found = longitudinal.candidates(question, rounds, goal)
+    best = longitudinal.chosen(found)
+    if best.sending is None or best.epsilon_local is None or best.epsilon_upper is None:
+        told = "; ".join(f"{each.name}: {each.why_not}" for each in found)
+        raise TaskError(f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}")
+    query = Query(question.frozen(best.name, rounds), best.sending)
+    costs = best.epsilon_local, best.epsilon_upper, best.standard_error_largest
+    return PlannedQuery(query, *costs, float(reports), found)
+
+
+def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -> tuple[PlannedQuery, ...]:
+    """Plan questions whose every round stands for itself."""
+    privacy, share = draft.privacy, _share(draft, questions)
+    designs = [Design(question) for question in questions]
+    try:
+        calibrations = calibrate(
+            designs,
+            privacy.epsilon * share,
+            privacy.delta * share,
+            reports,
+            epsilon_local_cap=privacy.epsilon_local * share,
+            honest_share=privacy.honest_share,
+            dummies=privacy.dummies,
+        )
+    except AccountingError as error:
+        raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error
+    pairs = zip(designs, calibrations, strict=True)
+    return tuple(_planned(design, chosen, reports) for design, chosen in pairs)
+
+
+def _planned(design: Design, chosen: Calibration[Randomizer], reports: int) -> PlannedQuery:
+    scale = design.question.extent
+    error = chosen.expected_standard_error * scale
+    query = design.query(chosen.size, chosen.randomizer)
+    return PlannedQuery(query, chosen.epsilon_local, chosen.epsilon_upper, error, reports * scale)
+
+
+def _too_wide(draft: Draft, query: PlannedQuery) -> str:
+    enough = _smallest_minimum(draft)
+    remedy = f"minimum_reports = {enough} would do" if enough is not None else "no minimum within the limits would do"
+    return (
+        f"{query.query.name}: the expected 95 % half-width is {query.half_width:.4g}, wider than the whole range "
+        f"{query.widest:.4g} at minimum_reports = {draft.minimum_reports}; {remedy}, or a larger epsilon"
+    )
+
+
+def _smallest_minimum(draft: Draft) -> int | None:
+    """Return a minimum at which every half-width is within its range, at most an eighth above the smallest such one."""
+    # An eighth is enough for advice, and each try plans the whole task anew.
+
+    def does(reports: int) -> bool:
+        try:
+            return all(query.half_width <= query.widest for query in _plan_at(draft, reports))
+        except TaskError:
+            return False
+
+    return first_that(does, draft.minimum_reports, MAXIMUM_REPORTS)
+
+
+def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
+    """Return a number at which `holds` is true, at most an eighth above the first; None where none is up to `limit`.
+
+    It is found by doubling, then halving, which takes for granted that `holds` stays true once it is.
+    """
+    high = low
+    while not holds(high):
+        if high >= limit:
+            return None
+        low, high = high, min(2 * high, limit)
+    # `holds` is true at `high` and was false at `low`, unless they are equal.
+    while high - low > max(1, high // 8):
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
+    """Return what to expect of each query, as JSON."""
+    return [
+        {
+            "name": planned.query.name,
+            "kind": planned.query.question.kind,
+            "symbols": symbols_named(planned.query),
+            "levels": _levels(planned.query.question.content()),
+            **randomizer_words(planned.query),
+            "epsilon_local": planned.epsilon_local,
+            "epsilon_upper": planned.epsilon_upper,
+            "planned_for": planned.query.question.planned_for,
+            "expected_standard_error": planned.expected_error,
+            "expected_half_width": planned.half_width,
+            "range": planned.widest,
+            **_strategies(planned),
+        }
+        for planned in queries
+    ]
+
+
+def _levels(content: Mapping[str, Any]) -> int | None:
+    """Return how many steps a question's content says, its own or those of the question that is asked by group."""
+    levels: int | None = content.get("levels", content.get("of", {}).get("levels"))
+    return levels
+
+
+def _strategies(planned: PlannedQuery) -> dict[str, object]:
+    if not planned.strategies:
+        return {}
+    chosen_one = planned.query.question.content().get("strategy")
+    return {"strategies": [each.as_json() for each in planned.strategies], "chosen": chosen_one}
+
+
+def randomizer_words(query: Query) -> dict[str, object]:
+    """Return a randomizer's members for people to read: each exact ratio as one text, and its kind."""
+    content = query.randomizer.content()
+    ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
+    sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
+    return {"randomizer": sent_by(query), **sizes, **ratios}
+
+
+def sent_by(query: Query) -> str:
+    """Return the kind of randomizer, or the strategy of a question over time."""
+    kind: str = query.randomizer.content().get("mechanism") or query.question.content()["strategy"]
+    return kind
+
+
+def symbols_named(query: Query) -> int | None:
+    """Return how many symbols a query has; None where they stand for any text."""
+    return query.symbols if query.symbols <= MAXIMUM_SYMBOLS else None
+
+
+def question_for(kind: str, categories: int | None, optional: bool, randomizer: str) -> Question:
+    """Return a nameless question to calibrate for: a histogram of so many categories, or a number in [0, 1].
+
+    Raises:
+        AccountingError: where the number of categories and the kind do not go together.
+        FieldError: where the randomizer is unknown.
+    """
+    if randomizer != AUTO:
+        randomizer_of("calibrate", randomizer, also=(AUTO,))
+    if (kind == Number.kind) != (categories is None):
+        raise AccountingError("a histogram needs --categories; a sum has levels, which are chosen here")
+    if categories is None:
+        return Number("value", 0.0, 1.0, optional=optional, randomizer=randomizer)
+    check_categories(categories)
+    if categories > MAXIMUM_SYMBOLS:
+        raise AccountingError(f"categories is {categories}, must be at most {MAXIMUM_SYMBOLS}; ask for a text instead")
+    return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)
+
+
+def steps_of(plan: Plan) -> dict[str, tuple[Step, ...]]:
+    """Return, for each text that is asked by prefixes, what each of its rounds takes and tells, by the query's name."""
+    found, people, dummies = {}, plan.draft.minimum_reports, plan.draft.privacy.dummies
+    for planned in plan.queries:
+        question = planned.query.question
+        if isinstance(question, Discoverable) and question.prefixes:
+            found[question.name] = question.steps(planned.query.randomizer, people, dummies)
+    return found
+
+
+def candidates_of(plan: Plan) -> dict[str, tuple[Candidate, ...]]:
+    """Return what was compared for each query whose randomizer the draft leaves to planning, by the query's name.
+
+    Of several queries each is compared at its share of δ and of the cap, and at the ε that it was given.
+    """
+    draft, found = plan.draft, {}
+    total = sum(question.weight for question in draft.questions)
+    for question, planned in zip(draft.questions, plan.queries, strict=True):
+        if question.randomizer == AUTO:
+            share, privacy = question.weight / total, draft.privacy
+            epsilon = privacy.epsilon if len(plan.queries) == 1 else planned.epsilon_upper
+            aimed = planned.query.question
+            aim = Aim(
+                epsilon,
+                privacy.delta * share,
+                draft.minimum_reports,
+                privacy.epsilon_local * share,
+                privacy.honest_share,
+            )
+            listed = aimed if symbols_named(planned.query) is not None else None
+            found[question.name] = compared(aimed, aim, privacy.dummies, listed)
+    return found
+
+
+def counted_questions(
+    kind: str, categories: int | None, optional: bool, share: float
+) -> tuple[Question, Question | None]:
+    """Return a nameless question whose counts are compared, and the one that names its answers, where they are known.
+
+    Raises:
+        AccountingError: where there are no categories for a histogram, too many, or counts are not asked for.
+        FieldError: where the share is none.
+    """
+    check_share("calibrate", share)
+    if kind == Number.kind:
+        raise AccountingError("kinds of randomizer are compared by the errors of counts; a sum is asked through one")
+    listed: Any = None if categories is None else question_for(Histogram.kind, categories, optional, AUTO)
+    listed = None if listed is None else replace(listed, share=share)
+    if kind == Text.kind:
+        return Text("value", optional=optional, share=share), listed
+    if listed is None:
+        raise AccountingError("a histogram needs --categories; a text has as many as people write")
+    return listed, listed

@@ -1,0 +1,1 @@
+"""Runs a task on a table of data without a network, and compares randomizers."""

@@ -1,0 +1,218 @@
+"""Comparing: runs a question's column through several randomizers, and sets the errors seen beside those promised.
+
+Every report is drawn as a device draws it, and counted and estimated as the analyzer does; nothing is derived from a
+formula but what is promised. At each number of reports each randomizer is planned anew, for the same (ε, δ). Whoever is
+in a round is drawn from the column without replacement; the truth is that round's own.
+
+How much may what was seen differ from what was promised? Over R rounds the mean of (error / promised)² is about
+χ²_R / R where a round's errors all move together, and nearer to 1 otherwise. So a promise that is true is marked with a
+chance of at most about `FALSE_ALARM`, and one that is wrong by half is seen from some 50 rounds on.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+from scipy import stats
+
+from hubbub.accountant.calibration.calibrate import calibrate
+from hubbub.accountant.errors import AccountingError
+from hubbub.planning.plan import randomizer_words
+from hubbub.planning.simulate.simulate import estimates_of, tally_of, whole_round
+from hubbub.planning.simulate.truth import compare
+from hubbub.protos.errors import TaskError
+from hubbub.protos.records.results import QueryResult, QueryState
+from hubbub.protos.task.task import Privacy
+from hubbub.queries.design import Design
+from hubbub.queries.errors import FieldError
+from hubbub.queries.query import Query
+from hubbub.queries.questions.question import Question, Value
+from hubbub.queries.randomizers.sampling import Random
+
+COVERAGE = 0.95
+"""The chance with which an interval promises to hold the truth."""
+
+FALSE_ALARM = 0.001
+"""The chance with which one statistic of a randomizer that is as promised is marked, for its error or its coverage."""
+
+POOL_BYTES = 2**16
+"""Random bytes asked for at once: a call to the operating system for every draw would take most of the time."""
+
+
+class Pool:
+    """Random bytes, taken from their source by the block; each is given out once."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._block, self._place = b"", 0
+
+    def __call__(self, count: int) -> bytes:
+        """Return that many bytes."""
+        end = self._place + count
+        if end > len(self._block):
+            self._block, self._place, end = self._random(max(POOL_BYTES, count)), 0, count
+        drawn, self._place = self._block[self._place : end], end
+        return drawn
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A randomizer, or a strategy, as planned for a number of reports; where it cannot be, `why_not` says why.
+
+    `parameters` are for people to read. `query` is a randomizer's; a strategy of many rounds has none.
+    """
+
+    randomizer: str
+    reports: int
+    query: Query | None = None
+    epsilon_local: float | None = None
+    epsilon_upper: float | None = None
+    planned: float | None = None
+    why_not: str | None = None
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class Tried:
+    """A statistic's mean squares of errors and of promised ones, and how many intervals held the truth, by round."""
+
+    errors: list[float] = field(default_factory=list)
+    promises: list[float] = field(default_factory=list)
+    covered: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of one statistic of a contender, over all of its categories and all rounds.
+
+    `promised` and `seen` are root mean squares: of the standard errors that were stated, and of the errors. `verdict`
+    is "agrees", "larger" or "smaller" for the error seen, or "rarer" where too few intervals held the truth.
+    """
+
+    statistic: str
+    promised: float | None
+    seen: float
+    coverage: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A contender and what was seen of it; nothing where it cannot be planned."""
+
+    contender: Contender
+    seen: tuple[Seen, ...] = ()
+
+
+def contenders(question: Question, kinds: Sequence[str], sizes: Sequence[int], privacy: Privacy) -> list[Contender]:
+    """Return each kind of randomizer planned for each number of reports, as if a round asked this question alone."""
+    return [_planned(question, kind, reports, privacy) for kind in kinds for reports in sizes]
+
+
+def _planned(question: Question, kind: str, reports: int, privacy: Privacy) -> Contender:
+    # Every question is a frozen dataclass that names its randomizer (`queries.question`).
+    design = Design(cast(Question, replace(cast(Any, question), randomizer=kind)))
+    try:
+        design.question.check("query")
+        (chosen,) = calibrate(
+            [design],
+            privacy.epsilon,
+            privacy.delta,
+            reports,
+            epsilon_local_cap=privacy.epsilon_local,
+            honest_share=privacy.honest_share,
+            dummies=privacy.dummies,
+        )
+    except (AccountingError, TaskError, FieldError) as error:
+        return Contender(kind, reports, why_not=str(error))
+    query = design.query(chosen.size, chosen.randomizer)
+    planned = chosen.expected_standard_error * question.extent
+    words = randomizer_words(query)
+    return Contender(kind, reports, query, chosen.epsilon_local, chosen.epsilon_upper, planned, parameters=words)
+
+
+def run(
+    contender: Contender,
+    values: Sequence[Value],
+    repeat: int,
+    dummies: int,
+    progress: Callable[[int], None],
+    random: Random = os.urandom,
+) -> Compared:
+    """Run `repeat` rounds of a contender over `values`, a column with at least as many rows as it has reports.
+
+    `progress` is told of every thousand devices.
+
+    Raises:
+        AnswerError: where a value does not fit the question.
+    """
+    if contender.query is None:
+        return Compared(contender)
+    pool, chooser = Pool(random), np.random.default_rng(int.from_bytes(random(32), "big"))
+    tried: dict[str, Tried] = {}
+    for _ in range(repeat):
+        rows = chooser.choice(len(values), size=contender.reports, replace=False)
+        _round(contender.query, [values[row] for row in rows.tolist()], dummies, progress, pool, tried)
+    return Compared(contender, tuple(seen_of(statistic, each) for statistic, each in tried.items()))
+
+
+def _round(
+    query: Query,
+    answers: Sequence[Value],
+    dummies: int,
+    progress: Callable[[int], None],
+    random: Random,
+    tried: dict[str, Tried],
+) -> None:
+    """Run one round, and add what came of it."""
+    people = tally_of(query, answers, progress, random, whole_round(query))
+    counted = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
+    truth = query.question.truth(answers)
+    estimates = estimates_of(query, counted, dummies, truth)
+    result = QueryResult(query.name, QueryState.PUBLISHED, people.valid, people.valid, {}, estimates)
+    lines = compare(result, truth, query.question.optional)
+    for statistic in dict.fromkeys(line.row.statistic for line in lines):
+        some = [line for line in lines if line.row.statistic == statistic]
+        found = tried.setdefault(statistic, Tried())
+        found.errors.append(_mean((line.estimate.value - line.truth) ** 2 for line in some))
+        if all(line.estimate.standard_error is not None for line in some):
+            found.promises.append(_mean((line.estimate.standard_error or 0.0) ** 2 for line in some))
+        found.covered.append(_mean(float(line.estimate.lower <= line.truth <= line.estimate.upper) for line in some))
+
+
+def seen_of(statistic: str, tried: Tried) -> Seen:
+    """Return what came of a statistic that was tried over several rounds."""
+    seen, coverage, rounds = math.sqrt(_mean(tried.errors)), _mean(tried.covered), len(tried.errors)
+    promised = math.sqrt(_mean(tried.promises)) if len(tried.promises) == rounds else None
+    return Seen(statistic, promised, seen, coverage, verdict(promised, seen, coverage, rounds))
+
+
+def verdict(promised: float | None, seen: float, coverage: float, rounds: int) -> str:
+    """Say whether what was seen over so many rounds can be what was promised (`FALSE_ALARM`)."""
+    low, high = tolerance(rounds)
+    if promised is not None and seen > high * promised:
+        return "larger"
+    if coverage < least_coverage(rounds):
+        return "rarer"
+    return "smaller" if promised is not None and seen < low * promised else "agrees"
+
+
+def tolerance(rounds: int) -> tuple[float, float]:
+    """Return the least and the largest ratio of the error seen to the one promised that are not marked."""
+    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], rounds)
+    return math.sqrt(low / rounds), math.sqrt(high / rounds)
+
+
+def least_coverage(rounds: int) -> float:
+    """Return the least share of intervals with the truth in them that is not marked."""
+    return float(stats.binom.ppf(FALSE_ALARM, rounds, COVERAGE)) / rounds
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return math.fsum(found) / len(found) if found else 0.0

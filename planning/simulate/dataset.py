@@ -1,0 +1,328 @@
+"""Data to run the pipeline on: tables with one row per device and one column per query, and their true statistics."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.planning.simulate.table_files import read_table
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.queries.errors import AnswerError, FieldError, shown
+from hubbub.queries.estimation.estimates import Truth
+from hubbub.queries.fields import check_query_name
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Question, Value
+
+MOST_CATEGORIES = 10_000
+"""Most distinct values of a histogram's column; a column with more holds identifiers, not categories."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Devices' answers: one column per question, named as it; text or null for histograms, float or null for sums."""
+
+    name: str
+    questions: tuple[Question, ...]
+    answers: pa.Table
+    unusable: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By query, how many values of its column are infinite or NaN; they count as no answer."""
+    candidates: tuple[str, ...] = ()
+    """Texts to look up in the results of questions whose answers the task does not list."""
+    later: tuple[pa.Table, ...] = ()
+    """Answers of the rounds after the first, where they change: the same devices in the same rows."""
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+        return int(self.answers.num_rows)
+
+    def in_round(self, number: int) -> Dataset:
+        """Return what the devices answer in a round; from the last table on, nothing changes any more."""
+        tables = (self.answers, *self.later)
+        return replace(self, answers=tables[min(number, len(self.later))], later=())
+
+    def taken(self, take: Callable[[pa.Table], pa.Table]) -> Dataset:
+        """Return the devices that `take` leaves in a table, in every round."""
+        return replace(self, answers=take(self.answers), later=tuple(take(table) for table in self.later))
+
+    def rows(self) -> Iterator[dict[str, Value]]:
+        """Return each device's answers by query."""
+        # Rows become Python objects a thousand at a time, to save memory.
+        for batch in self.answers.to_batches(max_chunksize=1000):
+            yield from batch.to_pylist()
+
+
+@dataclass(frozen=True)
+class SumSpec:
+    """A column to sum, clipped to [lower, upper]."""
+
+    column: str
+    lower: float
+    upper: float
+
+    @classmethod
+    def parse(cls, text: str) -> SumSpec:
+        """Read COLUMN:LOWER:UPPER.
+
+        Raises:
+            UsageError: where it has another form.
+        """
+        match = re.fullmatch(r"(.+):([^:]+):([^:]+)", text)
+        try:
+            if match is None:
+                raise ValueError("two colons are missing")
+            return cls(match[1], float(match[2]), float(match[3]))
+        except ValueError as error:
+            raise UsageError(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
+
+
+def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) -> Dataset:
+    """Return the columns of a file as queries of their names: text columns as histograms, numbers as sums.
+
+    A histogram's categories are the column's values, sorted; a column with empty fields becomes an optional query.
+
+    Raises:
+        HubbubError: where the file cannot be read, or a column is missing or of another kind.
+        UsageError: where no query was named, a column twice, or one whose name a query cannot have.
+    """
+    if not histograms and not sums:
+        raise UsageError("name at least one --histogram COLUMN or --sum COLUMN:LOWER:UPPER to ask about the file")
+    table = read_table(path, histograms)
+    columns: dict[str, pa.ChunkedArray] = {}
+    questions: list[Question] = []
+    unusable = {}
+    for column in histograms:
+        values = _texts(_column(table, str(path), column), column)
+        questions.append(_histogram(column, values))
+        columns[questions[-1].name] = values
+    for spec in sums:
+        values, unusable[query_name(spec.column)] = _numbers(_column(table, str(path), spec.column), spec.column)
+        questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
+        columns[questions[-1].name] = values
+    if len(columns) != len(questions):
+        raise UsageError("two queries have the same name; ask about each column once")
+    if table.num_rows < 2:
+        raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and two are the least")
+    return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable))
+
+
+def read_answers(name: str, questions: Sequence[Question], path: Path, words: Sequence[str]) -> Dataset:
+    """Return a file's columns as answers to a task's questions; `words` are texts QUERY=COLUMN for other names.
+
+    A question of several parts has a column for each, and any part may be named as a query is. A name that is in
+    several questions is one column in all of them.
+
+    Raises:
+        UsageError: where a text has another form, or names no query.
+        HubbubError: where the file cannot be read, or as `from_table`.
+    """
+    named: dict[str, str] = {}
+    parts = [part for question in questions for part in question.parts]
+    for word in words:
+        query, found, column = word.partition("=")
+        if not found or query not in (part.name for part in parts):
+            names = ", ".join(dict.fromkeys(part.name for part in parts))
+            raise UsageError(f"--column {word!r} is not QUERY=COLUMN; the queries are {names}")
+        if query in named:
+            raise UsageError(f"--column {word!r} names the query {query} a second time; give each query one column")
+        named[query] = column
+    columns = {part.name: named.get(part.name, part.name) for part in parts}
+    texts = [columns[part.name] for part in parts if part.column is str]
+    return from_table(read_table(path, texts), str(path), name, questions, columns)
+
+
+def from_table(
+    table: pa.Table, where: str, name: str, questions: Sequence[Question], columns: Mapping[str, str]
+) -> Dataset:
+    """Return a table's columns as answers to a task's questions; `columns` names the column of each part of theirs.
+
+    An answer of several parts is a record of them, and missing where one of them is that must be there.
+
+    Raises:
+        HubbubError: where a column is missing, of another kind, holds a text that its question does not take, or has
+            rows without an answer to a question that needs one; `where` names the file in messages.
+    """
+    answers, unusable = {}, {}
+    for question in questions:
+        parts, unusable[question.name] = _read_parts(table, where, question, columns)
+        values = parts[question.name] if len(parts) == 1 else _records(question, parts)
+        if values.null_count and not question.optional:
+            odd = "".join(f", {count} of them {what}" for what, count in unusable[question.name].items() if count)
+            named = " or ".join(repr(columns[part]) for part in parts)
+            raise HubbubError(
+                f"column {named} of {where} has {values.null_count} rows without an answer{odd}, and the query "
+                f"{question.name} needs one; fill or remove these rows, or set optional = true"
+            )
+        answers[question.name] = values
+    return Dataset(name, tuple(questions), pa.table(answers), _counted(unusable))
+
+
+def _read_parts(
+    table: pa.Table, where: str, question: Question, columns: Mapping[str, str]
+) -> tuple[dict[str, pa.ChunkedArray], Counter[str]]:
+    """Return the column of each part of a question, checked, and how many of their values no device can answer with."""
+    found: dict[str, pa.ChunkedArray] = {}
+    unusable: Counter[str] = Counter()
+    for part in question.parts:
+        column = columns[part.name]
+        found[part.name], odd = _READERS[part.column](_column(table, where, column), column)
+        unusable.update(odd)
+        if part.column is str:
+            _check_texts(part, found[part.name], f"of {where}, column {column!r}")
+    return found, unusable
+
+
+def _records(question: Question, parts: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Return one record a row, null where a part that must be there is."""
+    arrays = [values.combine_chunks() for values in parts.values()]
+    missing = pa.array(np.zeros(len(arrays[0]), dtype=bool))
+    for part, values in zip(question.parts, arrays, strict=True):
+        if not part.optional:
+            missing = pc.or_(missing, pc.is_null(values))
+    return pa.chunked_array([pa.StructArray.from_arrays(arrays, list(parts), mask=missing)])
+
+
+def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> None:
+    """Refuse a text that a question does not take, naming its row, counted from 1 after a header, and the text.
+
+    The data is its owner's own, so that the text may be shown; an error about a device's answer never repeats it.
+    """
+    for text in pc.unique(values).to_pylist():
+        try:
+            if text is not None:
+                question.encode(text, os.urandom)
+        except AnswerError as error:
+            row = pc.index(values, text).as_py() + 1
+            raise HubbubError(f"row {row} {where}, is {shown(text)}: {error}") from error
+
+
+def first_rows(dataset: Dataset, devices: int | None) -> Dataset:
+    """Return the first `devices` rows, all of them where it is None.
+
+    Raises:
+        UsageError: where there are fewer.
+    """
+    if devices is None:
+        return dataset
+    _check_devices(dataset, devices)
+    return dataset.taken(lambda table: table.slice(0, devices))
+
+
+def _check_devices(dataset: Dataset, devices: int) -> None:
+    if devices > dataset.devices:
+        raise UsageError(f"{devices} devices are asked for, the data has {dataset.devices}; ask for fewer, or for all")
+
+
+def unusable_words(dataset: Dataset) -> list[str]:
+    """Return a sentence for each query whose column has values that no device can answer with."""
+    return [
+        f"{name}: {' and '.join(f'{count} {what}' for what, count in counts.items())} in the file, taken as no answer"
+        for name, counts in dataset.unusable.items()
+    ]
+
+
+def _counted(unusable: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    found = {name: {what: count for what, count in counts.items() if count} for name, counts in unusable.items()}
+    return {name: counts for name, counts in found.items() if counts}
+
+
+def _column(table: pa.Table, where: str, column: str) -> pa.ChunkedArray:
+    if table.column_names.count(column) != 1:
+        columns = ", ".join(table.column_names)
+        raise HubbubError(f"{where} has no single column {column!r}; its columns are {columns:.1000}")
+    return table[column]
+
+
+def _histogram(column: str, values: pa.ChunkedArray) -> Histogram:
+    categories = tuple(sorted(value for value in pc.unique(values).to_pylist() if value is not None))
+    if len(categories) > MOST_CATEGORIES:
+        raise HubbubError(
+            f"column {column!r} has {len(categories)} distinct values; at most {MOST_CATEGORIES} are taken"
+        )
+    return Histogram(query_name(column), categories, values.null_count > 0)
+
+
+def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    try:
+        texts = values.cast(pa.string())
+    except pa.ArrowException as error:
+        raise HubbubError(f"column {column!r} does not hold texts: {error!s:.200}") from error
+    # An empty field of a CSV file is read as an empty text. It means "no answer", as null does.
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _numbers(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
+    """Return a column's numbers, null where it has none, and how many of its values are infinite or NaN."""
+    try:
+        numbers = values.cast(pa.float64())
+    except pa.ArrowException as error:
+        comma = any(_DECIMAL_COMMA.fullmatch(str(value)) for value in values.slice(0, 1000).to_pylist())
+        remedy = "; write its numbers with a point, as 12.5" if comma else ""
+        raise HubbubError(f"column {column!r} does not hold numbers: {error!s:.200}{remedy}") from error
+    unusable = {"infinite": pc.sum(pc.is_inf(numbers)).as_py() or 0, "NaN": pc.sum(pc.is_nan(numbers)).as_py() or 0}
+    # NaN and infinities are not numbers that a device can answer with: they mean "no answer" too.
+    return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64())), unusable
+
+
+def _read_texts(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
+    return _texts(values, column), {}
+
+
+_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
+
+_READERS: Mapping[type, Callable[[pa.ChunkedArray, str], tuple[pa.ChunkedArray, dict[str, int]]]] = {
+    str: _read_texts,
+    float: _numbers,
+}
+"""How a column is read, by what a question's answers are."""
+
+
+def query_name(column: str) -> str:
+    """Return a column's name as that of its query: the same, in Unicode's composed form.
+
+    Raises:
+        UsageError: where no query can have that name.
+    """
+    name = unicodedata.normalize("NFC", column)
+    try:
+        check_query_name("query", name)
+    except FieldError as error:
+        raise UsageError(f"the column's {error.key} {error.problem}; rename the column in the file") from error
+    return name
+
+
+def task_name(path: Path) -> str:
+    """Return a file's name as that of a task, which is part of file names and has few characters to choose from."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.name.partition(".")[0]).strip("_")
+    return (name if name[:1].isalpha() else f"data_{name}".rstrip("_"))[:63]
+
+
+def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
+    """Return `devices` rows drawn without replacement, the same ones for the same seed.
+
+    It need not be secret which devices take part in a demonstration, so an ordinary generator draws them.
+
+    Raises:
+        UsageError: where there are fewer rows than that, or it is fewer than two.
+    """
+    _check_devices(dataset, devices)
+    if devices < 2:
+        raise UsageError(f"{devices} devices are asked for; two are the least")
+    rows = pa.array(random.Random(seed).sample(range(dataset.devices), devices))
+    return dataset.taken(lambda table: table.take(rows))
+
+
+def truth_of(dataset: Dataset, question: Question) -> Truth:
+    """Return the true statistics that the estimates of a question are compared with."""
+    return question.truth(dataset.answers[question.name].to_pylist())

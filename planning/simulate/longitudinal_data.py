@@ -1,0 +1,86 @@
+"""Over time: reads a boolean that changes, from a table with a row per device and period, or a column per period."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.planning.simulate.longitudinal import States
+from hubbub.planning.simulate.table_files import read_table
+from hubbub.protos.errors import HubbubError
+from hubbub.queries.errors import shown
+
+WORDS: Mapping[str, int] = {"yes": 1, "no": 0, "true": 1, "false": 0, "1": 1, "0": 0, "1.0": 1, "0.0": 0, "": -1}
+"""What a field may hold, whatever its case; an empty one is no news."""
+
+
+def read_wide(path: Path, columns: Sequence[str]) -> States:
+    """Return the booleans of a table with a row per device and a column per period, in the order that they are named.
+
+    Raises:
+        HubbubError: where the file cannot be read, a column is missing, or a field is no boolean.
+        OSError: where it cannot be opened.
+    """
+    table = read_table(path, columns)
+    return _carried(np.stack([_booleans(_column(table, path, column), column) for column in columns], axis=1))
+
+
+def read_long(path: Path, device: str, period: str, column: str) -> States:
+    """Return the booleans of a table with a row per device and period; periods are in the order of their values.
+
+    A device without a row for a period keeps what it had. Numbers are ordered as numbers, texts as texts.
+
+    Raises:
+        HubbubError: as `read_wide`; and where a device has two rows for one period.
+        OSError: where it cannot be opened.
+    """
+    table = read_table(path, [column])
+    devices, periods = (_places(_column(table, path, each), each) for each in (device, period))
+    states = np.full((int(devices.max()) + 1, int(periods.max()) + 1), -1, dtype=np.int8)
+    cells = devices * states.shape[1] + periods
+    if len(np.unique(cells)) != len(cells):
+        raise HubbubError(f"{path}: a {device!r} has two rows for one {period!r}; keep one of them")
+    states[devices, periods] = _booleans(_column(table, path, column), column)
+    return _carried(states)
+
+
+def _places(values: pa.ChunkedArray, column: str) -> npt.NDArray[np.int64]:
+    """Return the place of each value among all of the column's, in their order."""
+    if values.null_count:
+        raise HubbubError(f"column {column!r} has {values.null_count} empty fields; fill them, or remove their rows")
+    known = pc.unique(values)
+    order = known.take(pc.sort_indices(known))
+    found: npt.NDArray[np.int64] = pc.index_in(values.combine_chunks(), order).to_numpy().astype(np.int64)
+    return found
+
+
+def _column(table: pa.Table, path: Path, column: str) -> pa.ChunkedArray:
+    if table.column_names.count(column) != 1 or not table.num_rows:
+        names = ", ".join(table.column_names)
+        raise HubbubError(f"{path} has no single column {column!r} with a row; its columns are {names:.1000}")
+    return table[column]
+
+
+def _booleans(values: pa.ChunkedArray, column: str) -> States:
+    """Return a column's booleans as 1 and 0, and −1 for no news."""
+    texts = ["" if value is None else str(value).strip().lower() for value in values.to_pylist()]
+    for row, text in enumerate(texts, start=1):
+        if text not in WORDS:
+            raise HubbubError(
+                f"row {row} of column {column!r} is {shown(text)}; a boolean that changes over time is yes or no, true "
+                "or false, 1 or 0, or empty where there is no news"
+            )
+    return np.array([WORDS[text] for text in texts], dtype=np.int8)
+
+
+def _carried(states: States) -> States:
+    """Return the booleans with what was last known where there is no news, and 0 before the first."""
+    known = np.where(states >= 0, np.arange(1, states.shape[1] + 1), 0)
+    last = np.maximum.accumulate(known, axis=1)
+    padded = np.concatenate([np.zeros((len(states), 1), dtype=np.int8), states], axis=1)
+    return np.take_along_axis(padded, last, axis=1)

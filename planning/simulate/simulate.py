@@ -1,0 +1,147 @@
+"""Simulation: runs a task on a table of data without a network, and returns its estimates and its privacy.
+
+One round is run, or as many as a text that is asked by prefixes takes to be found, with the same answers in each.
+
+Reports are drawn exactly as devices draw them. Nothing is sealed or shuffled, because estimates depend on counts alone.
+The privacy stated is that of a shuffled batch of this size.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
+from hubbub.planning.plan import Plan, expected_errors
+from hubbub.planning.simulate.dataset import Dataset, truth_of
+from hubbub.planning.simulate.truth import query_document
+from hubbub.protos.records.results import QueryResult, QueryState
+from hubbub.queries.estimation.debiased import Debiased
+from hubbub.queries.estimation.estimates import BEGINNING, Estimates, Truth
+from hubbub.queries.longitudinal.over_rounds import Batch, Moment
+from hubbub.queries.query import Query
+from hubbub.queries.questions.question import Value
+from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.queries.randomizers.sampling import Random
+from hubbub.queries.texts.heavy_hitters import Discoverable
+from hubbub.queries.texts.lookup import Decodable
+
+
+def simulate(
+    plan: Plan, dataset: Dataset, progress: Callable[[int], None], random: Random = os.urandom
+) -> dict[str, Any]:
+    """Return estimates beside the truth and the certificate's numbers, as one JSON document.
+
+    Under the task's minimum nothing would be released: `released` is false, and there is no privacy to state.
+    Estimates are those after the last of the `rounds` that are played, and privacy is stated for all of them.
+
+    `dataset` has a column for each of the plan's queries; `progress` is told of every thousand devices dealt with.
+
+    Raises:
+        AnswerError: where the data does not fit the task.
+    """
+    queries, counted, rounds = [], [], most_rounds(plan)
+    released = dataset.devices >= plan.draft.minimum_reports
+    for planned in plan.queries:
+        query, question = planned.query, planned.query.question
+        answers = dataset.answers[query.name].to_pylist()
+        batches = _played(query, answers, plan.draft.privacy.dummies, progress, random)
+        valid = batches[0].tally.valid - batches[0].dummies
+        # The minimum is about people: dummies hide them, but do not count as reports.
+        state = QueryState.PUBLISHED if released else QueryState.WITHHELD
+        truth = truth_of(dataset, question)
+        estimates = _found(query, batches, truth) if released else None
+        result = QueryResult(query.name, state, valid, valid, {}, estimates)
+        queries.append(query_document(result, question.kind, _with_nobody(truth, estimates), question.optional))
+        counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}))
+    history = [RoundCounts(number, tuple(counted)) for number in range(rounds)]
+    return {
+        "task": plan.draft.name,
+        "devices": dataset.devices,
+        "minimum_reports": plan.draft.minimum_reports,
+        "rounds": rounds,
+        "released": released,
+        "unusable": {name: dict(counts) for name, counts in dataset.unusable.items()},
+        "expected": expected_errors(plan.queries),
+        "queries": queries,
+        "privacy": _privacy(plan, history) if released else None,
+    }
+
+
+def _privacy(plan: Plan, history: Sequence[RoundCounts]) -> dict[str, Any]:
+    stated = statement(Terms.of(plan.draft), history)
+    return {"admission": plan.draft.admission.statement(), **stated}
+
+
+def most_rounds(plan: Plan) -> int:
+    """Return how many rounds are played: one, or as many as the question needs that asks for most prefixes."""
+    return max(whole_round(planned.query) + 1 for planned in plan.queries)
+
+
+def reports_drawn(plan: Plan, devices: int) -> int:
+    """Return how many reports a simulation draws."""
+    return devices * sum(whole_round(planned.query) + 1 for planned in plan.queries)
+
+
+def whole_round(query: Query) -> int:
+    """Return the first round that asks for all of an answer: 0, or the one after those for prefixes."""
+    return len(query.question.prefixes) if isinstance(query.question, Discoverable) else 0
+
+
+def _played(
+    query: Query, answers: Sequence[Value], dummies: int, progress: Callable[[int], None], random: Random
+) -> dict[int, Batch]:
+    """Return the batches of a query in each round up to the one for whole answers; everybody answers all of them."""
+    batches = {}
+    for number in range(whole_round(query) + 1):
+        people = tally_of(query, answers, progress, random, number)
+        batches[number] = Batch(people + query.randomizer.tally(query.randomizer.dummies(dummies, random)), dummies)
+    return batches
+
+
+def _found(query: Query, batches: Mapping[int, Batch], truth: Truth) -> Estimates:
+    """Return what is published after the last round, and what is found of texts by their prefixes."""
+    last = whole_round(query)
+    if isinstance(query.question, Discoverable) and query.question.prefixes:
+        debiased = {number: Debiased(query.randomizer, each.tally, each.dummies) for number, each in batches.items()}
+        return query.question.discover(last, debiased, None, lambda _: None)
+    return estimates_of(query, batches[last].tally, batches[last].dummies, truth)
+
+
+def _with_nobody(truth: Truth, estimates: Estimates | None) -> Truth:
+    """Return the truth with a count of 0 for what was found and nobody holds, so that a false discovery is seen."""
+    rows = () if estimates is None else estimates.rows
+    nobody = {row.key: 0.0 for row in rows if row.statistic in ("count", BEGINNING)}
+    return {**nobody, **truth}
+
+
+def estimates_of(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estimates:
+    """Return what is published of a round that asks for whole answers; texts that the data holds are looked up."""
+    last = whole_round(query)
+    if not isinstance(query.question, Decodable):
+        return query.estimates_over(last, {last: Batch(tally, dummies)})
+    candidates = [category for statistic, category in truth if statistic == "count" and category is not None]
+    return query.question.decode(Debiased(query.randomizer, tally, dummies), candidates, last)
+
+
+def tally_of(
+    query: Query, answers: Sequence[Value], progress: Callable[[int], None], random: Random, number: int
+) -> Tally:
+    """Return the counts of the reports of devices with these answers, each drawn as a device draws it in a round.
+
+    `progress` is told of every thousand devices.
+
+    Raises:
+        AnswerError: where an answer does not fit the query.
+    """
+    tally = query.randomizer.tally(b"")
+    # Counted a thousand at a time, so that memory does not grow with the data.
+    for start in range(0, len(answers), 1000):
+        some = answers[start : start + 1000]
+        symbols = (query.encode_at(value, Moment(number), random).symbol for value in some)
+        reports = b"".join(query.randomize(symbol, random) for symbol in symbols)
+        tally += query.randomizer.tally(reports)
+        progress(len(some))
+    return tally

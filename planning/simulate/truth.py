@@ -1,0 +1,72 @@
+"""Estimates beside the truth, which is known in a demo or a simulation, as values and as one JSON document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.protos.records.results import QueryResult
+from hubbub.protos.records.results_document import counts_document, lines_of, numbers
+from hubbub.queries.estimation.estimates import Estimate, Row, Truth
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One statistic: its row with its estimate, and its true value."""
+
+    row: Row
+    estimate: Estimate
+    truth: float
+
+    @property
+    def error_in_standard_errors(self) -> float | None:
+        """How far off the estimate is, in standard errors; None where it has none."""
+        error = self.estimate.standard_error
+        if error is None:
+            return None
+        return (self.estimate.value - self.truth) / error if error else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as JSON."""
+        group, at = self.row.group, self.row.at
+        return {
+            "statistic": self.row.statistic,
+            "category": self.row.category,
+            **({"group": dict(group)} if group else {}),
+            **({} if at is None else {"at": at}),
+            "truth": self.truth,
+            **numbers(self.estimate),
+            "error_in_standard_errors": self.error_in_standard_errors,
+        }
+
+
+def compare(result: QueryResult, truth: Truth, optional: bool) -> list[Compared]:
+    """Return a query's estimates beside the truth; an empty list where the query was withheld.
+
+    Where the query is not optional, everybody answers, so the number of those who answered is left out.
+    """
+    return [
+        Compared(line.row, line.estimate, truth[line.row.key])
+        for line in lines_of(result)
+        if line.row.key in truth and (optional or line.row.group or line.row.statistic != "answered")
+    ]
+
+
+def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool) -> dict[str, Any]:
+    """Return a query's part of the JSON document; `kind` is its question's."""
+    document = {
+        **counts_document(result),
+        "kind": kind,
+        "estimates": [row.as_json() for row in compare(result, truth, optional)],
+    }
+    estimates = result.estimates
+    if estimates is None:
+        return document
+    rows = [line.row for line in lines_of(result)]
+    consistent = {row.category: row.consistent for row in rows if row.consistent is not None and not row.group}
+    if consistent:
+        document["consistent_biased"] = consistent
+    if estimates.clipped_to is not None:
+        raw = truth.get(("raw_mean", None))
+        document |= {"unit": estimates.unit, "raw_mean": raw, "clipped_to": list(estimates.clipped_to)}
+    return document | ({"notes": list(estimates.notes)} if estimates.notes else {})

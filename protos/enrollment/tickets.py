@@ -1,0 +1,153 @@
+"""Tickets: by them an operator says which devices belong to it; a shuffler gives one credential for each.
+
+A ticket is signed by the operator's identity, and by a second authority too where a task names one. It is for one
+shuffler, names a device by a random number, and says until when the device takes part. Whoever redeems it first has
+the device's place, so it is handed over as a password is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from binascii import unhexlify
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.identity.documents import (
+    IDENTITY_BYTES,
+    SIGNATURE_BYTES,
+    Label,
+    check_signature,
+    parse_canonical,
+    sign,
+)
+from hubbub.protos.identity.keys import LATEST_TIME, Identity
+
+TICKET_FORMAT = "hubbub-ticket/1"
+
+DEVICE_BYTES = 16
+"""Length of the random number by which a ticket names its device."""
+
+LONGEST_TICKET = 1024
+"""Bytes of a ticket at most; one with two signatures has about 600."""
+
+MOST_SIGNATURES = 2
+"""The operator's and a second authority's."""
+
+TOGETHER = 1000
+"""Tickets that one thread makes at a time."""
+
+# A ticket has one canonical form (RFC 8785), which can be written down: digits between words. So it is written and read
+# as that one form, in a fifth of the time that JSON takes: a shuffler reads thousands of them a second.
+
+_BODY = b'{"device":"%b","expires":%d,"format":"' + TICKET_FORMAT.encode() + b'","shuffler":"%b"}'
+
+
+def _digits(length: int) -> bytes:
+    return b'"([0-9a-f]{%d})"' % (2 * length)
+
+
+_SIGNED = _digits(IDENTITY_BYTES) + b":" + _digits(SIGNATURE_BYTES)
+_FORM = re.compile(
+    rb'\{"body":\{"device":%b,"expires":(0|[1-9][0-9]{0,14}),"format":"%b","shuffler":%b\},"signatures":\{(?:%b(?:,%b)?)?\}\}'
+    % (_digits(DEVICE_BYTES), re.escape(TICKET_FORMAT.encode()), _digits(IDENTITY_BYTES), _SIGNED, _SIGNED)
+)
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A device (16 random bytes), the shuffler (32 bytes) that it is for, and its expiry in seconds since 1970.
+
+    `signatures` are by signer (32 bytes each); a signer that is named need not be one that counts. Neither they nor the
+    device are ever printed: who has a ticket can redeem it.
+    """
+
+    device: bytes = field(repr=False)
+    shuffler: bytes
+    expires: int
+    signatures: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
+
+    @property
+    def _body(self) -> bytes:
+        """What is signed."""
+        return _BODY % (self.device.hex().encode(), self.expires, self.shuffler.hex().encode())
+
+    def signed_by(self, identity: Identity) -> Ticket:
+        """Add a signature; one by the same identity is replaced.
+
+        Raises:
+            SignatureError: where there are two others already.
+        """
+        others = [each for each in self.signatures if each[0] != identity.public]
+        if len(others) >= MOST_SIGNATURES:
+            raise SignatureError("two others have signed the ticket already; the operator and one authority sign")
+        signature = sign(Label.TICKET, self._body, identity.key)
+        return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
+
+    def check(self, signer: bytes) -> None:
+        """Return only if that identity (32 bytes) signed the ticket.
+
+        Raises:
+            SignatureError: otherwise.
+        """
+        signature = dict(self.signatures).get(signer)
+        if signature is None:
+            raise SignatureError(f"the ticket is not signed by {signer.hex()[:16]}")
+        check_signature(Label.TICKET, self._body, signature, signer)
+
+    def encode(self) -> bytes:
+        """Return the canonical bytes of the ticket: what its file holds."""
+        pairs = [f'"{signer.hex()}":"{signature.hex()}"' for signer, signature in sorted(self.signatures)]
+        return b'{"body":%b,"signatures":{%b}}' % (self._body, ",".join(pairs).encode())
+
+    @classmethod
+    def decode(cls, document: bytes) -> Ticket:
+        """Read what `encode` wrote; its signatures are still to be checked.
+
+        Raises:
+            SignatureError: where it is not a ticket in canonical form.
+        """
+        if len(document) > LONGEST_TICKET:
+            raise SignatureError(f"not a ticket: it has {len(document)} bytes, a ticket at most {LONGEST_TICKET}")
+        found = _FORM.fullmatch(document)
+        if found is None:
+            # Says what is wrong where it is no canonical JSON at all.
+            parse_canonical(document)
+            raise SignatureError(f"not a ticket of {TICKET_FORMAT}; `hubbub enroll` makes one")
+        device, expires, shuffler, *signed = found.groups()
+        parts = [unhexlify(each) for each in signed if each is not None]
+        pairs = tuple(zip(parts[::2], parts[1::2], strict=True))
+        if int(expires) > LATEST_TIME or not _in_order(pairs):
+            raise SignatureError(f"not a ticket of {TICKET_FORMAT}: a time or its signers are not as they are written")
+        return cls(unhexlify(device), unhexlify(shuffler), int(expires), pairs)
+
+
+def _in_order(pairs: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether each signer is named once, and in the one order that is canonical."""
+    return all(first < second for (first, _), (second, _) in pairwise(pairs))
+
+
+def new_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Identity]) -> list[Ticket]:
+    """Make tickets for so many devices of a shuffler (32 bytes) until `expires`, signed by all `signers`."""
+    tickets = [Ticket(os.urandom(DEVICE_BYTES), shuffler, expires) for _ in range(count)]
+    for signer in signers:
+        tickets = [ticket.signed_by(signer) for ticket in tickets]
+    return tickets
+
+
+def written_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Identity]) -> list[bytes]:
+    """Make tickets as `new_tickets` does, on all cores, and return them as their file holds them.
+
+    As objects, those of a million devices would take a gigabyte.
+    """
+
+    def made(some: int) -> list[bytes]:
+        return [ticket.encode() for ticket in new_tickets(some, shuffler, expires, signers)]
+
+    whole, rest = divmod(count, TOGETHER)
+    # OpenSSL signs without the interpreter's lock, so threads do it at the same time.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [ticket for tickets in pool.map(made, [*[TOGETHER] * whole, rest]) for ticket in tickets]

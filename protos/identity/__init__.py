@@ -1,0 +1,1 @@
+"""Signed documents, the keys that sign them, and how keys succeed each other."""

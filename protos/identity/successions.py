@@ -1,0 +1,177 @@
+"""Successions: signed statements by which one identity of a party follows another from a moment on.
+
+A succession is signed by three: the identity that it replaces, the one that follows (so that it is a key that somebody
+has, and vouches for what was signed before it), and a witness. The witness of a service is the operator, that of the
+operator is the shuffler: the two who sign tasks. Whoever stole one key alone can make no succession.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.identity.documents import (
+    IDENTITY_BYTES,
+    SIGNATURE_BYTES,
+    Label,
+    canonical,
+    check_signature,
+    fingerprint,
+    from_hex,
+    parse_canonical,
+    sign,
+)
+from hubbub.protos.identity.keys import LATEST_TIME, Identity, Role
+
+SUCCESSION_FORMAT = "hubbub-succession/1"
+
+LONGEST_SUCCESSION = 2048
+"""Bytes of a succession at most; one with three signatures has about 1,100."""
+
+MOST_SUCCESSIONS = 64
+"""Successions of a deployment at most: identities are for years, and each device checks all of them."""
+
+WITNESSES = {Role.OPERATOR: Role.SHUFFLER, Role.SHUFFLER: Role.OPERATOR, Role.ANALYZER: Role.OPERATOR}
+"""Whose signature a succession of a role needs beside those of the role's own two identities."""
+
+
+class SuccessionError(SignatureError):
+    """Successions that do not make one chain, each signed by those who must: which one, and why."""
+
+
+@dataclass(frozen=True)
+class Succession:
+    """From `begins` on (seconds since 1970) the identity `new` of a role follows `old`; `witness` says so too.
+
+    Identities have 32 bytes each. `signatures` are by signer.
+    """
+
+    role: Role
+    old: bytes
+    new: bytes
+    witness: bytes
+    begins: int
+    signatures: tuple[tuple[bytes, bytes], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """How errors call it."""
+        return f"the succession of the {self.role.value} from {self.old.hex()[:8]} to {self.new.hex()[:8]}"
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What is signed."""
+        return {
+            "begins": self.begins,
+            "format": SUCCESSION_FORMAT,
+            "new": self.new.hex(),
+            "old": self.old.hex(),
+            "role": self.role.value,
+            "witness": self.witness.hex(),
+        }
+
+    @property
+    def signers(self) -> dict[bytes, str]:
+        """Who must sign, and what each is called."""
+        return {
+            self.old: f"the {self.role.value}'s identity before it",
+            self.new: f"the {self.role.value}'s new identity",
+            self.witness: f"the {WITNESSES[self.role].value}",
+        }
+
+    @property
+    def missing(self) -> list[str]:
+        """Who is still to sign."""
+        signed = dict(self.signatures)
+        return [called for signer, called in self.signers.items() if signer not in signed]
+
+    def signed_by(self, identity: Identity) -> Succession:
+        """Add a signature of one who must sign.
+
+        Raises:
+            SuccessionError: where it is somebody else's.
+        """
+        if identity.public not in self.signers:
+            raise SuccessionError(f"{fingerprint(identity.public)} is none of the three who sign {self.name}")
+        signature = sign(Label.SUCCESSION, canonical(self.body), identity.key)
+        others = [each for each in self.signatures if each[0] != identity.public]
+        return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
+
+    def check(self) -> None:
+        """Return only if all three have signed.
+
+        Raises:
+            SuccessionError: naming who has not.
+        """
+        signatures = dict(self.signatures)
+        for signer, called in self.signers.items():
+            if signer not in signatures:
+                raise SuccessionError(f"{self.name} is not signed by {called}; `hubbub sign` does")
+            try:
+                check_signature(Label.SUCCESSION, canonical(self.body), signatures[signer], signer)
+            except SignatureError as error:
+                raise SuccessionError(f"{self.name} is forged, or was changed: {error}") from error
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a part of a larger document."""
+        return {"body": self.body, "signatures": {signer.hex(): each.hex() for signer, each in self.signatures}}
+
+    def encode(self) -> bytes:
+        """Return its canonical bytes: what its file holds."""
+        return canonical(self.as_json())
+
+    @classmethod
+    def from_json(cls, value: Any) -> Succession:
+        """Read what `as_json` wrote; its signatures are still to be checked.
+
+        Raises:
+            SuccessionError: where it is none.
+        """
+        try:
+            found = cls._read(value["body"], value["signatures"])
+        except (KeyError, TypeError, ValueError, AttributeError, SignatureError) as error:
+            raise SuccessionError(f"not a succession of {SUCCESSION_FORMAT}: {error!s:.200}") from error
+        if found.as_json() != value:
+            raise SuccessionError(f"not a succession of {SUCCESSION_FORMAT}: it has members of another version")
+        return found
+
+    @classmethod
+    def decode(cls, document: bytes) -> Succession:
+        """Read what `encode` wrote; its signatures are still to be checked.
+
+        Raises:
+            SignatureError: where it is none, or not in canonical form.
+        """
+        if len(document) > LONGEST_SUCCESSION:
+            raise SuccessionError(f"not a succession: it has {len(document)} bytes, one at most {LONGEST_SUCCESSION}")
+        return cls.from_json(parse_canonical(document))
+
+    @classmethod
+    def _read(cls, body: Any, signatures: Any) -> Succession:
+        begins = body["begins"]
+        if type(begins) is not int or not 0 < begins <= LATEST_TIME:
+            raise ValueError("begins is not a time")
+        old, new, witness = (from_hex(body[name], IDENTITY_BYTES, name) for name in ("old", "new", "witness"))
+        role = Role(body["role"])
+        if role not in WITNESSES:
+            raise ValueError("no identity follows a hop's")
+        if len({old, new, witness}) != len(WITNESSES):
+            raise ValueError("its three identities are not three")
+        pairs = [
+            (from_hex(signer, IDENTITY_BYTES, "a signer"), from_hex(signature, SIGNATURE_BYTES, "a signature"))
+            for signer, signature in signatures.items()
+        ]
+        if not {signer for signer, _ in pairs} <= {old, new, witness}:
+            raise ValueError("somebody else has signed it")
+        return cls(role, old, new, witness, begins, tuple(sorted(pairs)))
+
+
+def read_successions(documents: Iterable[bytes]) -> list[Succession]:
+    """Return successions from their bytes; what they say is still to be checked.
+
+    Raises:
+        SignatureError: where one is none.
+    """
+    return [Succession.decode(document) for document in documents]

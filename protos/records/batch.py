@@ -1,0 +1,302 @@
+"""Batches: one query's permuted inner envelopes, and the signed record of what was released.
+
+Where a task names hops, each of them signs a record of its own around the one that it received, so that the last one's
+holds all of them: whoever has it can check what went in and out at each shuffler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.identity.documents import Label, SignedDocument, from_hex
+from hubbub.protos.identity.keys import HASH_BYTES, Identity
+from hubbub.protos.records.release_chain import HOP_RECORD_FORMAT, Place
+from hubbub.protos.refusals import Reason
+from hubbub.protos.sealing.envelope import FIRST_HOP, NUMBER_LIMIT
+from hubbub.protos.task.admission import Mode
+from hubbub.protos.task.task import MAXIMUM_DUMMIES, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close
+
+BATCH_RECORD_FORMAT = "hubbub-batch/2"
+"""The form of a record that states its task's admission, and its round's place among the task's releases."""
+
+UNSTATED_FORMAT = "hubbub-batch/1"
+"""The form of the records of tasks that do not state it."""
+
+_KNOWN = f"{UNSTATED_FORMAT} or {BATCH_RECORD_FORMAT}"
+
+
+class LeftOut(StrEnum):
+    """Why an envelope that was delivered is not passed on, or not counted."""
+
+    DUPLICATE = "duplicate"
+    UNOPENABLE = "unopenable"
+    OUT_OF_DOMAIN = "out_of_domain"
+
+
+AT_A_HOP = frozenset({LeftOut.DUPLICATE, LeftOut.UNOPENABLE})
+"""The reasons that a hop can have: what is inside an envelope only the analyzer sees."""
+
+
+@dataclass(frozen=True, order=True)
+class BatchId:
+    """Which batch: the task's id (32 bytes), the round, and the query's index in the task."""
+
+    task_id: bytes
+    round: int
+    query: int
+
+
+def released_digest(envelopes: Iterable[bytes]) -> bytes:
+    """Return the SHA-256 (32 bytes) of a released list: a label, then the envelopes, all of one length, in order."""
+    digest = begun_digest()
+    for envelope in envelopes:
+        digest.update(envelope)
+    return digest.digest()
+
+
+def begun_digest() -> hashlib._Hash:
+    """Return the hash of a released list before its first envelope, for who gets them one by one."""
+    # No lengths in between: the envelopes of a query have one length, which the task fixes.
+    return hashlib.sha256(Label.BATCH_DIGEST.value.encode())
+
+
+@dataclass(frozen=True)
+class HopRecord:
+    """A hop's statement about a batch: what it received, what it left out by reason, and what it released.
+
+    `place` is its place in the chain of shufflers, 2 for the first hop. `previous` is the record that the batch came
+    with, signed by who released it. `digest` is the `released_digest` of the permuted list of those that opened.
+    """
+
+    place: int
+    previous: SignedDocument
+    received: int
+    left_out: Mapping[str, int]
+    digest: bytes
+
+    @property
+    def released(self) -> int:
+        """How many envelopes it passed on."""
+        return self.received - sum(self.left_out.values())
+
+    def signed_by(self, identity: Identity) -> SignedDocument:
+        """Sign this record."""
+        return SignedDocument.make(Label.HOP_RECORD, self._content(), identity.key)
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "digest": self.digest.hex(),
+            "format": HOP_RECORD_FORMAT,
+            "hop": self.place,
+            "left_out": dict(self.left_out),
+            "previous": self.previous.as_json(),
+            "received": self.received,
+            "released": self.released,
+        }
+
+    @classmethod
+    def read(cls, document: SignedDocument, identity: bytes) -> HopRecord:
+        """Return the record, checked to be signed by the hop's `identity` (32 bytes); `previous` is still to be read.
+
+        Raises:
+            SignatureError: where the signature does not hold or the content is not a hop record's.
+        """
+        content = document.content(Label.HOP_RECORD, identity)
+        try:
+            record = cls._from_content(content)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SignatureError(f"not a hop record of {HOP_RECORD_FORMAT}: {error!r:.200}") from error
+        # Equal only if the numbers add up, and if there was no member that this version does not know.
+        if record._content() != content:
+            raise SignatureError(f"not a hop record of {HOP_RECORD_FORMAT}; is the other side of another version?")
+        return record
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> HopRecord:
+        left_out, most = content["left_out"], MAXIMUM_REPORTS + MAXIMUM_DUMMIES
+        numbers = [content["received"], content["released"], *left_out.values()]
+        if any(type(number) is not int or not 0 <= number <= most for number in numbers):
+            raise ValueError(f"counts are whole numbers up to {most}")
+        if type(content["hop"]) is not int or not FIRST_HOP <= content["hop"] < FIRST_HOP + MAXIMUM_HOPS:
+            raise ValueError(f"hops have the places {FIRST_HOP} to {FIRST_HOP + MAXIMUM_HOPS - 1}")
+        if not set(left_out) <= AT_A_HOP or 0 in left_out.values():
+            raise ValueError("unknown reason, or one that was never met")
+        return cls(
+            place=content["hop"],
+            previous=SignedDocument.from_json(content["previous"]),
+            received=content["received"],
+            left_out=dict(left_out),
+            digest=from_hex(content["digest"], HASH_BYTES, "digest"),
+        )
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """The shuffler's statement about a batch: how many `reports` of devices it has, its digest, the round's refusals.
+
+    The released list holds `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
+    the shuffler made. `digest` is the list's `released_digest`. `refusals` counts submissions that were refused, by
+    reason. `closed_by` says how the round was cut. `key_set_hash` is the hash that all its envelopes are bound to.
+    `admission` is the mode in which the shuffler let submissions in, `place` the round's place among the task's
+    releases; both None in a task that does not state its admission. `hops` are the records that hops signed around this
+    one, in their order: what they say is no part of what the shuffler signs.
+
+    Raises:
+        ValueError: where one of admission and place is there without the other, which no form has.
+    """
+
+    batch: BatchId
+    reports: int
+    digest: bytes
+    key_set_hash: bytes
+    closed_by: Close
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    dummies: int = 0
+    admission: str | None = None
+    place: Place | None = None
+    hops: tuple[HopRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.admission is None) is not (self.place is None):
+            raise ValueError("a batch record states admission and place, or neither")
+
+    @property
+    def envelopes(self) -> int:
+        """How many envelopes the list holds that the last of the chain released: the shuffler, or its last hop."""
+        return self.hops[-1].released if self.hops else self.reports + self.dummies
+
+    @property
+    def last_digest(self) -> bytes:
+        """The digest of that list."""
+        return self.hops[-1].digest if self.hops else self.digest
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many envelopes the hops left out, by reason, where any was."""
+        return dict(sum((Counter(hop.left_out) for hop in self.hops), Counter[str]()))
+
+    def signed_by(self, identity: Identity) -> SignedDocument:
+        """Sign this record."""
+        label = Label.BATCH_RECORD if self.admission is None else Label.BATCH_RECORD_V2
+        return SignedDocument.make(label, self._content(), identity.key)
+
+    def _content(self) -> dict[str, Any]:
+        place = self.place
+        placed = {} if place is None else {"place": place.number, "previous": place.head.hex()}
+        stated = {} if self.admission is None else {"admission": self.admission}
+        return {
+            **stated,
+            **placed,
+            "closed_by": self.closed_by,
+            "digest": self.digest.hex(),
+            "dummies": self.dummies,
+            "format": UNSTATED_FORMAT if self.admission is None else BATCH_RECORD_FORMAT,
+            "key_set": self.key_set_hash.hex(),
+            "query": self.batch.query,
+            "refusals": dict(self.refusals),
+            "reports": self.reports,
+            "round": self.batch.round,
+            "task": self.batch.task_id.hex(),
+        }
+
+    @classmethod
+    def read(cls, document: SignedDocument, identity: bytes, hops: Sequence[bytes] = ()) -> BatchRecord:
+        """Return the record, checked to be signed by the shuffler's `identity` (32 bytes).
+
+        With the identities of `hops`, in their order, `document` is the record of the last of them, and what is
+        returned has all of theirs.
+
+        Raises:
+            SignatureError: where a signature does not hold, the content is not a record's, or a hop received another
+                number of envelopes than the one before it released.
+        """
+        if hops:
+            return cls._read_behind(HopRecord.read(document, hops[-1]), identity, hops)
+        # The signature is checked before anything is parsed. Which form it is decides under which label, no more: a
+        # body that only pretends to be of a form has no signature under that form's label.
+        stated = f'"{BATCH_RECORD_FORMAT}"'.encode() in document.body
+        content = document.content(Label.BATCH_RECORD_V2 if stated else Label.BATCH_RECORD, identity)
+        try:
+            record = cls._from_content(content)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SignatureError(f"not a batch record of {_KNOWN}: {error!r:.200}") from error
+        # Equal only if there was no member that this version does not know.
+        if record._content() != content:
+            raise SignatureError(f"not a batch record of {_KNOWN}; is the other side of another version?")
+        return record
+
+    @classmethod
+    def _read_behind(cls, last: HopRecord, identity: bytes, hops: Sequence[bytes]) -> BatchRecord:
+        before = cls.read(last.previous, identity, hops[:-1])
+        if last.place != FIRST_HOP + len(hops) - 1:
+            raise SignatureError(f"the record of hop {last.place} stands in the place of {FIRST_HOP + len(hops) - 1}")
+        if last.received != before.envelopes:
+            raise SignatureError(
+                f"hop {last.place} received {last.received} envelopes, the one before it released {before.envelopes}"
+            )
+        return replace(before, hops=(*before.hops, last))
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> BatchRecord:
+        refusals = content["refusals"]
+        counts = [content["query"], content["round"], content["reports"], content["dummies"], content.get("place", 0)]
+        numbers = [*counts, *refusals.values()]
+        if any(type(number) is not int or not 0 <= number <= MAXIMUM_REPORTS for number in numbers):
+            raise ValueError(f"counts are whole numbers up to {MAXIMUM_REPORTS}")
+        if max(content["query"], content["round"]) >= NUMBER_LIMIT:
+            raise ValueError(f"rounds and queries are numbers below {NUMBER_LIMIT}")
+        if not set(refusals) <= {reason.value for reason in Reason} or content["closed_by"] not in (
+            "schedule",
+            "operator",
+        ):
+            raise ValueError("unknown reason")
+        place = None
+        if "admission" in content:
+            place = Place(content["place"], from_hex(content["previous"], HASH_BYTES, "previous"))
+        return cls(
+            batch=BatchId(from_hex(content["task"], HASH_BYTES, "task"), content["round"], content["query"]),
+            reports=content["reports"],
+            digest=from_hex(content["digest"], HASH_BYTES, "digest"),
+            key_set_hash=from_hex(content["key_set"], HASH_BYTES, "key_set"),
+            closed_by=content["closed_by"],
+            refusals=dict(refusals),
+            dummies=content["dummies"],
+            admission=None if "admission" not in content else Mode(content["admission"]).value,
+            place=place,
+        )
+
+
+def round_named(document: SignedDocument) -> tuple[bytes, int]:
+    """Return the task's id and the round that a record says it is of; nothing in it is checked yet.
+
+    Raises:
+        SignatureError: where it says so nowhere.
+    """
+    try:
+        content = json.loads(document.body)
+        while content.get("format") == HOP_RECORD_FORMAT:
+            content = content["previous"]["body"]
+        number = content["round"]
+        if type(number) is not int:
+            raise ValueError("its round is not a number")
+        return from_hex(content["task"], HASH_BYTES, "task"), number
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise SignatureError(f"not a batch record of {_KNOWN}: {error!r:.200}") from error
+
+
+def left_out_by_hops(document: SignedDocument) -> dict[str, int]:
+    """Return how many envelopes hops left out, by reason, of a record that was checked before it was stored."""
+    found = Counter[str]()
+    # In most tasks there is no hop, and nothing is parsed.
+    content = json.loads(document.body) if f'"{HOP_RECORD_FORMAT}"'.encode() in document.body else {}
+    while content.get("format") == HOP_RECORD_FORMAT:
+        found.update(content["left_out"])
+        content = content["previous"]["body"]
+    return dict(found)

@@ -1,0 +1,238 @@
+"""Counts: what a round's estimates follow from, bound to its certificate by a digest, and checked against it.
+
+Estimates follow from the counts and the task alone (`Query.estimates_over`), so who holds the counts of a certificate
+can compute them again. A certificate of an earlier version than `forms.COUNTED` has no digest: of its round only the
+numbers of reports that it states can be checked, and that the counts add up to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.identity.documents import Label, SignedDocument, parse_canonical
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.records.results import QueryResult, QueryState
+from hubbub.protos.task.formats import CERTIFICATE_FORMS, COUNTED, TASK_FORMS, Form, form_named, version_at
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.signers import followed, signers
+from hubbub.protos.task.task import Task
+from hubbub.queries.query import Query
+from hubbub.queries.randomizers.randomizer import read_tally
+
+if TYPE_CHECKING:
+    from hubbub.queries.randomizers.randomizer import Tally
+
+DIGEST = "counts_digest"
+"""The member of a certificate."""
+
+_STATED = ("reports", "valid", "left_out", "state")
+_LATEST_TASK = TASK_FORMS[-1].name
+_version_of = version_at(CERTIFICATE_FORMS, "body")
+
+
+class CountsDiffer(HubbubError):
+    """What was counted, or published, is not what the round's certificate is of; the message says where."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One query's counted batch: its people's reports, those of them that are valid, what was left out, its tally.
+
+    `tally` holds the dummies too; it is None where the query is withheld.
+    """
+
+    reports: int
+    valid: int
+    left_out: Mapping[str, int]
+    tally: Tally | None = field(repr=False)
+
+    @classmethod
+    def published(cls, task: Task, result: QueryResult) -> Counted:
+        """Return what was counted of a query by the results that were published.
+
+        Raises:
+            CountsDiffer: where the bytes of its counts cannot be its randomizer's.
+        """
+        facts = (result.reports, result.valid, result.left_out)
+        if result.counts and result.estimates is not None and result.estimates.table:
+            raise CountsDiffer(f"{result.name}: it has counts and a table, which may say different things")
+        if result.state is QueryState.WITHHELD:
+            return cls(*facts, None)
+        randomizer = task.queries[task.query_index(result.name)].randomizer
+        try:
+            return cls(*facts, read_tally(randomizer, result.tallied, result.valid + task.privacy.dummies))
+        except ValueError as error:
+            raise CountsDiffer(f"{result.name}: its counts cannot be read: {error}") from error
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A certificate's task and content, signed by the task's analyzer; nothing else in it is checked."""
+
+    task: Task
+    content: Mapping[str, Any] = field(repr=False)
+    """What it says of its round's counts: `format`, `round`, the members of `queries` that count, the digest, and which
+    rounds are composed with it (`history`: each one's number and the valid reports of its queries; `uncounted`)."""
+
+    def rounds_before(self, index: int | None = None) -> tuple[int, ...]:
+        """Return the earlier rounds, rising, that estimates over time follow from: those that were counted.
+
+        With the `index` of a query, those of them in which it is published. No round that was released later, and none
+        that was certified later, is among them: what a round's results are never changes.
+        """
+        number, least, uncounted = self.content["round"], self.task.minimum_reports, self.content["uncounted"]
+        found = [
+            earlier
+            for earlier, valid in self.content["history"]
+            if earlier < number and earlier not in uncounted and (index is None or valid[index] >= least)
+        ]
+        return tuple(sorted(found))
+
+
+def read_certified(certificate: bytes) -> Certified:
+    """Return what a certificate states, checked to be signed by the analyzer that the task in it names.
+
+    `hubbub verify` checks the rest.
+
+    Raises:
+        CountsDiffer: where it cannot be read, or somebody else signed it.
+    """
+    try:
+        value = parse_canonical(certificate, _version_of)
+        body = value["body"]
+        form = form_named(body["format"], CERTIFICATE_FORMS)
+        task = SignedTask.from_json(body["task"], form.version).task
+        check_binds(task, form)
+        task = followed(task, [Succession.from_json(each) for each in body.get("successions", ())])
+        document = SignedDocument.from_json(value, _version_of(value))
+        content = document.content(form.label, signers(task, body["round"]).analyzer)
+        stated = [{name: query[name] for name in _STATED} for query in content["queries"]]
+        known = {name: content[name] for name in ("format", "round", DIGEST) if name in content}
+        history = [
+            (each["round"], [query["valid"] for query in each["queries"]]) for each in content["all_rounds"]["history"]
+        ]
+        before = {"history": history, "uncounted": list(content.get("uncounted", ()))}
+        return Certified(task, {**known, **before, "queries": stated})
+    except (HubbubError, SignatureError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CountsDiffer(f"the round's certificate is damaged, or not its analyzer's: {error!s:.300}") from error
+
+
+def check_binds(task: Task, form: Form) -> None:
+    """Return only if a certificate of that form binds what was counted, or its task is older than those that do.
+
+    Raises:
+        CountsDiffer: where its signer took an earlier form, which leaves out what would be checked.
+    """
+    if form not in COUNTED and task.format == _LATEST_TASK:
+        raise CountsDiffer(f"{form.name} is for earlier tasks; a certificate of {task.format} binds what was counted")
+
+
+def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:
+    """Return the SHA-256 (32 bytes) of what was counted in a round, of each query in the task's order.
+
+    Over the label, a zero byte, the task's id (32 bytes), the round (4), and for each query its index (4), the valid
+    reports (8), the dummies among the counts (8), whether it is published (1), how many counts there are (8) and each
+    of them (8): whole numbers, big-endian. A withheld query has no counts.
+    """
+    digest = hashlib.sha256(Label.COUNTS.value.encode() + b"\x00" + task.id + number.to_bytes(4, "big"))
+    for index, each in enumerate(counted):
+        digest.update(index.to_bytes(4, "big"))
+        digest.update(each.valid.to_bytes(8, "big") + task.privacy.dummies.to_bytes(8, "big"))
+        counts = b"" if each.tally is None else each.tally.canonical.astype(">i8").tobytes()
+        digest.update(bytes([each.tally is not None]) + (len(counts) // 8).to_bytes(8, "big"))
+        digest.update(counts)
+    return digest.digest()
+
+
+def check_tallies(task: Task, counted: Sequence[Counted]) -> None:
+    """Return only if each query's counts can be those of its valid reports and the dummies.
+
+    Raises:
+        CountsDiffer: naming the query, what its counts add up to, and what they should.
+    """
+    for query, each in zip(task.queries, counted, strict=True):
+        if each.tally is not None:
+            _check_tally(query, each.tally, each.valid, task.privacy.dummies)
+
+
+def _check_tally(query: Query, tally: Tally, valid: int, dummies: int) -> None:
+    try:
+        query.randomizer.check(tally)
+    except ValueError as error:
+        raise CountsDiffer(f"{query.name}: its counts cannot be those of its reports: {error}") from error
+    total = int(tally.counts.sum())
+    if query.randomizer.counts_once and total != valid + dummies:
+        raise CountsDiffer(
+            f"{query.name}: its counts add up to {total}, {valid} valid reports and {dummies} dummies to "
+            f"{valid + dummies}"
+        )
+
+
+def check_counted(task: Task, number: int, counted: Sequence[Counted], certified: Certified) -> None:
+    """Return only if this is what was counted in the round when its certificate was signed.
+
+    Raises:
+        CountsDiffer: naming the first thing that is another.
+    """
+    content = certified.content
+    if certified.task.id != task.id or content["round"] != number:
+        raise CountsDiffer("the certificate is of another task or round")
+    _check_stated(
+        task, [(each.reports, each.valid, each.left_out, each.tally is not None) for each in counted], content
+    )
+    check_tallies(task, counted)
+    if form_named(content["format"], CERTIFICATE_FORMS) not in COUNTED:
+        return
+    if content.get(DIGEST) != counts_digest(task, number, counted).hex():
+        raise CountsDiffer("the counts are not those that the certificate was made of: their digest is another")
+
+
+def _check_stated(
+    task: Task, counted: Sequence[tuple[int, int, Mapping[str, int], bool]], content: Mapping[str, Any]
+) -> None:
+    """Hold reports, valid reports, what was left out, and whether it is published, to what is stated of each query."""
+    stated = [tuple(each[name] for name in _STATED) for each in content["queries"]]
+    if not len(counted) == len(stated) == len(task.queries):
+        raise CountsDiffer(f"{len(counted)} queries were counted, {len(stated)} are certified")
+    for query, given, (reports, valid, left_out, state) in zip(task.queries, counted, stated, strict=True):
+        came, good, bad, is_published = given
+        if (came, good, dict(bad)) != (reports, valid, left_out):
+            raise CountsDiffer(
+                f"{query.name}: {good} valid reports of {came} were counted, {valid} of {reports} are "
+                "certified, or the reasons of those left out differ"
+            )
+        if is_published != (state == QueryState.PUBLISHED):
+            raise CountsDiffer(f"{query.name}: it is {state} by the certificate, and its counts are not")
+
+
+def check_published(results: Sequence[QueryResult], task: Task, number: int, certified: Certified) -> list[Counted]:
+    """Return what was counted in a round by its published results, checked against its certificate.
+
+    Of a certificate of an earlier version, whose analyzer may have sent no counts, the numbers of reports are checked.
+
+    Raises:
+        CountsDiffer: naming the first thing that is another.
+    """
+    names = [each.name for each in results]
+    if names != [query.name for query in task.queries]:
+        raise CountsDiffer(f"the results are of queries {', '.join(names)}, the certificate of others")
+    stated = [(each.reports, each.valid, each.left_out, each.state is QueryState.PUBLISHED) for each in results]
+    _check_stated(task, stated, certified.content)
+    if form_named(certified.content["format"], CERTIFICATE_FORMS) not in COUNTED and not any(
+        each.tallied for each in results
+    ):
+        return []
+    counted = [Counted.published(task, each) for each in results]
+    check_counted(task, number, counted, certified)
+    for index, (query, each) in enumerate(zip(task.queries, results, strict=True)):
+        before = certified.rounds_before(index) if query.horizon and each.state is QueryState.PUBLISHED else ()
+        if tuple(each.rounds) != before:
+            raise CountsDiffer(
+                f"{each.name}: its estimates are said to follow from rounds {list(each.rounds)} too; those composed "
+                f"with it that were counted and published are {list(before)}"
+            )
+    return counted

@@ -1,0 +1,191 @@
+"""Releases: the shuffler's ledger of what it released, a chain of digests for each task.
+
+A round is released when its batch records are signed, whatever becomes of it afterwards. Each such record states its
+`Place`: how many rounds of the task were released before it, and the head of their chain. So a record attests every
+round before it: a list of them that leaves one out, or has another order or other numbers, has another head.
+
+The head after no release is SHA-256 over the label, a zero byte and the task's id; after one more it is SHA-256 over
+the label, a one byte, the head before and the release as canonical JSON. Heads have one length, so it is always clear
+where a release begins. Two lists of one head would be a collision of SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.identity.documents import Label, SignedDocument, canonical, from_hex, parse_canonical
+from hubbub.protos.identity.keys import HASH_BYTES
+from hubbub.protos.task.task import MAXIMUM_REPORTS, Task
+from hubbub.queries.errors import shown
+
+HOP_RECORD_FORMAT = "hubbub-hop/1"
+"""The form of the record that a hop signs around the one it received."""
+
+_MEMBERS = {"dummies", "records", "reports", "round"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A round's place among its task's releases: `number` of them came before it, and `head` is the head of these."""
+
+    number: int
+    head: bytes
+
+
+@dataclass(frozen=True)
+class Release:
+    """A round that was released: its devices' `reports`, its `dummies` in each batch, and what was signed.
+
+    `records` holds the SHA-256 of each batch record's body, in the task's order of queries.
+    """
+
+    round: int
+    reports: int
+    dummies: int
+    records: tuple[bytes, ...]
+
+    @classmethod
+    def signed(cls, round_number: int, reports: int, dummies: int, documents: Sequence[SignedDocument]) -> Release:
+        """Return the release whose batch records are these."""
+        return cls(round_number, reports, dummies, tuple(record_hash(document) for document in documents))
+
+    def content(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "dummies": self.dummies,
+            "records": [record.hex() for record in self.records],
+            "reports": self.reports,
+            "round": self.round,
+        }
+
+
+def record_hash(document: SignedDocument) -> bytes:
+    """Return the SHA-256 (32 bytes) of a signed batch record's body; hops' records around it are looked through."""
+    return hashlib.sha256(first_record(document).body).digest()
+
+
+def first_record(document: SignedDocument) -> SignedDocument:
+    """Return the record that the first shuffler signed, without those of hops around it; nothing is checked."""
+    # In most tasks there is no hop, and nothing is parsed.
+    while f'"{HOP_RECORD_FORMAT}"'.encode() in document.body:
+        content = parse_canonical(document.body)
+        if content.get("format") != HOP_RECORD_FORMAT:
+            break
+        document = SignedDocument.from_json(content["previous"])
+    return document
+
+
+def read_release(content: Any) -> Release:
+    """Return what `Release.content` wrote.
+
+    Raises:
+        SignatureError: where it has another form.
+    """
+    if not isinstance(content, dict) or set(content) != _MEMBERS or not isinstance(content["records"], list):
+        raise SignatureError(f"a release has the members {', '.join(sorted(_MEMBERS))}, this is {shown(content)}")
+    for name in ("dummies", "reports", "round"):
+        # By type: True is an int to Python, and another value in JSON.
+        if type(content[name]) is not int or not 0 <= content[name] <= MAXIMUM_REPORTS:
+            raise SignatureError(f"a release's {name} is {shown(content[name])}, must be a whole number from 0")
+    records = tuple(from_hex(record, HASH_BYTES, "a release's record") for record in content["records"])
+    return Release(content["round"], content["reports"], content["dummies"], records)
+
+
+def check_release(task: Task, release: Release) -> None:
+    """Return only if a round of the task may have been released so.
+
+    Raises:
+        SignatureError: where it is no round of the task, under the minimum, or has other queries or dummies.
+    """
+    where = f"the release of round {release.round}"
+    if release.round >= task.schedule.rounds:
+        raise SignatureError(f"{where} is not of one of the task's {task.schedule.rounds} rounds")
+    if not task.minimum_reports <= release.reports <= MAXIMUM_REPORTS:
+        limits = f"{task.minimum_reports} to {MAXIMUM_REPORTS}"
+        raise SignatureError(f"{where} has {release.reports} reports, must have {limits}")
+    if release.dummies != task.privacy.dummies or len(release.records) != len(task.queries):
+        raise SignatureError(
+            f"{where} has {release.dummies} dummies and {len(release.records)} records; the task says "
+            f"{task.privacy.dummies} and {len(task.queries)}"
+        )
+
+
+def first_head(task_id: bytes) -> bytes:
+    """Return the head (32 bytes) of a task of which nothing was released."""
+    return hashlib.sha256(Label.RELEASES.value.encode() + b"\x00" + task_id).digest()
+
+
+def next_head(head: bytes, release: Release) -> bytes:
+    """Return the head (32 bytes) after one more release."""
+    return hashlib.sha256(Label.RELEASES.value.encode() + b"\x01" + head + canonical(release.content())).digest()
+
+
+def head_after(task_id: bytes, releases: Sequence[Release]) -> bytes:
+    """Return the head (32 bytes) of a task after these releases, the first of them first."""
+    head = first_head(task_id)
+    for release in releases:
+        head = next_head(head, release)
+    return head
+
+
+def place_after(task_id: bytes, releases: Sequence[Release]) -> Place:
+    """Return the place of a round that is released after these."""
+    return Place(len(releases), head_after(task_id, releases))
+
+
+def attested(task: Task, listed: Any, places: Iterable[Place | None]) -> tuple[Release, ...]:
+    """Return the releases that a certificate lists, if the batch records of its round, with these places, attest them.
+
+    Raises:
+        SignatureError: where they do not: one was left out, moved, put in or changed; or the list has another form.
+    """
+    if not isinstance(listed, list):
+        raise SignatureError(f"the releases are {shown(listed)}, must be a list")
+    releases = tuple(read_release(each) for each in listed)
+    for release in releases:
+        check_release(task, release)
+    expected = place_after(task.id, releases)
+    for place in places:
+        if place is None:
+            raise SignatureError("a batch record states no place among the task's releases")
+        if place.number != expected.number:
+            raise SignatureError(f"{place.number} rounds were released before it, {expected.number} are listed")
+        if place != expected:
+            raise SignatureError(
+                f"the {expected.number} releases listed are not those that the shuffler's batch records attest; one "
+                "was changed, moved or put in another's place"
+            )
+    return releases
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Releases that follow each other, the first of them at place `first`."""
+
+    first: int = 0
+    releases: tuple[Release, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """The place behind the last."""
+        return self.first + len(self.releases)
+
+
+NO_RELEASES = Stretch()
+"""What comes with a record that states no place."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a receiver knows of a task's releases: how many, their head, and those rounds of them it has not counted.
+
+    It has not counted all of a round that is still on its way, and nothing of one that came too late.
+    """
+
+    count: int
+    head: bytes
+    uncounted: tuple[int, ...] = ()

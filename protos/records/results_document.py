@@ -1,0 +1,187 @@
+"""A round's published numbers as one document: JSON members and table rows, as docs/formats.md describes them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.protos.records.results import QueryResult, RoundResults
+from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
+
+COLUMNS = (
+    *("task", "round", "query", "kind", "category", "statistic", "estimate", "standard_error"),
+    *("lower", "upper", "consistent", "unit", "state"),
+    *("reports", "valid", "clip_lower", "clip_upper", "epsilon_upper", "epsilon_local", "delta", "round_epsilon_upper"),
+    *("attribute", "group", "attribute_2", "group_2", "at", "simultaneous_lower", "simultaneous_upper"),
+    *("p_value", "told_from_zero"),
+)
+"""Columns of the table, as docs/formats.md describes them: one row per published number. A query that is withheld has
+one row without an estimate."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row that has an estimate."""
+
+    row: Row
+    estimate: Estimate
+
+    @property
+    def label(self) -> str:
+        """The name to show before the number: the group, then the category, or the statistic with its unit."""
+        return row_label(self.row.group, self.row.category, self.row.statistic, self.row.at, self.row.unit)
+
+
+def row_label(group: Group, category: str | None, statistic: str, at: float | None, unit: str = "") -> str:
+    """Return what to show before a row's numbers."""
+    about = ", ".join(f"{attribute}={value}" for attribute, value in group)
+    name = category
+    if name is not None and at is not None:
+        name = f"{name} ({statistic}, round {at:g})"
+    if name is None:
+        name = statistic if at is None else f"{statistic} at {at:g}"
+        name = f"{name}, {unit}" if unit else name
+    return f"{about}: {name}" if about else name
+
+
+def lines_of(result: QueryResult) -> tuple[Line, ...]:
+    """Return a query's published numbers in order; none where it is withheld, and none for a row without a value."""
+    rows = () if result.estimates is None else result.estimates.rows
+    return tuple(Line(row, row.estimate) for row in rows if row.estimate is not None)
+
+
+def numbers(estimate: Estimate) -> dict[str, float | None]:
+    """Return an estimate as every document and table names its numbers."""
+    named = {
+        "estimate": estimate.value,
+        "standard_error": estimate.standard_error,
+        "lower": estimate.lower,
+        "upper": estimate.upper,
+    }
+    if estimate.simultaneous is None:
+        return named
+    lower, upper = estimate.simultaneous
+    return {**named, "simultaneous_lower": lower, "simultaneous_upper": upper}
+
+
+# JSON
+
+
+def results_document(results: RoundResults) -> dict[str, Any]:
+    """Return a round's results as one JSON document, the certificate included."""
+    return {
+        "task": {"id": results.id.task_id.hex(), "name": results.id.task_name},
+        "round": results.id.round,
+        "queries": [
+            {**counts_document(query), **_tally_document(query), **_estimates_of(query)} for query in results.queries
+        ],
+        "certificate": json.loads(results.certificate),
+    }
+
+
+def counts_document(result: QueryResult) -> dict[str, Any]:
+    """Return how a query's batch was counted."""
+    return {
+        "name": result.name,
+        "state": result.state.value,
+        "reports": result.reports,
+        "valid": result.valid,
+        "left_out": dict(result.left_out),
+    }
+
+
+def _tally_document(result: QueryResult) -> dict[str, Any]:
+    """Return what the estimates follow from, so that they can be made again (`hubbub.verification.results`)."""
+    if not result.tallied:
+        return {}
+    return {"tally": {"counts": base64.b64encode(result.tallied).decode(), "rounds": list(result.rounds)}}
+
+
+def _estimates_of(result: QueryResult) -> dict[str, Any]:
+    return {} if result.estimates is None else estimates_document(result.estimates)
+
+
+def estimates_document(estimates: Estimates) -> dict[str, Any]:
+    """Return rows by statistic, those of groups in `groups`, an object with the group's own statistics each."""
+    document: dict[str, Any] = {"kind": estimates.kind}
+    if estimates.clipped_to is not None:
+        document |= {"unit": estimates.unit, "range": list(estimates.clipped_to)}
+    document |= _statistics([row for row in estimates.rows if not row.group])
+    groups: dict[Group, list[Row]] = {}
+    for row in estimates.rows:
+        if row.group:
+            groups.setdefault(row.group, []).append(row)
+    if groups:
+        document["groups"] = [{"group": dict(group), **_statistics(rows)} for group, rows in groups.items()]
+    return document | ({"notes": list(estimates.notes)} if estimates.notes else {})
+
+
+def _statistics(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return an object for a statistic without categories, else a list of objects."""
+    document: dict[str, Any] = {}
+    for row in rows:
+        value = None if row.estimate is None else numbers(row.estimate)
+        if row.category is None and row.at is None:
+            document[row.statistic] = value
+            continue
+        about = {"category": row.category, "at": row.at}
+        more = {"consistent": row.consistent, "p_value": row.p_value, "told_from_zero": row.told_from_zero}
+        members = {**_known(about), **(value or {}), **_known(more)}
+        document.setdefault(f"{row.statistic}s", []).append(members)
+    return document
+
+
+def _known(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+# Rows
+
+
+def table_rows(results: RoundResults) -> list[dict[str, Any]]:
+    """Return a round's results as rows with the members `COLUMNS`; None where a column does not apply."""
+    shared = {"task": results.id.task_name, "round": results.id.round}
+    # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
+    body = json.loads(results.certificate)["body"]
+    privacy = {query["name"]: query for query in body.get("queries", ())}
+    total = body.get("round_total", {})
+    rows: list[dict[str, Any]] = []
+    for query in results.queries:
+        common: dict[str, Any] = dict.fromkeys(COLUMNS) | shared | _counted(query)
+        common |= _privacy(privacy.get(query.name, {}), total)
+        rows.extend(common | row for row in _query_rows(query))
+    return rows
+
+
+def _counted(result: QueryResult) -> dict[str, Any]:
+    clipped = None if result.estimates is None else result.estimates.clipped_to
+    lower, upper = clipped if clipped is not None else (None, None)
+    counts = {"state": result.state.value, "reports": result.reports, "valid": result.valid}
+    return {"query": result.name, **counts, "clip_lower": lower, "clip_upper": upper}
+
+
+def _privacy(query: Mapping[str, Any], total: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a certificate says of a query's batch, and of everything one person sent in the round."""
+    members = {name: query.get(name) for name in ("epsilon_upper", "epsilon_local", "delta")}
+    return members | {"round_epsilon_upper": total.get("epsilon_upper")}
+
+
+def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
+    if result.estimates is None:
+        # A withheld query has a row without numbers, so that a table shows that it was asked.
+        yield {}
+        return
+    for line in lines_of(result):
+        row = line.row
+        names = {"kind": result.estimates.kind, "statistic": row.statistic, "category": row.category}
+        tested = {"p_value": row.p_value, "told_from_zero": row.told_from_zero}
+        about = {"unit": row.unit or None, "at": row.at, **_group_columns(row.group), **tested}
+        yield {**names, "consistent": row.consistent, **about, **numbers(line.estimate)}
+
+
+def _group_columns(group: Group) -> dict[str, str]:
+    columns = ("attribute", "group", "attribute_2", "group_2")
+    return dict(zip(columns, (text for member in group for text in member), strict=False))

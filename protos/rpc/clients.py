@@ -1,0 +1,232 @@
+"""Callers of the services. A call returns a value, or raises `Refusal`, or `Unreachable` where nobody answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from hubbub.protos import codec
+from hubbub.protos.errors import MessageError
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeySet
+from hubbub.protos.messages import (
+    Answer,
+    Committed,
+    Condition,
+    CredentialStatus,
+    Envelopes,
+    Receipt,
+    Redemption,
+    RoundStatus,
+    Step,
+    Submission,
+)
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Stretch
+from hubbub.protos.records.results import RoundId, RoundResults, RoundStanding
+from hubbub.protos.rpc.enrollment import (
+    Enrolled,
+    read_credential_status,
+    read_enrolled,
+    write_redemptions,
+    write_step,
+)
+from hubbub.protos.rpc.https import HTTPSChannel, HTTPSStub
+from hubbub.protos.rpc.incidents import read_condition
+from hubbub.protos.rpc.releases import read_known, write_begin
+from hubbub.protos.rpc.results import read_results
+from hubbub.protos.rpc.round_progress import read_standing
+from hubbub.protos.rpc.statuses import call
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
+from hubbub.protos.v1 import (
+    condition_pb2,
+    control_pb2,
+    control_pb2_grpc,
+    delivery_pb2,
+    delivery_pb2_grpc,
+    results_pb2,
+    results_pb2_grpc,
+    submission_pb2,
+    submission_pb2_grpc,
+)
+
+T = TypeVar("T", bound=Message)
+
+
+def _round(number: int) -> int:
+    return codec.checked_number(number, "the round")
+
+
+def _fitting(request: T) -> T:
+    """Return the request if the other side takes messages of its size."""
+    # gRPC would report it with a status that is also used for an overloaded service, and callers would try again.
+    if request.ByteSize() > MAXIMUM_MESSAGE_BYTES:
+        raise MessageError(f"{request.ByteSize()} bytes in one call; send at most {MAXIMUM_MESSAGE_BYTES}")
+    return request
+
+
+def _receipt_for(destination: Destination, submission: Submission, receipt: Receipt) -> Receipt:
+    # A device erases its sealed bytes when it has a receipt: one for something else would lose the report.
+    if (receipt.submission_id, receipt.round) != (submission.id, destination.round):
+        raise MessageError("the shuffler's receipt is for another submission or round; send the same bytes again")
+    return receipt
+
+
+class SubmissionCaller:
+    """The shuffler as devices and gateways see it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel | HTTPSChannel) -> None:
+        """Call by either door: the calls, what they return and what they raise are the same."""
+        self._stub = (
+            HTTPSStub(channel)
+            if isinstance(channel, HTTPSChannel)
+            else submission_pb2_grpc.SubmissionServiceStub(channel)
+        )
+
+    async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
+        """Return the round's keys; their signatures are still to be checked."""
+        request = submission_pb2.GetRoundRequest(task_id=task_id, round=_round(round_number))
+        answer = await call(self._stub.GetRound(request, timeout=deadline), "the shuffler")
+        return codec.read_key_set(answer.key_set)
+
+    async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
+        """Send one submission; return its receipt.
+
+        Raises:
+            MessageError: where the receipt is for another submission or round.
+        """
+        request = submission_pb2.SubmitRequest(
+            destination=codec.write_destination(destination), submission=codec.write_submission(submission)
+        )
+        answer = await call(self._stub.Submit(_fitting(request), timeout=deadline), "the shuffler")
+        return _receipt_for(destination, submission, codec.read_receipt(answer.receipt))
+
+    async def submit_batch(
+        self, destination: Destination, submissions: Sequence[Submission], deadline: float
+    ) -> list[Answer]:
+        """Send many submissions; each gets its own answer, in order.
+
+        Raises:
+            MessageError: where they do not fit into one call, or an answer does not belong to its submission.
+        """
+        request = submission_pb2.SubmitBatchRequest(
+            destination=codec.write_destination(destination),
+            submissions=[codec.write_submission(submission) for submission in submissions],
+        )
+        response = await call(self._stub.SubmitBatch(_fitting(request), timeout=deadline), "the shuffler")
+        if len(response.answers) != len(submissions):
+            raise MessageError(f"{len(response.answers)} answers to {len(submissions)} submissions")
+        answers = codec.read_answers(response)
+        for submission, answer in zip(submissions, answers, strict=True):
+            if isinstance(answer, Receipt):
+                _receipt_for(destination, submission, answer)
+        return answers
+
+    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+        """Redeem tickets; each gets its own answer, in order.
+
+        Raises:
+            MessageError: where there are not as many answers as tickets.
+        """
+        response = await call(self._stub.Enrol(write_redemptions(redemptions), timeout=deadline), "the shuffler")
+        answers = read_enrolled(response)
+        if len(answers) != len(redemptions):
+            raise MessageError(f"{len(answers)} answers to {len(redemptions)} tickets")
+        return answers
+
+
+class ControlCaller:
+    """The shuffler as the operator sees it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = control_pb2_grpc.RoundControlServiceStub(channel)
+
+    async def close_round(self, task_id: bytes, round_number: int, deadline: float) -> RoundStatus:
+        """Cut a round now."""
+        request = control_pb2.CloseRoundRequest(task_id=task_id, round=_round(round_number))
+        answer = await call(self._stub.CloseRound(request, timeout=deadline), "the shuffler")
+        return codec.read_status(answer.status)
+
+    async def get_status(self, task_id: bytes | None, deadline: float) -> list[RoundStatus]:
+        """Return the states of one task's rounds, or of all tasks' rounds."""
+        request = control_pb2.GetStatusRequest(task_id=task_id or b"")
+        answer = await call(self._stub.GetStatus(request, timeout=deadline), "the shuffler")
+        return [codec.read_status(status) for status in answer.rounds]
+
+    async def get_condition(self, deadline: float) -> Condition:
+        """Return what holds the shuffler up."""
+        request = condition_pb2.GetConditionRequest()
+        return read_condition(await call(self._stub.GetCondition(request, timeout=deadline), "the shuffler"))
+
+    async def manage_credentials(self, step: Step, devices: Sequence[bytes], deadline: float) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrolment stands then."""
+        request = _fitting(write_step((step, devices)))
+        answer = await call(self._stub.ManageCredentials(request, timeout=deadline), "the shuffler")
+        return read_credential_status(answer)
+
+
+class DeliveryCaller:
+    """The analyzer as the shuffler sees it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = delivery_pb2_grpc.DeliveryServiceStub(channel)
+
+    async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
+        """Return the analyzer's key record for a round; its signature is still to be checked."""
+        request = delivery_pb2.GetKeyRequest(task_id=task_id, round=_round(round_number))
+        answer = await call(self._stub.GetKey(request, timeout=deadline), "the analyzer")
+        return codec.read_key_record(answer.record)
+
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
+        """Return what the analyzer knows of a task's releases."""
+        request = delivery_pb2.GetReleasesRequest(task_id=task_id)
+        return read_known(await call(self._stub.GetReleases(request, timeout=deadline), "the analyzer"))
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        """Announce a batch, with the releases up to its round's; return the offset to go on from."""
+        request = _fitting(write_begin((record, key_set, releases)))
+        return (await call(self._stub.BeginDelivery(request, timeout=deadline), "the analyzer")).next_offset
+
+    async def put(self, stretch: Envelopes, deadline: float) -> int:
+        """Send a stretch; return the offset to go on from."""
+        request = _fitting(codec.write_envelopes(stretch))
+        return (await call(self._stub.PutEnvelopes(request, timeout=deadline), "the analyzer")).next_offset
+
+    async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
+        """Have the batch opened, counted and committed."""
+        request = delivery_pb2.CommitDeliveryRequest(batch=codec.write_batch_id(batch), digest=digest)
+        return codec.read_committed(await call(self._stub.CommitDelivery(request, timeout=deadline), "the analyzer"))
+
+
+class ResultsCaller:
+    """The analyzer as readers see it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = results_pb2_grpc.ResultsServiceStub(channel)
+
+    async def get_results(self, task_id: bytes, round_number: int, wait: float, deadline: float) -> RoundResults:
+        """Return a round's results, waiting up to `wait` seconds for them."""
+        request = results_pb2.GetResultsRequest(task_id=task_id, round=_round(round_number), wait_seconds=wait)
+        answer = await call(self._stub.GetResults(request, timeout=deadline), "the analyzer")
+        return read_results(answer.results)
+
+    async def list_results(self, task_id: bytes | None, deadline: float) -> list[RoundId]:
+        """Return the certified rounds, of one task or of all."""
+        request = results_pb2.ListResultsRequest(task_id=task_id or b"")
+        answer = await call(self._stub.ListResults(request, timeout=deadline), "the analyzer")
+        return [codec.read_round_id(round_id) for round_id in answer.rounds]
+
+    async def get_standings(self, task_id: bytes | None, deadline: float) -> list[RoundStanding]:
+        """Return the states of one task's rounds, or of all tasks' rounds."""
+        request = results_pb2.GetStandingsRequest(task_id=task_id or b"")
+        answer = await call(self._stub.GetStandings(request, timeout=deadline), "the analyzer")
+        return [read_standing(standing) for standing in answer.rounds]
+
+    async def get_condition(self, deadline: float) -> Condition:
+        """Return what holds the analyzer up."""
+        request = condition_pb2.GetConditionRequest()
+        return read_condition(await call(self._stub.GetCondition(request, timeout=deadline), "the analyzer"))

@@ -1,0 +1,116 @@
+"""Enrolment to and from protobuf messages: tickets, credentials, and what the operator does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hubbub.protos import codec
+from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
+from hubbub.protos.enrollment.tickets import DEVICE_BYTES, LONGEST_TICKET
+from hubbub.protos.errors import MessageError
+from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey, Redemption, Step
+from hubbub.protos.refusals import Refusal
+from hubbub.protos.v1 import control_pb2, submission_pb2
+from hubbub.queries.errors import shown
+
+MOST_REDEMPTIONS = 1000
+"""Most tickets in one call: checking as many signatures takes about a tenth of a second."""
+
+MOST_DEVICES = 10_000
+"""Most devices that are revoked in one call."""
+
+Enrolled = Credential | Refusal
+"""What the shuffler answers to a ticket."""
+
+
+def write_redemptions(redemptions: Iterable[Redemption]) -> submission_pb2.EnrolRequest:
+    """Encode tickets with the secrets that they are spent by."""
+    made = [submission_pb2.Redemption(ticket=each.ticket, device_key=each.device_key) for each in redemptions]
+    return submission_pb2.EnrolRequest(redemptions=made)
+
+
+def read_redemptions(message: submission_pb2.EnrolRequest) -> list[Redemption]:
+    """Decode tickets; their form and signatures are still to be checked.
+
+    Raises:
+        MessageError: where there are too many, one is too long, or a secret has another length.
+    """
+    if len(message.redemptions) > MOST_REDEMPTIONS:
+        raise MessageError(f"{len(message.redemptions)} tickets in one call; send at most {MOST_REDEMPTIONS}")
+    if any(len(each.ticket) > LONGEST_TICKET for each in message.redemptions):
+        raise MessageError(f"a ticket has more than {LONGEST_TICKET} bytes, as none has")
+    return [
+        Redemption(each.ticket, codec.checked(each.device_key, KEY_BYTES, "a device's key"))
+        for each in message.redemptions
+    ]
+
+
+def write_enrolled(answers: Iterable[Enrolled]) -> submission_pb2.EnrolResponse:
+    """Encode the answers to tickets, in order."""
+    return submission_pb2.EnrolResponse(answers=[_write_one(answer) for answer in answers])
+
+
+def _write_one(answer: Enrolled) -> submission_pb2.Enrolled:
+    if isinstance(answer, Refusal):
+        return submission_pb2.Enrolled(refusal=codec.write_answer(answer).refusal)
+    return submission_pb2.Enrolled(credential=submission_pb2.Credential(id=answer.id, key=answer.key))
+
+
+def read_enrolled(message: submission_pb2.EnrolResponse) -> list[Enrolled]:
+    """Decode the answers to tickets, in order."""
+    return [_read_one(answer) for answer in message.answers]
+
+
+def _read_one(message: submission_pb2.Enrolled) -> Enrolled:
+    match message.WhichOneof("answer"):
+        case "credential":
+            found = message.credential
+            identifier = codec.checked(found.id, CREDENTIAL_BYTES, "a credential")
+            return Credential(identifier, codec.checked(found.key, KEY_BYTES, "a credential's key"))
+        case "refusal":
+            refusal = message.refusal
+            return codec.read_refusal(refusal.reason, refusal.message, refusal.retry_after_ms or None)
+        case _:
+            raise MessageError("an answer holds neither a credential nor a refusal")
+
+
+def write_step(asked: tuple[Step, Sequence[bytes]]) -> control_pb2.ManageCredentialsRequest:
+    """Encode what the operator asks for, and of which devices."""
+    step, devices = asked
+    return control_pb2.ManageCredentialsRequest(step=step.value, devices=devices)
+
+
+def read_step(message: control_pb2.ManageCredentialsRequest) -> tuple[Step, list[bytes]]:
+    """Decode what the operator asks for, and of which devices.
+
+    Raises:
+        MessageError: where the step is unknown, or a device is not one.
+    """
+    if message.step not in set(Step):
+        raise MessageError(f"step {shown(message.step)} is unknown to this version; it knows {', '.join(Step)}")
+    if len(message.devices) > MOST_DEVICES:
+        raise MessageError(f"{len(message.devices)} devices in one call; send at most {MOST_DEVICES}")
+    return Step(message.step), [codec.checked(each, DEVICE_BYTES, "a device") for each in message.devices]
+
+
+def write_credential_status(status: CredentialStatus) -> control_pb2.ManageCredentialsResponse:
+    """Encode how enrolment stands."""
+    keys = [
+        control_pb2.MasterKey(
+            generation=key.generation, state=key.state.value, since=key.since, fingerprint=key.fingerprint
+        )
+        for key in status.keys
+    ]
+    return control_pb2.ManageCredentialsResponse(keys=keys, spent=status.spent, revoked=status.revoked)
+
+
+def read_credential_status(message: control_pb2.ManageCredentialsResponse) -> CredentialStatus:
+    """Decode how enrolment stands.
+
+    Raises:
+        MessageError: where a key has a state that this version does not know.
+    """
+    if any(key.state not in set(KeyState) for key in message.keys):
+        raise MessageError("a master key has a state that is unknown to this version")
+    keys = (MasterKey(key.generation, KeyState(key.state), key.since, key.fingerprint) for key in message.keys)
+    return CredentialStatus(tuple(keys), message.spent, message.revoked)

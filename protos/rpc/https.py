@@ -1,0 +1,229 @@
+"""HTTPS: calls of devices by the other door, with the standard library's HTTP client in threads.
+
+The bare install is enough: nothing is imported that a device does not have. A call is a POST of the message; see
+`hubbub.service.rpc.connect` for what errors look like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from hubbub.protos.errors import HubbubError, MessageError
+from hubbub.protos.rpc.connect_codes import PROTO, status_of
+from hubbub.protos.rpc.statuses import failure, unreachable
+from hubbub.protos.transport.addresses import HTTPS, parted
+from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, TLS, read_pem
+from hubbub.protos.v1 import submission_pb2
+
+CONNECTIONS = 16
+"""Calls at once; further ones wait for one of these to end."""
+
+_WHAT = "the shuffler"
+_BY_STATUS = {401: "unauthenticated", 403: "permission_denied", 404: "unimplemented", 429: "unavailable"}
+_GATEWAY = range(500, 600)
+
+T = TypeVar("T", bound=Message)
+
+
+class HTTPSChannel:
+    """Connections to one https://host:port, each opened when a call needs it and kept for the next."""
+
+    def __init__(self, address: str, tls: TLS) -> None:
+        """Open none yet.
+
+        Raises:
+            HubbubError: where a TLS file is missing.
+            CertificateError: where one cannot be used.
+        """
+        host, self._port = parted(address.removeprefix(HTTPS))
+        self._host = host.strip("[]")
+        self._context = _context(tls)
+        self._pool = ThreadPoolExecutor(CONNECTIONS, "https")
+        self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPSConnection] = []
+        self._busy: set[http.client.HTTPSConnection] = set()
+
+    async def __aenter__(self) -> HTTPSChannel:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; calls in work fail."""
+        with self._lock:
+            closing, self._idle = [*self._idle, *self._busy], []
+        for connection in closing:
+            _shut(connection)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def unary(self, method: str, request: Message, kind: type[T], seconds: float) -> T:
+        """Make a call and return its answer.
+
+        Raises:
+            Refusal: as the shuffler raised it.
+            Unreachable: where nobody answered in time; the call may be made again.
+            MessageError: where the answer is not a message of this version.
+            HubbubError: where the other side does not know the call.
+        """
+        until = time.monotonic() + seconds
+        exchange = partial(self._exchange, method, request.SerializeToString(), until)
+        try:
+            async with asyncio.timeout(seconds):
+                status, headers, body = await asyncio.get_running_loop().run_in_executor(self._pool, exchange)
+        except TimeoutError as error:
+            raise unreachable(_WHAT, f"no answer within {seconds:g} s") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise unreachable(_WHAT, _said(error)) from error
+        if status != http.HTTPStatus.OK or headers.get("content-type") != PROTO:
+            raise _failed(status, headers, body)
+        try:
+            return kind.FromString(body)
+        except DecodeError as error:
+            raise MessageError(f"{_WHAT} answered with bytes that are not a message of this version") from error
+
+    # In threads
+
+    def _exchange(self, method: str, body: bytes, until: float) -> tuple[int, Mapping[str, str], bytes]:
+        connection = self._idle_one()
+        if connection is not None:
+            try:
+                return self._asked(connection, method, body, until)
+            except (http.client.RemoteDisconnected, ConnectionError):
+                # It was closed between two calls, as every server may; a call may be made again.
+                pass
+        made = http.client.HTTPSConnection(self._host, self._port, context=self._context, timeout=_left(until))
+        return self._asked(made, method, body, until)
+
+    def _idle_one(self) -> http.client.HTTPSConnection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _asked(
+        self, connection: http.client.HTTPSConnection, method: str, body: bytes, until: float
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        with self._lock:
+            self._busy.add(connection)
+        kept = False
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(_left(until))
+            left = _left(until)
+            headers = {
+                "Content-Type": PROTO,
+                "Connect-Protocol-Version": "1",
+                "Connect-Timeout-Ms": str(max(1, min(round(1000 * left), 10**10 - 1))),
+            }
+            connection.request("POST", f"/hubbub.v1.SubmissionService/{method}", body, headers)
+            response = connection.getresponse()
+            content = response.read(MAXIMUM_MESSAGE_BYTES + 1)
+            if len(content) > MAXIMUM_MESSAGE_BYTES:
+                raise MessageError(f"{_WHAT} answered with more than {MAXIMUM_MESSAGE_BYTES} bytes")
+            kept = not response.will_close
+            return response.status, {name.lower(): value for name, value in response.getheaders()}, content
+        finally:
+            with self._lock:
+                self._busy.discard(connection)
+                if kept:
+                    self._idle.append(connection)
+            if not kept:
+                connection.close()
+
+
+class HTTPSStub:
+    """The submission service by HTTPS, with the methods of gRPC's stub."""
+
+    def __init__(self, channel: HTTPSChannel) -> None:
+        self._channel = channel
+
+    async def GetRound(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.GetRoundRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.GetRoundResponse:
+        """Ask for a round's keys."""
+        return await self._channel.unary("GetRound", request, submission_pb2.GetRoundResponse, timeout)
+
+    async def Submit(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.SubmitRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.SubmitResponse:
+        """Send a submission."""
+        return await self._channel.unary("Submit", request, submission_pb2.SubmitResponse, timeout)
+
+    async def SubmitBatch(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.SubmitBatchRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.SubmitBatchResponse:
+        """Send submissions."""
+        return await self._channel.unary("SubmitBatch", request, submission_pb2.SubmitBatchResponse, timeout)
+
+    async def Enrol(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.EnrolRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.EnrolResponse:
+        """Redeem tickets."""
+        return await self._channel.unary("Enrol", request, submission_pb2.EnrolResponse, timeout)
+
+
+def _left(until: float) -> float:
+    return max(until - time.monotonic(), 0.001)
+
+
+def _shut(connection: http.client.HTTPSConnection) -> None:
+    # The thread that reads wakes up; under TLS `close` alone would not wake it.
+    if connection.sock is not None:
+        with contextlib.suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+def _context(tls: TLS) -> ssl.SSLContext:
+    tls.check(time.time())
+    context = ssl.create_default_context(cadata=read_pem(tls.authority).decode("ascii"))
+    if tls.certificate is not None:
+        context.load_cert_chain(tls.certificate, tls.key)
+    return context
+
+
+def _said(error: Exception) -> str:
+    """Return a failed connection in words that `unreachable` knows."""
+    if isinstance(error, ssl.SSLCertVerificationError) and "match" in error.verify_message.lower():
+        return f"Hostname Verification Check failed: {error.verify_message}"
+    if isinstance(error, socket.gaierror):
+        return f"hostname lookup error: {error}"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return f"Socket closed: {error}"
+    return str(error) or type(error).__name__
+
+
+def _failed(status: int, headers: Mapping[str, str], body: bytes) -> HubbubError:
+    """Return the error that an answer tells; where it is not Connect's, what its status tells."""
+    try:
+        document = json.loads(body)
+        code, message = str(document["code"]), str(document.get("message", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        # A proxy in front of it, perhaps: those that fail for now are called again.
+        code, message = _BY_STATUS.get(status, ""), f"HTTP status {status}"
+        if status in _GATEWAY or status == http.HTTPStatus.REQUEST_TIMEOUT:
+            code = "unavailable"
+        if not code:
+            return failure(_WHAT, grpc.StatusCode.UNIMPLEMENTED, message, headers)
+    return failure(_WHAT, status_of(code), message, headers)

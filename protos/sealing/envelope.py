@@ -1,0 +1,194 @@
+"""HPKE (RFC 9180) envelopes: one inner per query for the analyzer, one outer per submission for the shuffler.
+
+The library's single-shot HPKE has no associated data, so everything that an envelope belongs to goes into `info`: the
+protocol version, role, task id, round and key-set hash, then the submission id (outer) or the query's index (inner).
+Each part has a fixed width. An envelope that is moved to another task, round, query, submission or key set does not
+open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from hubbub.protos.errors import EnvelopeError
+from hubbub.protos.sealing.suites import DEFAULT, Suite
+
+SUBMISSION_ID_BYTES = 16
+
+TASK_ID_BYTES = 32
+"""Length of a task id, and of a key-set hash: both are SHA-256."""
+
+NUMBER_LIMIT = 2**32
+"""Rounds and queries are below this: an envelope is bound to them in four bytes each."""
+
+FIRST_HOP = 2
+"""The place in the chain of the first hop: the shuffler that devices submit to is the first."""
+
+_OUTER_LABEL = b"hubbub/v1 shuffler"
+_INNER_LABEL = b"hubbub/v1 analyzer"
+_HOP_LABEL = b"hubbub/v1 hop"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """What every envelope of a round is bound to: task id (32 bytes), round, key-set hash (32 bytes).
+
+    Raises:
+        EnvelopeError: where a part has another width: only fixed widths keep two destinations apart.
+    """
+
+    task_id: bytes
+    round: int
+    key_set_hash: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.task_id) != TASK_ID_BYTES or len(self.key_set_hash) != TASK_ID_BYTES:
+            raise EnvelopeError(f"a task id and a key-set hash have {TASK_ID_BYTES} bytes each")
+        if not 0 <= self.round < NUMBER_LIMIT:
+            raise EnvelopeError(f"round is {self.round}; rounds are numbers from 0 to {NUMBER_LIMIT - 1}")
+
+    def _encode(self) -> bytes:
+        # Without separators: every part has one width, which the constructor checks, so no two destinations agree.
+        return self.task_id + self.round.to_bytes(4, "big") + self.key_set_hash
+
+
+def inner_bytes(report_bytes: int, suite: Suite = DEFAULT, layers: int = 1) -> int:
+    """Return the length of the inner envelope of a report: the same for every answer and device of its query.
+
+    `layers` are the analyzer's, and one for each hop that it is still to go through.
+    """
+    return report_bytes + layers * suite.overhead_bytes
+
+
+def outer_bytes(inners: Sequence[int], suite: Suite = DEFAULT) -> int:
+    """Return the length of the outer envelope of a task whose queries' inner envelopes have these lengths."""
+    return sum(inners) + suite.overhead_bytes
+
+
+def _inner_info(destination: Destination, query: int, hop: int | None) -> bytes:
+    """What an inner envelope is bound to, at the analyzer or at the hop in that place of the chain."""
+    label = _INNER_LABEL if hop is None else _HOP_LABEL + hop.to_bytes(4, "big")
+    return label + destination._encode() + query.to_bytes(4, "big")
+
+
+class Sealer:
+    """Seals the layers of one round's submissions, all in the task's suite. Takes raw public keys.
+
+    `hop_keys` are those of the hops behind the shuffler, in the order in which batches go through them; the first of
+    them is in place `FIRST_HOP`.
+
+    Raises:
+        EnvelopeError: where a key is none of the suite's.
+    """
+
+    def __init__(
+        self,
+        destination: Destination,
+        shuffler_key: bytes,
+        analyzer_key: bytes,
+        suite: Suite = DEFAULT,
+        hop_keys: Sequence[bytes] = (),
+    ) -> None:
+        self._outer_info = _OUTER_LABEL + destination._encode()
+        self._destination = destination
+        self._suite = suite
+        # The last hop first: its layer goes right around the analyzer's.
+        self._hops = [(place, suite.public_key(key)) for place, key in enumerate(hop_keys, FIRST_HOP)][::-1]
+        self._shuffler = suite.public_key(shuffler_key)
+        self._analyzer = suite.public_key(analyzer_key)
+
+    def inner(self, report: bytes, query: int) -> bytes:
+        """Seal one query's report to the analyzer, and that to each hop; `inner_bytes` says how long the envelope is.
+
+        Raises:
+            EnvelopeError: where a public key cannot be sealed to.
+        """
+        sealed = self._suite.encrypt(report, self._analyzer, _inner_info(self._destination, query, None))
+        for place, key in self._hops:
+            sealed = self._suite.encrypt(sealed, key, _inner_info(self._destination, query, place))
+        return sealed
+
+    def outer(self, inners: Sequence[bytes], submission_id: bytes) -> bytes:
+        """Seal the inner envelopes, in the order of the task's queries, to the shuffler.
+
+        Raises:
+            EnvelopeError: where the submission id does not have its one length, an inner envelope is too short to be
+                one, or the shuffler's public key cannot be sealed to.
+        """
+        # All inner envelopes of a query have one length because its reports do, which is checked when they are drawn.
+        # So they are joined without lengths between them: the shuffler knows the lengths from the task.
+        overhead = self._suite.overhead_bytes
+        if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) <= overhead for inner in inners):
+            raise EnvelopeError(
+                f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope more than {overhead}; "
+                "others would tell submissions apart"
+            )
+        return self._suite.encrypt(b"".join(inners), self._shuffler, self._outer_info + submission_id)
+
+
+class OuterOpener:
+    """Opens a round's outer envelopes with the shuffler's raw private key.
+
+    `inners` are the lengths of the inner envelopes, in the order of the task's queries.
+
+    Raises:
+        EnvelopeError: where the key is none of the suite's.
+    """
+
+    def __init__(
+        self, destination: Destination, private_key: bytes, inners: Sequence[int], suite: Suite = DEFAULT
+    ) -> None:
+        self._info = _OUTER_LABEL + destination._encode()
+        self._suite = suite
+        self._key = suite.private_key(private_key)
+        self._inners = tuple(inners)
+        self._length = sum(inners)
+
+    def open(self, envelope: bytes, submission_id: bytes) -> tuple[bytes, ...]:
+        """Return the inner envelopes in the order of the task's queries.
+
+        Raises:
+            EnvelopeError: where it does not open, or its content is not as long as these inner envelopes together.
+        """
+        plain = self.open_joined(envelope, submission_id)
+        ends = list(accumulate(self._inners))
+        return tuple(plain[end - length : end] for end, length in zip(ends, self._inners, strict=True))
+
+    def open_joined(self, envelope: bytes, submission_id: bytes) -> bytes:
+        """Return the inner envelopes joined to one piece; raises as `open` does.
+
+        The shuffler's processes use this: they hand a submission's envelopes on in one piece.
+        """
+        plain = self._suite.decrypt(envelope, self._key, self._info + submission_id)
+        if len(plain) != self._length:
+            raise EnvelopeError(f"holds {len(plain)} bytes, the task's inner envelopes have {self._length} together")
+        return plain
+
+
+class InnerOpener:
+    """Opens one layer of one query's inner envelopes with a raw private key: the analyzer's, or a hop's.
+
+    `hop` is the hop's place in the chain, None for the analyzer.
+
+    Raises:
+        EnvelopeError: where the key is none of the suite's.
+    """
+
+    def __init__(
+        self, destination: Destination, private_key: bytes, query: int, suite: Suite = DEFAULT, hop: int | None = None
+    ) -> None:
+        self._info = _inner_info(destination, query, hop)
+        self._suite = suite
+        self._key = suite.private_key(private_key)
+
+    def open(self, envelope: bytes) -> bytes:
+        """Return what is inside, shorter by the suite's overhead: a report, or the envelope for the next in the chain.
+
+        Whether a report is valid its randomizer says.
+
+        Raises:
+            EnvelopeError: where it does not open.
+        """
+        return self._suite.decrypt(envelope, self._key, self._info)

@@ -1,0 +1,1 @@
+"""A task: its draft, its signed form, its schedule and who may take part."""

@@ -1,0 +1,149 @@
+"""Admission: who may submit to a task, and what its central numbers rest on because of that.
+
+A certificate's n is worth what admission is worth: who can make reports up can fill a batch with known ones, subtract
+them from what is published, and read the report that is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from hubbub.protos.identity.documents import IDENTITY_BYTES, fingerprint, from_hex
+from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.fields import check_keys
+
+
+class Mode(StrEnum):
+    """How a task admits. The value is the mode's name in tasks, batch records and certificates."""
+
+    ENROLLED = "enrolled"
+    """Devices with a credential, which the shuffler gives once for a ticket of the operator: one submission a round."""
+    MTLS = "mtls"
+    """Devices that show a TLS certificate of an authority that the shuffler trusts: one submission a round for each."""
+    OPEN = "open"
+    """Whoever reaches the shuffler, as often as they like."""
+
+
+_FAKES = {
+    Mode.ENROLLED: "devices are enrolled, so each made-up report needs a ticket of its own, and others are refused",
+    Mode.MTLS: "devices show certificates, so each made-up report needs one of its own, and others are refused",
+    Mode.OPEN: "the task is open, so whoever reaches the shuffler can do so",
+}
+"""What somebody needs who makes reports up, in words."""
+
+_RESTS = {
+    Mode.ENROLLED: (
+        "enrolment",
+        (
+            "Each device that holds a ticket of the operator submits once a round. The central numbers hold at the "
+            "honest share of the reports; that the tickets went to different people is the operator's word."
+        ),
+    ),
+    Mode.MTLS: (
+        "certificates",
+        (
+            "Each TLS certificate that the devices' authority issued submits once a round. The central numbers hold at "
+            "the honest share of the reports; that the certificates went to different people is that authority's word."
+        ),
+    ),
+    Mode.OPEN: (
+        "assumption",
+        (
+            "Nobody checked who submitted: whoever reached the shuffler could make up reports and take them out of the "
+            "estimates again. The central numbers hold only if the honest share was assumed rightly; epsilon_local "
+            "holds in any case."
+        ),
+    ),
+}
+"""What a mode's central numbers rest on, in a word and in words. Certificates hold these texts, so they never change:
+a better text is one of a new form."""
+
+
+@dataclass(frozen=True)
+class Admission:
+    """A task's table `[admission]`: the mode, and a second authority (32 bytes) that must sign each ticket too."""
+
+    mode: Mode
+    second_authority: bytes | None = None
+
+    def content(self) -> dict[str, Any]:
+        """Return it as JSON, a member of the signed task."""
+        second = self.second_authority
+        return {"mode": self.mode.value, "second_authority": None if second is None else second.hex()}
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the central numbers rest on an assumption that nothing checks."""
+        return self.mode is Mode.OPEN
+
+    @property
+    def fakes(self) -> str:
+        """What somebody needs who makes reports up, in words."""
+        return _FAKES[self.mode]
+
+    def statement(self) -> dict[str, str]:
+        """Return a certificate's member `admission`: the mode, and what the central numbers rest on because of it."""
+        rests_on, words = _RESTS[self.mode]
+        return {"mode": self.mode.value, "rests_on": rests_on, "words": words}
+
+
+ENROLLED = Admission(Mode.ENROLLED)
+"""What a draft without the table asks for."""
+
+OPEN = Admission(Mode.OPEN)
+"""What a task of an earlier form, which does not state it, is read as."""
+
+
+def read_admission(content: Any) -> Admission:
+    """Return what `Admission.content` wrote.
+
+    Raises:
+        SignatureError: where the second authority is not a key.
+        KeyError, TypeError, ValueError: where it has another form.
+    """
+    second = content["second_authority"]
+    named = None if second is None else from_hex(second, IDENTITY_BYTES, "the second authority")
+    return checked(Admission(Mode(content["mode"]), named))
+
+
+def draft_admission(table: Any) -> Admission:
+    """Return what a draft's table `[admission]` says.
+
+    Raises:
+        FieldError: naming the key, the value, the limit and what to do.
+    """
+    if not isinstance(table, dict):
+        raise FieldError("file", "admission", "must be a table; begin it with [admission]")
+    check_keys("admission", table, {"mode"}, {"second_authority"})
+    modes = [mode.value for mode in Mode]
+    if table["mode"] not in modes:
+        raise FieldError("admission", "mode", f"is {shown(table['mode'])}; it must be {' or '.join(map(repr, modes))}")
+    second = table.get("second_authority")
+    return checked(Admission(Mode(table["mode"]), None if second is None else _key(second)))
+
+
+def checked(admission: Admission) -> Admission:
+    """Return it, if it makes sense.
+
+    Raises:
+        FieldError: where a second authority is to sign the tickets of a task that asks for none.
+    """
+    if admission.second_authority is not None and admission.mode is not Mode.ENROLLED:
+        problem = f"is for enrolled devices, and the mode is '{admission.mode.value}'; leave one of them out"
+        raise FieldError("admission", "second_authority", problem)
+    return admission
+
+
+def _key(text: Any) -> bytes:
+    """Return a public key from its fingerprint, as `hubbub identity` prints it."""
+    if isinstance(text, str):
+        try:
+            key = bytes.fromhex(text.replace("-", ""))
+        except ValueError:
+            key = b""
+        if fingerprint(key) == text and len(key) == IDENTITY_BYTES:
+            return key
+    problem = f"is {shown(text)}; give the fingerprint of its public key as `hubbub identity` prints it"
+    raise FieldError("admission", "second_authority", problem)

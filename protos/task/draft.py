@@ -1,0 +1,242 @@
+"""Drafts: a task as a person writes it in TOML. Each error names the line, the value, the limit and the remedy."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from hubbub.protos.errors import SuiteError, TaskError
+from hubbub.protos.identity.keys import LATEST_TIME
+from hubbub.protos.sealing.suites import DEFAULT, SUITES, suite_named
+from hubbub.protos.task.admission import ENROLLED, draft_admission
+from hubbub.protos.task.task import (
+    MAXIMUM_DUMMIES,
+    MAXIMUM_REPORTS,
+    Draft,
+    Privacy,
+    Schedule,
+    is_large,
+    largest_delta,
+)
+from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.fields import as_float, check_count, check_keys, check_name
+from hubbub.queries.longitudinal.over_rounds import OfRounds
+from hubbub.queries.query import read_question
+from hubbub.queries.questions.question import Question
+
+MAXIMUM_QUERIES = 64
+MAXIMUM_ROUNDS = 1_000_000
+MINIMUM_DELTA = 1e-15
+MAXIMUM_EPSILON_LOCAL = 20
+LONGEST_REASON = 300
+"""Most characters of the words by which a task asks for a large δ."""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])")
+_HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_]+)\s*\]\]?\s*(#.*)?$")
+
+
+def read_draft(text: str) -> Draft:
+    """Return the draft in a TOML text.
+
+    Raises:
+        TaskError: the first thing that is wrong: its line, the value, the limit and what to do.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"not TOML: {error!s:.200}; look at the file there") from error
+    try:
+        return _draft_from(tables)
+    except FieldError as error:
+        line = _line_of(text, error.table, error.key)
+        raise TaskError(f"line {line}: {error}" if line else str(error)) from error
+
+
+def _draft_from(tables: dict[str, Any]) -> Draft:
+    check_keys("file", tables, {"task", "privacy", "query"}, {"admission"})
+    task, privacy = _table(tables, "task"), _table(tables, "privacy")
+    admission = draft_admission(tables["admission"]) if "admission" in tables else ENROLLED
+    required = {"name", "start", "length", "grace", "minimum_reports"}
+    check_keys("task", task, required, {"rounds", "close", "suite", "maximum_reports"})
+    optional = {"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta"}
+    check_keys("privacy", privacy, {"epsilon", "delta"}, optional)
+    if admission.assumed and "honest_share" not in privacy:
+        problem = (
+            "is missing: in an open task nobody checks who submits, so write which share of the reports you assume to "
+            "be honest (1.0 assumes all of them), or have devices enrolled"
+        )
+        raise FieldError("privacy", "honest_share", problem)
+    queries = tables["query"]
+    if not isinstance(queries, list) or not queries:
+        raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
+    draft = Draft(
+        name=task["name"],
+        schedule=_schedule(task),
+        minimum_reports=task["minimum_reports"],
+        privacy=Privacy(**{key: _privacy_value(key, value) for key, value in privacy.items()}),
+        questions=tuple(_question(index, query) for index, query in enumerate(queries)),
+        admission=admission,
+        suite=task.get("suite", DEFAULT.name),
+        maximum_reports=task.get("maximum_reports"),
+    )
+    check_draft(draft)
+    return draft
+
+
+def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
+    if not isinstance(tables[name], dict):
+        raise FieldError("file", name, f"must be a table; begin it with [{name}]")
+    return dict(tables[name])
+
+
+def _privacy_value(key: str, value: Any) -> Any:
+    # TOML tells 1 from 1.0. As floats both give the same task, with the same id; the others are a count and words.
+    return value if key in ("dummies", "large_delta") else as_float("privacy", key, value)
+
+
+def _schedule(task: dict[str, Any]) -> Schedule:
+    start = task["start"]
+    # A time without a zone would be another moment on each machine that reads it.
+    if not isinstance(start, datetime) or start.tzinfo is None:
+        wanted = "write a time with its zone, such as 2026-01-01T00:00:00Z"
+        raise FieldError("task", "start", f"is {shown(start)}; {wanted}")
+    if start.microsecond:
+        raise FieldError("task", "start", f"is {start.isoformat()}; rounds start at whole seconds")
+    return Schedule(
+        start=int(start.timestamp()),
+        length=_duration("length", task["length"]),
+        grace=_duration("grace", task["grace"]),
+        rounds=task.get("rounds", 1),
+        close=task.get("close", "schedule"),
+    )
+
+
+def _duration(key: str, value: Any) -> int:
+    if type(value) is int:
+        return value
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise FieldError("task", key, f"is {shown(value)}; give seconds, or a text such as '90s', '10m', '24h' or '7d'")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _question(index: int, content: Any) -> Question:
+    if not isinstance(content, dict):
+        raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
+    return read_question(f"query[{index}]", content)
+
+
+def check_draft(draft: Draft, *, capped: bool = True) -> None:
+    """Return only if every value of a draft, or of a frozen task, is within its limits.
+
+    Not `capped` is a task of an earlier form, which nobody held against `largest_delta`.
+
+    Raises:
+        FieldError: naming the first value that is not, its limit and what to do.
+    """
+    check_name("task", draft.name)
+    _check_schedule(draft.schedule)
+    check_count("task", "minimum_reports", draft.minimum_reports, 2, MAXIMUM_REPORTS)
+    if draft.maximum_reports is not None:
+        check_count("task", "maximum_reports", draft.maximum_reports, draft.minimum_reports, MAXIMUM_REPORTS)
+    _check_privacy(draft.privacy)
+    if capped:
+        _check_large_delta(draft.privacy, draft.minimum_reports)
+    _check_suite(draft.suite)
+    if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
+        raise FieldError(
+            "file", "query", f"occurs {len(draft.questions)} times; a task asks 1 to {MAXIMUM_QUERIES} queries"
+        )
+    for index, question in enumerate(draft.questions):
+        question.check(f"query[{index}]")
+        if isinstance(question, OfRounds):
+            question.check_rounds(f"query[{index}]", draft.schedule.rounds)
+        if question.name in {other.name for other in draft.questions[:index]}:
+            raise FieldError(f"query[{index}]", "name", f"is {question.name!r} again; give each query its own name")
+
+
+def _check_schedule(schedule: Schedule) -> None:
+    check_count("task", "length", schedule.length, 1, 10 * 365 * 86400)
+    check_count("task", "grace", schedule.grace, 0, 365 * 86400)
+    check_count("task", "rounds", schedule.rounds, 1, MAXIMUM_ROUNDS)
+    if schedule.close not in ("schedule", "operator"):
+        raise FieldError("task", "close", f"is {shown(schedule.close)}; it must be 'schedule' or 'operator'")
+    if not 0 <= schedule.start <= LATEST_TIME or schedule.cut(schedule.rounds) > LATEST_TIME:
+        raise FieldError("task", "start", "puts a round before 1970 or after the year 9999; choose another")
+
+
+def _check_privacy(privacy: Privacy) -> None:
+    # Each test says what is allowed, not what is wrong: every comparison with NaN is false, so NaN is refused.
+    limits: dict[str, tuple[Callable[[float], bool], str]] = {
+        "epsilon": (lambda value: 0 < value <= 100, "must be above 0 and at most 100"),
+        "delta": (
+            lambda value: MINIMUM_DELTA <= value < 1,
+            f"must be at least {MINIMUM_DELTA:g} and below 1; 1e-6 is usual",
+        ),
+        "epsilon_local": (
+            lambda value: 0 < value <= MAXIMUM_EPSILON_LOCAL,
+            f"must be above 0 and at most {MAXIMUM_EPSILON_LOCAL}; 8 is usual",
+        ),
+        "honest_share": (lambda value: 0 < value <= 1, "must be above 0 and at most 1"),
+        "epsilon_total": (lambda value: 0 < value <= 1e6, "must be above 0 and at most 1e6; leave it out for no cap"),
+    }
+    check_count("privacy", "dummies", privacy.dummies, 0, MAXIMUM_DUMMIES)
+    for key, (holds, limit) in limits.items():
+        value = getattr(privacy, key)
+        if key == "epsilon_total" and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, float) or not holds(value):
+            raise FieldError("privacy", key, f"is {shown(value)}; it {limit}")
+
+
+def _check_large_delta(privacy: Privacy, reports: int) -> None:
+    """Refuse a δ at which the promise says little, unless the task says in words that it wants it."""
+    reason = privacy.large_delta
+    if reason is None and is_large(privacy.delta, reports):
+        raise FieldError(
+            "privacy",
+            "delta",
+            f"is {privacy.delta:g}, at most {largest_delta(reports):g} for minimum_reports = {reports}: with "
+            "probability delta a person is not promised epsilon, and 1 / minimum_reports would allow publishing one "
+            'person\'s answers. Lower it, or say in words why the task wants more: large_delta = "…"',
+        )
+    if reason is not None and not (
+        isinstance(reason, str) and reason.strip() and reason.isprintable() and len(reason) <= LONGEST_REASON
+    ):
+        problem = f"is {shown(reason)}; say in at most {LONGEST_REASON} printable characters why, or leave it out"
+        raise FieldError("privacy", "large_delta", problem)
+
+
+def _check_suite(name: object) -> None:
+    try:
+        suite_named(name)
+    except SuiteError as error:
+        raise FieldError("task", "suite", f"is {shown(name)}; it must be {' or '.join(SUITES)}") from error
+
+
+def _line_of(text: str, table: str, key: str) -> int | None:
+    """Return the line (from 1) of `key` in `table`, else that of the table's header, else None.
+
+    The TOML parser does not say where a value was, so the text is searched. The line is used in messages only.
+    """
+    # "query[2]" is the third table that is headed [[query]]; lines before any header belong to "file".
+    name, _, rest = table.partition("[")
+    # A table within a query ("query[2].of") is searched as part of it.
+    wanted = int(rest.partition("]")[0]) if rest else 0
+    current, seen, header = "file", 0 if name == "file" else -1, None
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _HEADER.match(line)
+        if match:
+            current = match[1]
+            seen += current == name
+            if current == name and seen == wanted:
+                header = number
+            if table == "file" and current == key:
+                return number
+        elif current == name and seen == wanted and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+            return number
+    return header

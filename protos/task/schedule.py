@@ -1,0 +1,83 @@
+"""Times: when a round is prepared, taken and forgotten, and when its keys are valid, in seconds since 1970 (UTC).
+
+Devices, shuffler and analyzer must agree on these times, so each is computed here and nowhere else. In order:
+
+    key valid ≤ prepared < taken ≤ opens < ends ≤ cut ≤ forgotten ≤ key no longer valid
+
+`Schedule` has the times that the task itself states, `opens`, `ends` and `cut`. The others follow from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hubbub.protos.identity.keys import LATEST_TIME
+from hubbub.protos.task.task import Schedule
+
+DAY = 86_400
+
+LONGEST_LEAD = DAY
+"""A round is prepared at most this long before it takes submissions."""
+
+SHORTEST_LEAD = 600
+"""A round is prepared at least this long before it takes submissions: the analyzer, whose key is needed, may be away
+for a moment."""
+
+CLOCK_SECONDS = DAY
+"""A key record is valid from this long before it can first be given out: a device's clock may be behind."""
+
+DELAY_SECONDS = 30 * DAY
+"""A key record is valid this long after the cut, so that a delayed batch can still be delivered and checked."""
+
+
+def at(moment: float) -> str:
+    """Return a time (seconds since 1970) as people read it, in UTC."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class Validity:
+    """The first and the last second at which a key record is valid."""
+
+    not_before: int
+    not_after: int
+
+
+def taken_from(schedule: Schedule, round_number: int) -> int:
+    """Return when a round begins to take submissions: a grace before it opens, since clocks may differ by that much."""
+    return schedule.opens(round_number) - schedule.grace
+
+
+def prepared_from(schedule: Schedule, round_number: int) -> int:
+    """Return when a round's keys are made and from then on given out.
+
+    This is one round's length before submissions are taken, but at least `SHORTEST_LEAD` and at most `LONGEST_LEAD`.
+    With a longer lead, a task of short rounds would have many rounds prepared at once.
+    """
+    lead = min(LONGEST_LEAD, max(SHORTEST_LEAD, schedule.length))
+    return taken_from(schedule, round_number) - lead
+
+
+def forgotten_after(schedule: Schedule, round_number: int) -> int:
+    """Return when a device forgets a round: a grace after its cut, when by every clock the round has been cut."""
+    return schedule.cut(round_number) + schedule.grace
+
+
+def key_validity(schedule: Schedule, round_number: int) -> Validity:
+    """Return the validity of a round's key records, of both services alike.
+
+    A device seals from when it is given the keys (not before `prepared_from` by the shuffler's clock) until it forgets
+    the round, and refuses a key that is not valid then. So the validity covers all of that whatever the task's grace,
+    which may be a year, and ends within what a time stamp can say.
+    """
+    not_before = max(0, prepared_from(schedule, round_number) - CLOCK_SECONDS)
+    not_after = max(schedule.cut(round_number) + DELAY_SECONDS, forgotten_after(schedule, round_number))
+    return Validity(not_before, min(LATEST_TIME, not_after))
+
+
+def first_not_cut(schedule: Schedule, now: float) -> int:
+    """Return the first round whose cut is after `now`; it may be beyond the task's last round."""
+    # cut(r) = start + (r + 1)·length + grace > now means r + 1 > (now - start - grace)/length: the first such r is the
+    # floor of the right side.
+    return max(0, int((now - schedule.start - schedule.grace) // schedule.length))

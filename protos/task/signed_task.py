@@ -1,0 +1,254 @@
+"""Signed tasks: a task with the signatures of the operator and the shuffler, written to and read from a task file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+from hubbub.protos.errors import SignatureError, SuiteError, TaskError
+from hubbub.protos.identity.documents import (
+    SIGNATURE_BYTES,
+    Version,
+    check_signature,
+    from_hex,
+    parse_canonical,
+    sign,
+    with_floats,
+    write_canonical,
+)
+from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, identity_from_hex
+from hubbub.protos.identity.lineage import Lineage, leading
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.sealing.suites import suite_named
+from hubbub.protos.task.admission import OPEN, read_admission
+from hubbub.protos.task.draft import check_draft
+from hubbub.protos.task.formats import TASK_FORMS, form_named, version_at
+from hubbub.protos.task.task import STATING, TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.queries.longitudinal.over_rounds import Repeated
+from hubbub.queries.query import Query
+
+_KNOWN = " or ".join(form.name for form in TASK_FORMS)
+_version_of = version_at(TASK_FORMS, "task")
+
+_FLOATS_OF_PRIVACY = ("delta", "epsilon", "epsilon_local", "epsilon_total", "honest_share")
+
+
+@dataclass(frozen=True)
+class SignedTask:
+    """A task with the signatures of operator and shuffler; None where one has not signed yet."""
+
+    task: Task
+    operator_signature: bytes | None = None
+    shuffler_signature: bytes | None = None
+
+    def signed_by(self, identity: Identity) -> SignedTask:
+        """Add the signature of the party whose identity this is.
+
+        Raises:
+            SignatureError: where it is neither the operator's nor the shuffler's.
+        """
+        # The label is that of the task's own version: a task of version 1 is signed, and checked, as one for ever.
+        signature = sign(self.task.form.label, self.task.canonical, identity.key)
+        if identity.public == self.task.identities.operator:
+            return SignedTask(self.task, signature, self.shuffler_signature)
+        if identity.public == self.task.identities.shuffler:
+            return SignedTask(self.task, self.operator_signature, signature)
+        raise SignatureError("this key is neither the task's operator's nor its shuffler's; only those two sign a task")
+
+    def check(self, operator: bytes, shuffler: bytes, successions: Sequence[Succession] = ()) -> Task:
+        """Return the task, checked to name and to be signed by both identities (32 bytes each), known out of band.
+
+        With `successions` an identity is one with those that follow it and those before it.
+
+        Raises:
+            SignatureError: naming the party whose identity or signature does not hold, or the succession.
+        """
+        # The task names its own signers, so a valid signature alone proves nothing: anybody can sign a task that names
+        # them. The identities must be those that the caller knew beforehand.
+        known = {Role.OPERATOR: operator, Role.SHUFFLER: shuffler, Role.ANALYZER: self.task.identities.analyzer}
+        # Those of other deployments say nothing of this task.
+        ours = leading(successions, known.items())
+        lineage = Lineage.of(known, ours) if ours else None
+        for role in (Role.OPERATOR, Role.SHUFFLER):
+            named = self.task.identities.of(role)
+            signature = getattr(self, f"{role.value}_signature")
+            if named != known[role] and not (lineage and lineage.holds(role, named)):
+                raise SignatureError(f"the task names another {role.value} than the one that is trusted here")
+            if signature is None:
+                raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` does")
+            check_signature(self.task.form.label, self.task.canonical, signature, named)
+        return self.task if lineage is None else replace(self.task, lineage=lineage)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the task and its signatures as JSON."""
+        signatures = {"operator": self.operator_signature, "shuffler": self.shuffler_signature}
+        return {
+            "signatures": {role: signature.hex() for role, signature in signatures.items() if signature is not None},
+            "task": task_content(self.task),
+        }
+
+    def encode(self) -> bytes:
+        """Return the canonical bytes of the signed task, in its own version: what a task file holds."""
+        return write_canonical(self.as_json(), self.task.form.version)
+
+    @classmethod
+    def from_json(cls, value: Any, version: Version = 2) -> SignedTask:
+        """Read what `as_json` wrote, in a document in canonical form of that version; `check` is still to be called.
+
+        Raises:
+            SignatureError: where the form is wrong.
+            TaskError: where the task itself is not one that hubbub runs.
+        """
+        if not isinstance(value, dict) or set(value) != {"signatures", "task"}:
+            raise SignatureError(
+                "not a signed task, which has exactly the members signatures and task; `hubbub plan` writes one"
+            )
+        signatures = value["signatures"]
+        if not isinstance(signatures, dict) or not set(signatures) <= {"operator", "shuffler"}:
+            raise SignatureError("a task is signed by operator and shuffler only")
+        raw = {role: from_hex(text, SIGNATURE_BYTES, f"the {role}'s signature") for role, text in signatures.items()}
+        return cls(read_task(value["task"], version), raw.get("operator"), raw.get("shuffler"))
+
+    @classmethod
+    def decode(cls, document: bytes) -> SignedTask:
+        """Read a task file; `check` is still to be called.
+
+        Raises:
+            SignatureError: where the bytes are not in canonical form, or are not a task at all, saying what they are.
+            TaskError: where the task itself is not one that hubbub runs.
+        """
+        try:
+            value = parse_canonical(document, _version_of)
+        except SignatureError as error:
+            instead = _instead(document)
+            raise SignatureError(instead) if instead else error from None
+        return cls.from_json(value, _version_of(value))
+
+
+def _instead(document: bytes) -> str:
+    """Say what a file is that is not even JSON; nothing where it is JSON."""
+    content = document.strip()
+    if not content:
+        return "an empty file, not a signed task; put the whole task there"
+    try:
+        json.loads(content.decode())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        ends_early = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc)
+        if content.startswith(b"{") and (ends_early or not content.endswith(b"}")):
+            return "cut short, not a whole signed task; put the whole task there"
+        return "not a signed task; name the file that `hubbub plan` wrote and `hubbub sign` signed"
+    except (ValueError, RecursionError):
+        return ""  # JSON beyond what Python reads
+    return ""
+
+
+def read_task(content: Any, version: Version = 2) -> Task:
+    """Return the task that `task_content` wrote; it passes the same checks as a draft, and its randomizers are checked.
+
+    `version` is that of the canonical JSON that `content` was read from. In a task file it is the task's own version. A
+    certificate of version 2 may hold a task of version 1: that task's signed bytes are written anew from what is read.
+
+    Raises:
+        TaskError: naming the value, the limit and what to do.
+    """
+    try:
+        task = _task_from(content, version)
+        # The bytes are compared, not the values: Python takes True for 1, and 1.0 for 1, which differ in version 1.
+        own = task.canonical if task.form.version == version else write_canonical(task_content(task), version)
+        same = own == write_canonical(content, version)
+    except SignatureError as error:
+        raise TaskError(str(error)) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TaskError(f"not a task of {_KNOWN}: {error!r:.200}; `hubbub plan` writes one") from error
+    if not same:
+        unknown = _unknown(task_content(task), content)
+        named = f": {', '.join(unknown)}" if unknown else ""
+        raise TaskError(f"not a task of {_KNOWN}: it has members or forms of another version{named}")
+    return task
+
+
+def _unknown(own: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    """Return the names of members that this version does not know: of the task, and of each of its queries."""
+    tables = {"task": (own, content)}
+    pairs = zip(own["queries"], content["queries"], strict=False)
+    tables |= {f"query[{index}]": pair for index, pair in enumerate(pairs)}
+    return [f"{table}.{key:.80}" for table, (mine, given) in tables.items() for key in given if key not in mine]
+
+
+def _task_from(content: Any, version: Version) -> Task:
+    form = form_named(content["format"], TASK_FORMS)
+    # An older task may be part of a newer document, a certificate; the other way round was never written.
+    if form.version > version:
+        raise TaskError(f"a task of {form.name} cannot be part of a document of version {version}, which is older")
+    suite = _suite_of(content["suite"])
+    if version == 2:
+        content = _with_floats(content)
+    stated = read_admission(content["admission"]) if form.name in STATING else None
+    newest = form.name == TASK_FORMAT
+    queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
+    draft = Draft(
+        name=content["name"],
+        schedule=_schedule_from(content["schedule"]),
+        minimum_reports=content["minimum_reports"],
+        privacy=Privacy(**content["privacy"]),
+        questions=tuple(query.question for query in queries),
+        admission=stated or OPEN,
+        suite=suite,
+        maximum_reports=content["maximum_reports"] if newest else None,
+    )
+    check_draft(draft, capped=newest)
+    _check_promises(draft, queries)
+    identities = _identities_from(content["identities"])
+    promise = draft.minimum_reports, draft.privacy
+    return Task(
+        draft.name,
+        draft.schedule,
+        *promise,
+        queries,
+        identities,
+        suite=suite,
+        format=form.name,
+        stated=stated,
+        maximum_reports=draft.maximum_reports,
+    )
+
+
+def _suite_of(name: Any) -> str:
+    """Return the name of a suite that this version knows. It is asked first: what else the task says may follow it."""
+    try:
+        return suite_named(name).name
+    except SuiteError as error:
+        raise TaskError(f"the task's {error}; run a version of hubbub that knows it") from error
+
+
+def _check_promises(draft: Draft, queries: Sequence[Query]) -> None:
+    """Check what a question over time counts on beyond one round: nothing that is certified may rest on a wish."""
+    honest = floor(Fraction(str(draft.privacy.honest_share)) * draft.minimum_reports)
+    for index, query in enumerate(queries):
+        if isinstance(query.question, Repeated):
+            query.question.check_promise(f"query[{index}]", query.randomizer, honest, draft.privacy.delta)
+
+
+def _with_floats(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a task's content with the numbers of its privacy as floats: version 2 writes 4.0 as 4, read as an int.
+
+    Questions need no such step: they read their own numbers as floats.
+    """
+    return {**content, "privacy": with_floats(content["privacy"], _FLOATS_OF_PRIVACY)}
+
+
+def _schedule_from(content: dict[str, Any]) -> Schedule:
+    start = datetime.strptime(content["start"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return Schedule(**{**content, "start": int(start.timestamp())})
+
+
+def _identities_from(content: Any) -> Identities:
+    if not isinstance(content, dict) or set(content) - {"hops"} != {role.value for role in CORE_ROLES}:
+        raise SignatureError("identities names exactly operator, shuffler and analyzer, and hops where there are any")
+    hops = tuple(identity_from_hex(each, Role.HOP) for each in content.get("hops", ()))
+    return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in CORE_ROLES}, hops=hops)

@@ -1,0 +1,336 @@
+"""Tasks: what is asked, and with which privacy.
+
+A `Draft` is what a person writes in TOML. `hubbub plan` makes a `Task` of it: it adds the exact randomizer of each
+query, with probabilities as whole numbers over 2³², and the parties' identities. The operator and the shuffler then
+sign the task. Its id is the SHA-256 of its canonical bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from hubbub.protos.errors import TaskError
+from hubbub.protos.identity.documents import write_canonical
+from hubbub.protos.identity.keys import CORE_ROLES, Role
+from hubbub.protos.identity.lineage import Lineage
+from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
+from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
+from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.formats import TASK_FORMS, UNCAPPED, UNSTATED, Form, form_named
+from hubbub.queries.longitudinal.over_rounds import Repeated
+from hubbub.queries.query import Query
+from hubbub.queries.questions.question import Question
+
+TASK_FORMAT = TASK_FORMS[-1].name
+"""The form of new tasks, which state their admission and the most reports of a round. A task that was signed in an
+earlier form keeps that form, and so its bytes and its id."""
+
+STATING = frozenset({UNCAPPED.name, TASK_FORMAT})
+"""The forms of tasks that state their admission."""
+
+MAXIMUM_REPORTS = 10**12
+"""Most reports of one round; the accountant's bounds are checked up to here."""
+
+USUAL_MAXIMUM = 1_000_000
+"""The most reports of a round where a draft names none and ten times its minimum are fewer: about 100 MB of disk."""
+
+DELTA_SHARE = Fraction(1, 10)
+"""The largest δ that goes without saying, as a share of 1 / minimum_reports. At δ = 1 / minimum_reports, publishing the
+answers of one person of a round, whom a draw chose, would be within the promise whatever ε is."""
+
+MAXIMUM_DUMMIES = 10_000_000
+"""Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes."""
+
+MAXIMUM_HOPS = 7
+"""Most shufflers behind the first one: for each of them a device seals every answer once more."""
+
+Close = Literal["schedule", "operator"]
+
+
+def hop_name(place: int) -> str:
+    """Return how the shuffler in that place of the chain is called in folders, certificates and texts."""
+    return f"hop-{place}"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Rounds 0 … rounds-1 of `length` seconds from `start` (UTC, since 1970), each cut `grace` after its end."""
+
+    start: int
+    length: int
+    grace: int
+    rounds: int
+    close: Close = "schedule"
+
+    def opens(self, round_number: int) -> int:
+        """When a round begins to take submissions."""
+        return self.start + round_number * self.length
+
+    def ends(self, round_number: int) -> int:
+        """When a round ends; what is on its way is still taken for `grace` seconds."""
+        return self.opens(round_number) + self.length
+
+    def cut(self, round_number: int) -> int:
+        """When a round stops taking submissions."""
+        return self.ends(round_number) + self.grace
+
+    def round_at(self, now: float) -> int | None:
+        """The round whose time `now` (seconds since 1970) is in; None before the first and after the last."""
+        number = math.floor((now - self.start) / self.length)
+        return number if 0 <= number < self.rounds else None
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What one person is promised for everything sent in a round: (ε, δ), the cap on ε_local, the honest share.
+
+    `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None means that
+    there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round. `large_delta` says
+    in words why δ is larger than `largest_delta`; without it no new task's is.
+    """
+
+    epsilon: float
+    delta: float
+    epsilon_local: float = 8.0
+    honest_share: float = 1.0
+    epsilon_total: float | None = None
+    dummies: int = 0
+    large_delta: str | None = None
+
+
+def largest_delta(reports: int) -> float:
+    """Return the largest δ that goes without saying for rounds of at least that many `reports`: 0.1 / `reports`."""
+    nearest = float(DELTA_SHARE / reports)
+    # What is given here must not be refused: the nearest float may be above the limit.
+    return math.nextafter(nearest, 0.0) if is_large(nearest, reports) else nearest
+
+
+def is_large(delta: float, reports: int) -> bool:
+    """Return whether δ is above `largest_delta`, read as the decimal number that it is written as."""
+    return Fraction(str(delta)) * reports > DELTA_SHARE
+
+
+@dataclass(frozen=True)
+class Identities:
+    """The raw Ed25519 public keys (32 bytes each) of the parties, no two of them the same.
+
+    `hops` are the shufflers behind the first one, in the order in which batches go through them.
+
+    Raises:
+        TaskError: where two parties have one key, or there are more than `MAXIMUM_HOPS` hops.
+    """
+
+    operator: bytes
+    shuffler: bytes
+    analyzer: bytes
+    hops: tuple[bytes, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.hops) > MAXIMUM_HOPS:
+            raise TaskError(f"{len(self.hops)} hops are named behind the shuffler, at most {MAXIMUM_HOPS} may be")
+        # One party that is both shuffler and analyzer could open every envelope and see who sent which report.
+        for (one, its), (other, others) in itertools.combinations(self.named.items(), 2):
+            if its == others:
+                raise TaskError(
+                    f"{one} and {other} have the same key, and must be two parties; "
+                    "each makes its own with `hubbub identity`"
+                )
+
+    @property
+    def named(self) -> dict[str, bytes]:
+        """All identities by the parties' names; the second shuffler is called hop-2."""
+        hops = {hop_name(place): identity for place, identity in enumerate(self.hops, FIRST_HOP)}
+        return {**{role.value: self.of(role) for role in CORE_ROLES}, **hops}
+
+    def of(self, role: Role) -> bytes:
+        """The identity of one of `CORE_ROLES`."""
+        return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes.
+
+    `maximum_reports` are the most of a round; None leaves them to planning (`most_reports`).
+    """
+
+    name: str
+    schedule: Schedule
+    minimum_reports: int
+    privacy: Privacy
+    questions: tuple[Question, ...]
+    admission: Admission = ENROLLED
+    suite: str = DEFAULT.name
+    maximum_reports: int | None = None
+
+    @property
+    def most_reports(self) -> int:
+        """The most reports of a round: as it says, else ten times the minimum, and `USUAL_MAXIMUM` at least."""
+        usual = min(MAXIMUM_REPORTS, max(USUAL_MAXIMUM, 10 * self.minimum_reports))
+        return usual if self.maximum_reports is None else self.maximum_reports
+
+    @property
+    def horizon(self) -> int | None:
+        """How many rounds are promised together: all, where a question is over time; None where none is."""
+        return self.schedule.rounds if any(isinstance(each, Repeated) for each in self.questions) else None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task as devices and services run it.
+
+    `stated` is the admission that it states, in a form that does so; None in an earlier form, which says nothing. In
+    the last form it states `maximum_reports`, the most of a round; None in an earlier one, which sets no limit.
+    `lineage` has the identities that follow those it names, where any do (`protos.signers`); it is no part of the task.
+
+    Raises:
+        TaskError: where its form and what it states do not go together.
+    """
+
+    name: str
+    schedule: Schedule
+    minimum_reports: int
+    privacy: Privacy
+    queries: tuple[Query, ...]
+    identities: Identities
+    suite: str = DEFAULT.name
+    format: str = UNSTATED.name
+    stated: Admission | None = None
+    maximum_reports: int | None = None
+    lineage: Lineage | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.format in STATING) is not (self.stated is not None):
+            forms = " or ".join(sorted(STATING))
+            raise TaskError(f"a task states its admission in the form {forms}, and in no other; make both agree")
+        newest = self.format == TASK_FORMAT
+        if newest is not (self.maximum_reports is not None) or (self.privacy.large_delta is not None and not newest):
+            raise TaskError(
+                f"a task states maximum_reports, and may state large_delta, in the form {TASK_FORMAT} and in no other; "
+                "plan it anew"
+            )
+        if self.identities.hops and self.stated is None:
+            raise TaskError(f"only a task of the form {' or '.join(sorted(STATING))} names hops; plan it anew")
+        if self.admission.second_authority in (self.identities.operator, self.identities.shuffler):
+            raise TaskError("the second authority is the operator or the shuffler; name the key of somebody else")
+
+    @property
+    def admission(self) -> Admission:
+        """Who may submit: whoever reaches the shuffler, where the task does not state it."""
+        return OPEN if self.stated is None else self.stated
+
+    @property
+    def stated_mode(self) -> str | None:
+        """The mode of admission as batch records state it; None in a task that does not state it."""
+        return None if self.stated is None else self.stated.mode.value
+
+    @property
+    def form(self) -> Form:
+        """The version of the signed form that this task has: the label of its signatures, how its bytes are written.
+
+        Raises:
+            SignatureError: where this version of hubbub does not know the task's.
+        """
+        return form_named(self.format, TASK_FORMS)
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The bytes that are signed and hashed."""
+        return write_canonical(task_content(self), self.form.version)
+
+    @cached_property
+    def id(self) -> bytes:
+        """SHA-256 (32 bytes) of the canonical bytes."""
+        return hashlib.sha256(self.canonical).digest()
+
+    @property
+    def horizon(self) -> int | None:
+        """How many rounds are promised together: all, where a query is over time; None where none is."""
+        return self.schedule.rounds if any(query.horizon is not None for query in self.queries) else None
+
+    @cached_property
+    def inner_bytes(self) -> tuple[int, ...]:
+        """Lengths of the inner envelopes, in the order of the queries: each is as long as its randomizer's reports."""
+        return self.arriving_bytes(FIRST_HOP)
+
+    @cached_property
+    def counted_bytes(self) -> tuple[int, ...]:
+        """Lengths of the envelopes as the analyzer gets them: every hop has taken its layer off."""
+        return self.arriving_bytes(FIRST_HOP + len(self.identities.hops))
+
+    def arriving_bytes(self, place: int) -> tuple[int, ...]:
+        """Lengths of the envelopes as they arrive at a place of the chain; behind the last hop is the analyzer's."""
+        layers = 1 + FIRST_HOP + len(self.identities.hops) - place
+        return tuple(inner_bytes(query.report_bytes, self.hpke, layers) for query in self.queries)
+
+    @cached_property
+    def outer_bytes(self) -> int:
+        """Length of the outer envelope of every submission."""
+        return outer_bytes(self.inner_bytes, self.hpke)
+
+    @cached_property
+    def hpke(self) -> Suite:
+        """The suite of all keys and envelopes of this task.
+
+        Raises:
+            SuiteError: where this version of hubbub does not know the task's.
+        """
+        return suite_named(self.suite)
+
+    def query_index(self, name: str) -> int:
+        """The place of a query in the task.
+
+        Raises:
+            TaskError: where the task has no query of that name, naming those it has.
+        """
+        names = [query.name for query in self.queries]
+        if name not in names:
+            raise TaskError(f"task {self.name} has no query {name!r}; it asks {', '.join(names)}")
+        return names.index(name)
+
+
+def identities_content(identities: Identities) -> dict[str, Any]:
+    """Return identities as JSON; `hops` is there only where there are any, so that other tasks keep their bytes."""
+    hops = {"hops": [hop.hex() for hop in identities.hops]} if identities.hops else {}
+    return {**hops, **{role.value: identities.of(role).hex() for role in CORE_ROLES}}
+
+
+def task_content(task: Task) -> dict[str, Any]:
+    """Return a task as JSON."""
+    schedule, privacy = task.schedule, task.privacy
+    stated = {} if task.stated is None else {"admission": task.stated.content()}
+    most = {} if task.maximum_reports is None else {"maximum_reports": task.maximum_reports}
+    large = {} if privacy.large_delta is None else {"large_delta": privacy.large_delta}
+    return {
+        **stated,
+        **most,
+        "format": task.format,
+        "identities": identities_content(task.identities),
+        "minimum_reports": task.minimum_reports,
+        "name": task.name,
+        "privacy": {
+            **large,
+            "delta": privacy.delta,
+            "dummies": privacy.dummies,
+            "epsilon": privacy.epsilon,
+            "epsilon_local": privacy.epsilon_local,
+            "epsilon_total": privacy.epsilon_total,
+            "honest_share": privacy.honest_share,
+        },
+        "queries": [query.content() for query in task.queries],
+        "schedule": {
+            "close": schedule.close,
+            "grace": schedule.grace,
+            "length": schedule.length,
+            "rounds": schedule.rounds,
+            "start": datetime.fromtimestamp(schedule.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        },
+        "suite": task.suite,
+    }

@@ -1,0 +1,1 @@
+"""Addresses, TLS files and channels."""

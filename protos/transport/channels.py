@@ -1,0 +1,171 @@
+"""Transport: TLS credentials, and gRPC channels with the same options everywhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.transport.tls_files import Certificate, certificates_in, check_issued, check_pair, key_in
+
+MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
+"""Largest message a service takes: about 40,000 submissions, far above what one call carries."""
+
+MAXIMUM_RESULTS_BYTES = 256 * 1024 * 1024
+"""Largest answer a reader of results takes: a table of some 200 million texts, or two million rows.
+
+It may be larger than what a service takes, as it comes from the analyzer alone, over mutual TLS, to whoever asked.
+"""
+
+MAXIMUM_SUBMISSIONS = 10_000
+"""Most submissions in one call: a message of the largest size could otherwise hold millions of empty ones."""
+
+SUBMISSION_OVERHEAD = 128
+"""Bytes a submission adds to its envelope on the wire, rounded up: id, credential, proof, and the fields' frames."""
+
+_CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
+    # A peer that was restarted is found again within seconds, not after gRPC's default of up to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    # A connection whose other end vanished is noticed.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+
+
+@dataclass(frozen=True)
+class Pems:
+    """The contents of a server's TLS files (PEM), which are never printed."""
+
+    authority: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+    def configuration(self, clients: bytes | None) -> grpc.ServerCertificateConfiguration:
+        """Return them as gRPC takes them; `clients` issued the certificates of clients, where it is given."""
+        return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], clients or self.authority)
+
+
+def renewed_server(
+    current: Callable[[], Pems], *, mutual: bool, clients: bytes | None = None
+) -> grpc.ServerCredentials:
+    """Credentials of one port that are asked for before each handshake, so that new files need no restart.
+
+    `current` is called in threads of gRPC's, and only hands out what is in memory. With `mutual`, clients must show a
+    certificate of an authority that is trusted at that moment, or of `clients` (PEM) where that is given. Connections
+    that are open stay open.
+    """
+    # For one port only: gRPC keeps a configuration for each, and this remembers what it has given to one.
+    given: Pems | None = None
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal given
+        now = current()
+        # None keeps what gRPC has; it asks for one handshake at a time.
+        if now is given:
+            return None
+        given = now
+        return now.configuration(clients)
+
+    first = current().configuration(clients)
+    # None is among what may be returned by gRPC's documentation, and left out of its types.
+    return grpc.dynamic_ssl_server_credentials(first, changed, require_client_authentication=mutual)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class TLS:
+    """PEM files of a party: its certificate, its private key, and the authority it trusts (a file or PEM bytes)."""
+
+    authority: Path | bytes
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def server(self, *, mutual: bool) -> grpc.ServerCredentials:
+        """Credentials of a server; with `mutual`, clients must show a certificate of the same authority.
+
+        Raises:
+            HubbubError: where a file is missing.
+            CertificateError: where one cannot be used.
+        """
+        self.check(time.time(), own=True)
+        pair = (read_pem(self.key), read_pem(self.certificate))
+        return grpc.ssl_server_credentials([pair], read_pem(self.authority), require_client_auth=mutual)
+
+    def read(self) -> Pems:
+        """Return what the files hold.
+
+        Raises:
+            HubbubError: where a file is not named, or missing.
+        """
+        return Pems(read_pem(self.authority), read_pem(self.certificate), read_pem(self.key))
+
+    def client(self) -> grpc.ChannelCredentials:
+        """Credentials of a client, with its own certificate where there is one.
+
+        Raises:
+            HubbubError: where a file is missing.
+            CertificateError: where one cannot be used.
+        """
+        self.check(time.time())
+        if self.certificate is None:
+            return grpc.ssl_channel_credentials(read_pem(self.authority))
+        return grpc.ssl_channel_credentials(read_pem(self.authority), read_pem(self.key), read_pem(self.certificate))
+
+    def check(self, now: float, *, own: bool = False) -> dict[str, Certificate]:
+        """Return the certificates, "authority" and "own" (where there is one, or `own` says that there must be).
+
+        Raises:
+            HubbubError: where a file is not named, or missing.
+            CertificateError: where a file is not what it should be, is not valid at `now` (seconds since 1970), or the
+                key is another certificate's; with `own` also where the authority did not issue the certificate.
+        """
+        where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
+        trusted = certificates_in(read_pem(self.authority), where)
+        authorities = [Certificate.of(each, where) for each in trusted]
+        # There are two while a new authority takes the place of an old one: the one that lasts longest counts.
+        found = {"authority": max(authorities, key=lambda each: each.not_after)}
+        if own or self.certificate is not None:
+            # The first is the party's own, any others lead from it to the authority.
+            chain = certificates_in(read_pem(self.certificate), str(self.certificate))
+            check_pair(chain[0], key_in(read_pem(self.key), str(self.key)), str(self.certificate), str(self.key))
+            found["own"] = Certificate.of(chain[0], str(self.certificate))
+        for each in found.values():
+            each.check_time(now)
+        if own:
+            check_issued(chain, trusted, found["own"], where)
+        return found
+
+
+def read_pem(path: Path | bytes | None) -> bytes:
+    """Return what a TLS file holds; bytes are returned as they are.
+
+    Raises:
+        HubbubError: where it is not named, or cannot be read.
+    """
+    if isinstance(path, bytes):
+        return path
+    if path is None:
+        raise HubbubError("a TLS file is not named; settings need authority, certificate and key")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise HubbubError(f"cannot read {path}: {error.strerror}; `hubbub init` makes keys and certificates") from error
+
+
+def open_channel(
+    address: str, tls: TLS, name: str | None = None, *, largest: int = MAXIMUM_MESSAGE_BYTES
+) -> grpc.aio.Channel:
+    """Open a TLS channel to host:port; it connects at the first call and again whenever it has to.
+
+    The other side's certificate must be for the host, or for `name` where one is given. Answers above `largest` bytes
+    are not taken: who fetches results takes `MAXIMUM_RESULTS_BYTES`.
+    """
+    options: tuple[tuple[str, str | int], ...] = (*_CHANNEL_OPTIONS, ("grpc.max_receive_message_length", largest))
+    if name is not None:
+        options = (*options, ("grpc.ssl_target_name_override", name))
+    return grpc.aio.secure_channel(address, tls.client(), options=options)

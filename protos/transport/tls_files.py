@@ -1,0 +1,229 @@
+"""TLS certificates and their keys, looked at before gRPC gets them: it would not say what is wrong with which file.
+
+They protect connections only; what is signed (tasks, records, certificates of privacy) is signed with other keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import product
+
+from cryptography import x509
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.x509.oid import NameOID
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.pem import what_it_is
+
+WARNING_DAYS = 30
+"""Days before a certificate's end from which on it is warned of: new ones have to reach every host by then."""
+
+_UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
+_DAY_SECONDS = 86_400
+
+
+class CertificateError(HubbubError):
+    """A TLS certificate or key that cannot be used: which file, what is wrong with it, and what to run."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A TLS certificate: `where` is how errors call it, `party` its common name, `hosts` what it may be called by."""
+
+    where: str
+    party: str
+    hosts: tuple[str, ...]
+    not_before: datetime
+    not_after: datetime
+    is_authority: bool
+
+    @classmethod
+    def of(cls, found: x509.Certificate, where: str) -> Certificate:
+        """Describe a certificate."""
+        names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return cls(
+            where,
+            str(names[0].value) if names else "",
+            _hosts(found),
+            found.not_valid_before_utc,
+            found.not_valid_after_utc,
+            _is_authority(found),
+        )
+
+    def days_left(self, now: float) -> float:
+        """Return for how many days from `now` (seconds since 1970) it is valid; negative once it is not."""
+        return (self.not_after.timestamp() - now) / _DAY_SECONDS
+
+    def check_time(self, now: float) -> None:
+        """Return only if it is valid at `now` (seconds since 1970).
+
+        Raises:
+            CertificateError: naming the file and the date.
+        """
+        if now < self.not_before.timestamp():
+            raise CertificateError(
+                f"{self.where} is a certificate that is not valid before {at(self.not_before)}, and now is "
+                f"{at(datetime.fromtimestamp(now, UTC))}; check this machine's clock"
+            )
+        if now > self.not_after.timestamp():
+            raise CertificateError(f"{self.where} is a certificate that expired on {at(self.not_after)}; {self.remedy}")
+
+    @property
+    def remedy(self) -> str:
+        """What makes the next one."""
+        if self.is_authority:
+            return "have the operator make a new authority (`hubbub keys add authority`), and give it to everyone"
+        return f"have the operator run `hubbub certificate {self.party} --authority DIR`, and put the new one there"
+
+
+def at(moment: datetime) -> str:
+    """Return a time as people read it, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def certificates_in(pem: bytes, where: str) -> list[x509.Certificate]:
+    """Return the certificates of a PEM file, at least one; `where` is used in errors.
+
+    Raises:
+        CertificateError: saying what the file holds instead.
+    """
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except _UNREADABLE as error:
+        raise CertificateError(_instead(pem, where, "certificate")) from error
+
+
+def key_in(pem: bytes, where: str) -> PrivateKeyTypes:
+    """Return the private key of a PEM file; `where` is used in errors.
+
+    Raises:
+        CertificateError: saying what the file holds instead.
+    """
+    try:
+        return serialization.load_pem_private_key(pem, password=None)
+    except _UNREADABLE as error:
+        raise CertificateError(_instead(pem, where, "private key")) from error
+
+
+def _instead(pem: bytes, where: str, wanted: str) -> str:
+    found = what_it_is(pem)
+    swapped = found.removeprefix("a ") in {"certificate", "private key"} - {wanted}
+    remedy = "are certificate and key swapped?" if swapped else f"put the {wanted} there that `hubbub init` made"
+    return (
+        f"{where} holds no readable {wanted}, it is {found}{' and damaged' if found == f'a {wanted}' else ''}; {remedy}"
+    )
+
+
+def check_pair(certificate: x509.Certificate, key: PrivateKeyTypes, certificate_at: str, key_at: str) -> None:
+    """Return only if the key is the certificate's.
+
+    Raises:
+        CertificateError: naming both files.
+    """
+    try:
+        belongs = certificate.public_key() == key.public_key()
+    except _UNREADABLE as error:
+        raise CertificateError(f"{certificate_at} is for a key of an unknown kind; make it with `hubbub`") from error
+    if not belongs:
+        raise CertificateError(
+            f"{key_at} is not the key of {certificate_at}; put both there as they were made together"
+        )
+
+
+def check_issued(
+    chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate], certificate: Certificate, authority: str
+) -> None:
+    """Return only if the first of `chain` leads to one of the authorities, through any of the others.
+
+    Raises:
+        CertificateError: naming both files.
+    """
+    reached, others = [chain[0]], list(chain[1:])
+    while reached:
+        last = reached.pop()
+        if last in authorities or any(_is_issued_by(last, each) for each in authorities):
+            return
+        # Each is looked at once, in whatever order the file has them.
+        issuers = [each for each in others if _is_issued_by(last, each)]
+        others = [each for each in others if each not in issuers]
+        reached.extend(issuers)
+    raise CertificateError(
+        f"{certificate.where} was not made by the authority in {authority}: nobody who trusts that one would talk to "
+        f"this party; put the authority there that made it, or {certificate.remedy}"
+    )
+
+
+def check_apart(
+    devices: Sequence[x509.Certificate], devices_at: str, parties: Sequence[x509.Certificate], parties_at: str
+) -> None:
+    """Return only if no authority of devices is one of the parties', so that no certificate counts as the other's.
+
+    Two are one where they have one key, whatever else their certificates say; where they have one name, by which
+    certificates say who issued them; and where one of them issued the other.
+
+    Raises:
+        CertificateError: naming both files, what they share, and what to do.
+    """
+    for each, party in product(devices, parties):
+        shared = _shared(each, devices_at, party, parties_at)
+        if shared is not None:
+            raise CertificateError(
+                f"{shared}: of the certificates of {parties_at} names decide who may control rounds and read results, "
+                "and devices must not have those; have the devices' certificates issued by an authority with a key and "
+                f"a name of its own, and name its file in devices_authority in the place of {devices_at}"
+            )
+
+
+def _shared(device: x509.Certificate, device_at: str, party: x509.Certificate, party_at: str) -> str | None:
+    """Say in words what two authorities share; None where they are apart."""
+    try:
+        one_key = device.public_key() == party.public_key()
+    except _UNREADABLE as error:
+        raise CertificateError(f"{device_at} or {party_at} has a key of an unknown kind; use ECDSA or RSA") from error
+    if one_key:
+        return f"{device_at} and {party_at} hold one authority, {_name(device)}, by its key"
+    if _comparable(device.subject) == _comparable(party.subject):
+        return f"{device_at} and {party_at} hold authorities of one name, {_name(device)}"
+    for issued, issued_at, issuer, issuer_at in (
+        (device, device_at, party, party_at),
+        (party, party_at, device, device_at),
+    ):
+        if _is_issued_by(issued, issuer):
+            return f"{_name(issued)} in {issued_at} was issued by {_name(issuer)} in {issuer_at}"
+    return None
+
+
+def _name(certificate: x509.Certificate) -> str:
+    return certificate.subject.rfc4514_string()
+
+
+def _comparable(name: x509.Name) -> str:
+    """Return a name so that two are equal where X.509 has them match (RFC 5280, section 7.1): case and spaces aside."""
+    return " ".join(name.rfc4514_string().casefold().split())
+
+
+def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (InvalidSignature, *_UNREADABLE):
+        return False
+    return True
+
+
+def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return ()
+    return tuple(str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress))
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return False

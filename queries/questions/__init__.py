@@ -1,0 +1,1 @@
+"""What can be asked of a device, one question a module."""

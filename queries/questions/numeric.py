@@ -1,0 +1,62 @@
+"""Numeric: what the questions about a number have in common: how an answer and a unit are read and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+from hubbub.queries.errors import AnswerError, FieldError, shown
+from hubbub.queries.fields import MAXIMUM_LABEL_LENGTH
+
+if TYPE_CHECKING:
+    from hubbub.queries.questions.question import Value
+
+
+def parsed(name: str, text: str) -> float:
+    """Return the number that a person typed as the answer to the query `name`.
+
+    Raises:
+        AnswerError: where it is none; the message never repeats it.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        # Python's own message would repeat it.
+        raise AnswerError(f"the answer to {name} cannot be read; it must be a number") from None
+
+
+def finite(name: str, answer: object) -> int | float:
+    """Return an answer that is a finite number, a whole one exactly.
+
+    Raises:
+        AnswerError: where it is not; the message never repeats it.
+    """
+    # The usual type first: whether a value is of an abstract one takes as long to find out as a draw.
+    if type(answer) is float:
+        number = answer
+    elif isinstance(answer, bool) or not isinstance(answer, Real):
+        raise AnswerError(f"the answer to {name} is a {type(answer).__name__}; it takes a number")
+    elif isinstance(answer, Integral):
+        return int(answer)
+    else:
+        number = float(answer)
+    if not math.isfinite(number):
+        raise AnswerError(f"the answer to {name} is not finite; give a number, or None where there is none")
+    return number
+
+
+def numbers_of(answers: Iterable[Value]) -> list[float]:
+    """Return the answers that are numbers, without those that are missing."""
+    return [float(answer) for answer in answers if isinstance(answer, int | float)]
+
+
+def check_unit(table: str, unit: Any) -> None:
+    """Return only if `unit` is a short printable text.
+
+    Raises:
+        FieldError: otherwise.
+    """
+    if not isinstance(unit, str) or len(unit) > MAXIMUM_LABEL_LENGTH or not (unit == "" or unit.isprintable()):
+        raise FieldError(table, "unit", f"is {shown(unit)}; it must be a short text, such as 'minutes'")

@@ -1,0 +1,97 @@
+"""Top: the question which of many named categories are held at all, and by how many, most of which nobody may hold.
+
+Only categories that are told from zero are published, largest first. Each has the exact p-value of its count where
+nobody holds it (`zero`), and those published are Benjamini and Yekutieli's: of m categories with p-values in order, the
+first i for the last i with p_(i) ≤ i·q/(m·(1 + 1/2 + … + 1/m)). On average a share of at most q of them, the
+`false_discovery_rate`, is held by nobody, under whatever dependence the counts have.
+
+A category that is published because its count is large has noise in its favour: such counts are too high on average,
+the smaller the more. So their intervals are those of a band over all m categories: whichever are chosen, all intervals
+hold at once with a chance of 95 %.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.estimation.bands import half_width
+from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
+from hubbub.queries.fields import Fields, is_finite_number
+from hubbub.queries.questions.histogram import Histogram
+
+if TYPE_CHECKING:
+    from hubbub.queries.estimation.debiased import Debiased
+
+USUAL_RATE = 0.05
+"""The false-discovery rate where a draft names none."""
+
+
+@dataclass(frozen=True)
+class Top(Histogram):
+    """Which of the named categories are held, and by how many; `false_discovery_rate` is q."""
+
+    kind: ClassVar[str] = "top"
+
+    false_discovery_rate: float = USUAL_RATE
+
+    @classmethod
+    def read(cls, fields: Fields) -> Top:
+        """Read a table; see `Question.read`. A frozen task names its rate."""
+        fields.check_keys({"categories"}, {"false_discovery_rate"})
+        rate = fields.number("false_discovery_rate", None if fields.planned else USUAL_RATE)
+        return cls(categories=fields.items("categories", "names"), false_discovery_rate=rate, **fields.shared())
+
+    def check(self, table: str) -> None:
+        """Check what a histogram's question does, and the rate."""
+        super().check(table)
+        rate = self.false_discovery_rate
+        if not is_finite_number(rate) or not 0 < rate <= 0.5:
+            limit = "it must be above 0 and at most 0.5; 0.05 is usual"
+            raise FieldError(table, "false_discovery_rate", f"is {shown(rate)}; {limit}")
+
+    def content(self) -> dict[str, Any]:
+        """Return the members of a task's JSON."""
+        return {**super().content(), "false_discovery_rate": self.false_discovery_rate}
+
+    def sized(self, answers: int) -> Top:
+        """Return the question itself: its encoding cannot be chosen."""
+        super().sized(answers)
+        return self
+
+    def estimates(self, debiased: Debiased) -> Estimates:
+        """Return the categories that are told from zero, with their counts, largest first, and how many answered."""
+        from hubbub.queries.estimation.significance import discovered
+
+        values = debiased.p_values()[: self.answers]
+        counts, consistent = debiased.every_symbol(), debiased.consistent()
+        answered = debiased.answered(self.answers)
+        width = half_width(self.answers + bool(answered.standard_error))
+        found = sorted(discovered(values, self.false_discovery_rate), key=lambda place: -counts[place].value)
+        rows = [
+            Row(
+                "count",
+                _in_band(counts[place], width, selected=True),
+                self.categories[place],
+                float(consistent[place]),
+                p_value=float(values[place]),
+                told_from_zero=True,
+            )
+            for place in found
+        ]
+        note = (
+            f"{len(found)} of {self.answers} categories are told from zero; on average at most "
+            f"{self.false_discovery_rate:g} of those found are held by nobody; their counts are too high on average, "
+            "and the intervals hold for all categories at once"
+        )
+        return Estimates(self.kind, (*rows, Row("answered", _in_band(answered, width))), notes=(note,))
+
+
+def _in_band(estimate: Estimate, width: float, selected: bool = False) -> Estimate:
+    """Return an estimate with its interval of the band; one that was selected has no other."""
+    reach = width * (estimate.standard_error or 0.0)
+    ends = (estimate.value - reach, estimate.value + reach)
+    if selected:
+        return replace(estimate, lower=ends[0], upper=ends[1], simultaneous=ends)
+    return replace(estimate, simultaneous=ends)

@@ -1,0 +1,1 @@
+"""Local randomizers, each with its exact law, and how reports are counted."""

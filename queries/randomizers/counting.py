@@ -1,0 +1,42 @@
+"""Counting: uniform draws by the million, and counts by symbol. Services import this module; devices do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from hubbub.queries.randomizers.sampling import Random
+
+if TYPE_CHECKING:
+    from hubbub.queries.randomizers.randomizer import Randomizer, Tally, Vector
+
+
+def uniform_symbols(count: int, symbols: int, random: Random) -> npt.NDArray[np.uint32]:
+    """Return `count` symbols from range(`symbols`): exactly uniform and independent if the bytes of `random` are.
+
+    32-bit draws at or above the largest multiple of `symbols` are rejected: taken modulo `symbols`, they would make the
+    first symbols more likely than the last.
+    """
+    limit = 2**32 - 2**32 % symbols
+    found = np.empty(0, dtype=np.uint64)
+    # Less than half of the draws are rejected, whatever `symbols` is, so this soon ends.
+    while len(found) < count:
+        draws = np.frombuffer(random(4 * (count - len(found))), dtype="<u4").astype(np.uint64)
+        found = np.concatenate([found, draws[draws < limit] % symbols])
+    return found.astype(np.uint32)
+
+
+def check_counts(tally: Tally, symbols: int) -> None:
+    """Return only if a tally has a count for each symbol that reports can give; raises ValueError otherwise."""
+    counts, valid = tally.counts, tally.valid
+    if counts.shape != (symbols,) or (counts < 0).any() or (counts > valid).any():
+        raise ValueError(f"counts of shape {counts.shape}, {symbols} counts from 0 to {valid} are expected")
+
+
+def debiased(randomizer: Randomizer, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+    """Return ĉ_j = (N_j − base·n − dummy_mean·D)/keep of counts by symbol; their variances are those of the reports."""
+    expected = (tally.valid - dummies) * randomizer.base + dummies * randomizer.dummy_mean
+    counts = np.asarray((tally.counts - expected) / randomizer.keep, dtype=np.float64)
+    return counts, np.zeros(len(counts))

@@ -1,0 +1,173 @@
+"""Lookup: which of many candidate texts people hold, from a batch's table of reported cells.
+
+A candidate stands out where its count is larger than chance makes those of texts that nobody holds. How often chance
+does is bounded from the table itself (`noise.Noise`), with every common text in it, looked for or not. (The normal
+law would promise too much: with 15 reports to a cell its tail at five deviations is thirty times too small.) Benjamini
+and Yekutieli's procedure on these bounds keeps the expected share of false discoveries at most `FALSE_DISCOVERIES`,
+however the counts depend on each other.
+
+Where the reports in a text's cells that are not its own people's are a sum of independent parts of at most 1, of
+variance V, as they are where no text is common, that bound is about Bennett's inequality,
+
+    P[N ≥ μ + t] ≤ exp(−V·h(t/V)),   h(u) = (1+u)·ln(1+u) − u,
+
+which planning goes by (`stands_out_from`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from hubbub.queries.estimation.bands import banded, half_width, in_band
+from hubbub.queries.estimation.debiased import Debiased
+from hubbub.queries.estimation.estimates import BEGINNING, Estimate, Estimates, Row
+from hubbub.queries.randomizers.hashed import HashedResponse
+from hubbub.queries.randomizers.hashed_decoding import Decoded, decode
+from hubbub.queries.randomizers.hashed_decoding import packed as packed
+from hubbub.queries.randomizers.hashed_decoding import unpacked as unpacked
+from hubbub.queries.texts.prefixes import Prefix
+
+if TYPE_CHECKING:
+    from hubbub.queries.questions.question import Value
+    from hubbub.queries.randomizers.hashed_decoding import Symbols
+    from hubbub.queries.randomizers.randomizer import Vector
+
+FALSE_DISCOVERIES = 0.05
+"""Expected share of texts that nobody holds among those that are said to stand out."""
+
+MOST_CANDIDATES = 10_000_000
+"""Most candidates of one lookup: about a minute, and a gigabyte for their texts."""
+
+
+@runtime_checkable
+class Decodable(Protocol):
+    """A question whose answers the task does not list: candidates are decoded from what is published."""
+
+    def decode(self, debiased: Debiased, candidates: Sequence[str], number: int = 0) -> Estimates:
+        """Return the counts of the candidates that stand out of the table of round `number`.
+
+        Raises:
+            AnswerError: where a candidate cannot be an answer.
+        """
+
+
+class OfTexts(Protocol):
+    """What looking up needs of the question; its members are those of `text.Text`."""
+
+    kind: ClassVar[str]
+
+    @property
+    def optional(self) -> bool:
+        """Whether a device may give no answer."""
+
+    @property
+    def answers(self) -> int:
+        """How many symbols stand for answers; the next one is "no answer"."""
+
+    def said(self, answer: Value, number: int) -> Prefix:
+        """Return what round `number` asks for of an answer."""
+
+    def symbol(self, said: Prefix, number: int) -> int:
+        """Return the symbol of what was said in round `number`."""
+
+
+def answered(question: OfTexts, debiased: Debiased) -> Estimate:
+    """Return how many answered: all but those of "no answer", where that is one."""
+    if not question.optional:
+        return debiased.interval(float(debiased.reports), 0.0)
+    decoded = _decoded(debiased, np.array([question.answers], dtype=np.uint64))
+    silent = float(decoded.counts[0])
+    return debiased.interval(debiased.reports - silent, float(decoded.variances[0]))
+
+
+def look_up(question: OfTexts, debiased: Debiased, candidates: Sequence[str], number: int) -> Estimates:
+    """Return the candidates that stand out, largest first; see `Text.decode`."""
+    said = list(dict.fromkeys(question.said(text, number) for text in candidates))
+    symbols = np.fromiter((question.symbol(each, number) for each in said), dtype=np.uint64, count=len(said))
+    found = standing_out(question, debiased, symbols)
+    rows = [row_of(said[place], estimate, number) for place, estimate in found]
+    everybody = banded(Row("answered", answered(question, debiased)), half_width(len(said) + 1))
+    return Estimates(question.kind, (*rows, everybody), notes=(found_words(len(rows), len(said)),))
+
+
+def row_of(said: Prefix, estimate: Estimate, number: int) -> Row:
+    """Return the row of a text, or of a beginning that was counted in round `number`."""
+    return Row("count", estimate, said.label) if said.ended else Row(BEGINNING, estimate, said.label, at=number)
+
+
+def standing_out(question: OfTexts, debiased: Debiased, symbols: Symbols) -> list[tuple[int, Estimate]]:
+    """Return which of distinct symbols stand out, by their places, and their counts; the largest first.
+
+    Each has the interval of a band over all that were looked up and the number who answered: it holds of those that are
+    returned, although these were chosen by their counts.
+    """
+    # "No answer" is decoded with them: as a common symbol it would be noise for the others.
+    silent = np.array([question.answers] if question.optional else [], dtype=np.uint64)
+    decoded = _decoded(debiased, np.concatenate([symbols, silent]))
+    counts, logs = decoded.counts[: len(symbols)], decoded.log_chances[: len(symbols)]
+    width, found = half_width(len(symbols) + 1), []
+    for place in _discoveries(counts, logs).tolist():
+        estimate = debiased.interval(float(decoded.counts[place]), float(decoded.variances[place]))
+        found.append((place, in_band(estimate, width)))
+    return found
+
+
+def stands_out_from(spread: float, looked_up: int) -> float:
+    """Return how many reports above the mean make one of so many look-ups stand out by itself.
+
+    `spread` is the variance of the reports in the cells of a text that nobody holds. It is the root of V·h(t/V) =
+    ln(m·H_m/q), the smallest p-value that Benjamini and Yekutieli's procedure asks for; others beside it ask for less.
+    """
+    needed = math.log(looked_up * float((1 / np.arange(1, looked_up + 1)).sum()) / FALSE_DISCOVERIES)
+    low, high = 0.0, 1.0
+    while spread * _bennett(high) < needed:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if spread * _bennett(middle) >= needed else (middle, high)
+    return spread * high
+
+
+def _bennett(over: float) -> float:
+    return (1 + over) * math.log1p(over) - over
+
+
+def found_words(found: int, candidates: int) -> str:
+    """Say how many of the candidates stand out."""
+    rate = f"false-discovery rate {FALSE_DISCOVERIES:.0%}"
+    if not found:
+        return f"none of the {candidates} candidates stands out of the noise ({rate})"
+    return (
+        f"{found} of {candidates} candidates stand out of the noise ({rate}); the band over all looked up holds of them"
+    )
+
+
+def _decoded(debiased: Debiased, symbols: np.ndarray) -> Decoded:
+    return decode(_hashed(debiased), debiased.tally, debiased.dummies, symbols)
+
+
+def _hashed(debiased: Debiased) -> HashedResponse:
+    randomizer = debiased.randomizer
+    if not isinstance(randomizer, HashedResponse):
+        raise TypeError(f"a text is decoded from hashed reports, not from those of {randomizer.kind}")
+    return randomizer
+
+
+def _discoveries(counts: Vector, logs: Vector) -> np.ndarray:
+    """Return the places of those that stand out, the largest first: Benjamini and Yekutieli's procedure.
+
+    It holds however the counts depend on each other: candidates share cells of the table. `logs` are logarithms of
+    bounds on how often a text that nobody holds has as large a count.
+    """
+    order = np.argsort(logs, kind="stable")
+    # The i-th smallest of m may be at most i/m times the rate over 1 + 1/2 + … + 1/m; all before the last that is are
+    # discoveries.
+    places = np.arange(1, len(order) + 1)
+    allowed = np.log(FALSE_DISCOVERIES * places / max(len(order), 1) / max(float((1 / places).sum()), 1.0))
+    within = np.flatnonzero(logs[order] <= allowed)
+    found = order[: within[-1] + 1] if len(within) else order[:0]
+    return found[np.argsort(-counts[found], kind="stable")]

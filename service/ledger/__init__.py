@@ -1,0 +1,1 @@
+"""What tasks have spent, and the chain of releases."""

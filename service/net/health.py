@@ -1,0 +1,97 @@
+"""Health: the standard health service, which tells a monitor whether a service serves.
+
+Only `Check` of it: a `Watch` would hold a call for as long as its caller wishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.rpc.health import part_name
+from hubbub.protos.rpc.statuses import Context, call
+from hubbub.service.observability.incidents import Kind
+from hubbub.service.rpc.concurrency import Limits
+from hubbub.service.rpc.pipeline import Intake
+from hubbub.service.rpc.size_limits import Call
+
+PARTS = {kind: part_name(kind) for kind in Kind}
+"""What can be asked beside a server's services: whether a part of the service works. It says NOT_SERVING in trouble."""
+
+
+_LIMITS = Limits(calls=64, message_bytes=1024 * 1024)
+"""Its own: a port that is full is asked, too."""
+
+_CHECK = Call("Check", health_pb2.HealthCheckRequest, largest=1024)
+_SERVING, _NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class Health:
+    """The standard health service of a server; a service says when it serves."""
+
+    def __init__(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
+        self._services = ("", *services)
+        self._statuses = dict.fromkeys(self._services, _NOT_SERVING) | dict.fromkeys(PARTS.values(), _SERVING)
+        self._left = False
+        intake = Intake(_LIMITS)
+        self.places = intake.places
+        """The calls that ask for it."""
+        intake.serve(server, "grpc.health.v1.Health", {"Check": (_CHECK, self._check)})
+
+    async def _check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
+        status = self._statuses.get(request.service)
+        if status is None:
+            # As the protocol has it; the answer is not sent then.
+            context.set_code(grpc.StatusCode.NOT_FOUND)
+        return health_pb2.HealthCheckResponse(status=status)
+
+    async def serving(self) -> None:
+        """Say SERVING for every service."""
+        self._statuses.update(dict.fromkeys(self._services, _SERVING))
+
+    async def parts(self, in_trouble: frozenset[str]) -> None:
+        """Say which kinds of parts are in trouble; all others work."""
+        if not self._left:
+            self._statuses.update(
+                (name, _NOT_SERVING if kind in in_trouble else _SERVING) for kind, name in PARTS.items()
+            )
+
+    async def leaving(self) -> None:
+        """Say NOT_SERVING for good: the server drains."""
+        self._left = True
+        self._statuses = dict.fromkeys(self._statuses, _NOT_SERVING)
+
+
+async def is_serving(channel: grpc.aio.Channel, deadline: float) -> bool:
+    """Return whether the server at the other end says SERVING, waiting up to `deadline` seconds for a connection."""
+    return await _asked(channel, "", deadline) == int(health_pb2.HealthCheckResponse.SERVING)
+
+
+async def why_silent(channel: grpc.aio.Channel, deadline: float) -> HubbubError:
+    """Return why the server at the other end does not say SERVING: of a connection that failed, its own reason."""
+    request = health_pb2.HealthCheckRequest(service="")
+    try:
+        await call(health_pb2_grpc.HealthStub(channel).Check(request, timeout=deadline), "it")
+    except HubbubError as error:
+        return error
+    return HubbubError("it answers, but does not take calls now: it starts, stops, or stands by for another")
+
+
+async def parts_in_trouble(channel: grpc.aio.Channel, deadline: float) -> frozenset[str]:
+    """Return which kinds of parts of the service at the other end are in trouble; one that does not say is not."""
+    answers = {kind: await _asked(channel, name, deadline) for kind, name in PARTS.items()}
+    not_serving = int(health_pb2.HealthCheckResponse.NOT_SERVING)
+    return frozenset(kind.value for kind, answer in answers.items() if answer == not_serving)
+
+
+async def _asked(channel: grpc.aio.Channel, name: str, deadline: float) -> int | None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    try:
+        request = health_pb2.HealthCheckRequest(service=name)
+        answer = await stub.Check(request, timeout=deadline, wait_for_ready=True)
+    except grpc.aio.AioRpcError:
+        return None
+    return int(answer.status)

@@ -1,0 +1,257 @@
+"""Doors: the HTTPS port of a service, in its event loop: connections taken, bounded by address, looked at, drained.
+
+Connections are counted from the moment when they are accepted, before TLS is agreed on: in all, and by address, where
+no proxy is in front. An IPv6 address stands for its /64, which is what one subscriber has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import itertools
+import math
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from email.utils import formatdate
+
+import structlog
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.transport.addresses import HostError, checked_address
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.net.grpc_server import HANDSHAKE_SECONDS, Connections, cannot_listen, resolved
+from hubbub.service.net.http_connection import Connection
+from hubbub.service.rpc.concurrency import Limit
+from hubbub.service.rpc.connect import Doorway, Header
+from hubbub.service.rpc.pipeline import Intake
+
+LOOK_SECONDS = 1.0
+"""How often, at least, connections are looked at whose time may be over."""
+
+BACKLOG = 1024
+"""Connections that the system has and the door has not taken yet."""
+
+RECEIVE_BYTES = 64 * 1024
+"""What the system takes of a connection ahead of the door, about, which is what the door reads at a time. TLS keeps
+twice as much for each connection that has sent so much; without this half a megabyte each."""
+
+PAUSE_SECONDS = 0.1
+"""How long no connection is taken after the system refused one, as it does without files."""
+
+SHUTDOWN_SECONDS = 5.0
+"""How long the other end may take to say that it closes TLS, too."""
+
+PREFLIGHT_SECONDS = 7200
+"""How long a browser may remember what pages of other origins may send."""
+
+_LOG = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Hall:
+    """What a door takes of its connections, and whose pages may read its answers."""
+
+    connections: Connections
+    of_address: int | None = None
+    """Connections at once from one address; None for no such limit, as behind a proxy."""
+    origins: Collection[str] = ()
+    """Origins of pages that may call, as browsers name them; "*" is all of them."""
+
+
+class Door:
+    """Answers a service's calls by HTTPS; `tls` is read again when `renewals` says another number."""
+
+    def __init__(
+        self, doorway: Doorway, hall: Hall, tls: TLS, renewals: Callable[[], int], *, shared: bool = False
+    ) -> None:
+        """Listen nowhere yet; a `shared` port is one that other processes of this service listen at, too."""
+        limits = doorway.intake.places.limits
+        self.doorway, self._hall, self._shared = doorway, hall, shared
+        self.leaving = False
+        self.unfinished_seconds = limits.unfinished_seconds
+        self.idle_seconds = hall.connections.idle_seconds
+        self.age_seconds = math.inf if hall.connections.age_seconds is None else hall.connections.age_seconds
+        self.date = formatdate(usegmt=True)
+        self._tls, self._renewals = tls, renewals
+        self._made_at, self._context = renewals(), _context(tls)
+        self._numbers = itertools.count()
+        self._open: set[Connection] = set()
+        self._connected: set[Connection] = set()
+        self._of: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket | None = None
+        self._emptied = asyncio.Event()
+
+    @property
+    def intake(self) -> Intake:
+        """What takes the door's calls in."""
+        return self.doorway.intake
+
+    def listen(self, address: str) -> int:
+        """Listen at host:port (port 0 takes a free one) and return the port.
+
+        Raises:
+            HubbubError: where the address is not one, is taken, or is not this machine's.
+        """
+        try:
+            address = checked_address(address, listening=True)
+        except HostError as error:
+            raise HubbubError(f"cannot listen on {address}: {error}") from error
+        family, where = resolved(address)[0]
+        try:
+            self._listener = socket.create_server(where, family=family, backlog=BACKLOG, reuse_port=self._shared)
+        except OSError as error:
+            raise cannot_listen(address, error) from error
+        self._listener.setblocking(False)
+        # Connections have it from here; set later, the window that they are offered would be larger.
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        for work in (self._accept(self._listener), self._look()):
+            self._begin(asyncio.get_running_loop().create_task(work))
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def _begin(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self, grace: float | None) -> None:
+        """Take no more connections, and close those there are: at once, or once their calls are answered."""
+        self.leaving = True
+        if self._listener is not None:
+            self._listener.close()
+        for task in list(self._tasks):
+            task.cancel()
+        for connection in list(self._connected):
+            connection.leave()
+        if grace is not None and self._connected:
+            self._emptied.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._emptied.wait()
+        for connection in list(self._connected):
+            connection.abort()
+
+    # Connections
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                found, where = await loop.sock_accept(listener)
+            except OSError as error:
+                _LOG.warning("a connection was not taken", port="https", problem=str(error))
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            address = _network(where[0])
+            if self._has_room(address):
+                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._begin(loop.create_task(self._connect(found, address)))
+            else:
+                found.close()
+            # A crowd that knocks without pause must not keep calls from being answered.
+            await asyncio.sleep(0)
+
+    def _has_room(self, address: str) -> bool:
+        if len(self._open) >= self._hall.connections.most:
+            limit = Limit.CONNECTIONS
+        elif self._hall.of_address is not None and self._of[address] >= self._hall.of_address:
+            limit = Limit.ADDRESS
+        else:
+            return True
+        self.intake.places.refused[limit] += 1
+        return False
+
+    async def _connect(self, found: socket.socket, address: str) -> None:
+        connection = Connection(self, address, f"{address}#{next(self._numbers)}")
+        self._open.add(connection)
+        self._of[address] += 1
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                found,
+                ssl=self._current(),
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+            )
+        except (OSError, TimeoutError):  # no TLS, or none in time: errors of TLS are OSErrors
+            self.gone(connection)
+        except BaseException:
+            self.gone(connection)
+            raise
+
+    def connected(self, connection: Connection) -> None:
+        """Note that a connection agreed on TLS."""
+        self._connected.add(connection)
+
+    def gone(self, connection: Connection) -> None:
+        """Note that a connection is over."""
+        self._connected.discard(connection)
+        if connection in self._open:
+            self._open.remove(connection)
+            self._of[connection.address] -= 1
+            if not self._of[connection.address]:
+                del self._of[connection.address]
+        if not self._connected:
+            self._emptied.set()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(min(LOOK_SECONDS, self.unfinished_seconds / 2))
+            self.date = formatdate(time.time(), usegmt=True)
+            now = asyncio.get_running_loop().time()
+            for connection in list(self._connected):
+                connection.look(now)
+
+    def _current(self) -> ssl.SSLContext:
+        """Return the TLS context of new connections, with the files that are in use now."""
+        renewals = self._renewals()
+        if renewals != self._made_at:
+            # Files that change at this very moment may not fit: the next connection tries again.
+            with contextlib.suppress(HubbubError, OSError):
+                self._context = _context(self._tls)
+                self._made_at = renewals
+        return self._context
+
+    # Browsers
+
+    def cors(self, origin: bytes) -> tuple[Header, ...]:
+        """Return what lets pages of that origin call, and read answers; nothing where its pages may not."""
+        text = origin.decode("latin-1")
+        if text not in self._hall.origins and "*" not in self._hall.origins:
+            return ()
+        return (
+            ("access-control-allow-origin", text),
+            ("access-control-allow-methods", "POST"),
+            ("access-control-allow-headers", "content-type, connect-protocol-version, connect-timeout-ms"),
+            ("access-control-expose-headers", "hubbub-reason, hubbub-retry-after-ms"),
+            ("access-control-max-age", str(PREFLIGHT_SECONDS)),
+            ("vary", "origin"),
+        )
+
+
+def _network(host: str) -> str:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
+def _context(tls: TLS) -> ssl.SSLContext:
+    if tls.certificate is None:
+        raise HubbubError("the HTTPS door needs a TLS certificate; name it in the settings")
+    tls.check(time.time(), own=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+    except ssl.SSLError as error:
+        raise HubbubError(f"cannot use {tls.certificate} and {tls.key}: {error.reason or error}") from error
+    return context

@@ -1,0 +1,247 @@
+"""The metrics port: an HTTP port of its own where Prometheus reads a service's metrics.
+
+On loopback the port answers whoever is on this machine. At any other address it answers over mutual TLS only, to
+certificates whose common name is among `MONITORS`: when submissions come is the shuffler's to know, not the network's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import ipaddress
+import socket
+import socketserver
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TextIO
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import prometheus_client
+import structlog
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.transport.addresses import checked_address
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.net.grpc_server import cannot_listen, resolved
+
+MONITORS = frozenset({"monitor", "operator"})
+"""Common names that may read metrics at an address that is not loopback."""
+
+CONNECTIONS = 8
+"""Connections at once. Where one more comes, the one that takes longest over its request is closed."""
+
+READ_SECONDS = 5.0
+"""How long a whole request may take to come, TLS included, however little by little it does."""
+
+WRITE_SECONDS = 30.0
+"""How long an answer may take to be collected and taken."""
+
+Renewals = Callable[[], int]
+"""How often a service's TLS files were taken anew since its start."""
+
+Contexts = Callable[[], ssl.SSLContext]
+"""Gives the TLS context of a new connection."""
+
+_PATH = "/metrics"
+_PEER = "hubbub.peer"
+_LOG = structlog.get_logger(__name__)
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = READ_SECONDS
+    server: _Server
+
+    def handle(self) -> None:
+        if isinstance(self.connection, ssl.SSLSocket):
+            # Here, in the connection's own thread and under its timeout; see `_Server`.
+            self.connection.do_handshake()
+        super().handle()
+
+    def get_stderr(self) -> TextIO:
+        # What fails here while an answer is sent would be printed with its traceback, beside the log.
+        return io.StringIO()
+
+    def get_environ(self) -> dict[str, Any]:
+        # The request is whole.
+        self.server.has_asked(self.connection)
+        environ: dict[str, Any] = super().get_environ()
+        if isinstance(self.connection, ssl.SSLSocket):
+            environ[_PEER] = _common_names(self.connection)
+        return environ
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+        """Leave nothing in the log: what comes in is somebody else's text."""
+
+
+def _common_names(connection: ssl.SSLSocket) -> set[str]:
+    subject: Any = (connection.getpeercert() or {}).get("subject", ())
+    return {value for part in subject for name, value in part if name == "commonName"}
+
+
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    # By default five: the sixth at once would wait for a second.
+    request_queue_size = 128
+
+    def __init__(self, family: socket.AddressFamily, address: Any, context: Contexts | None) -> None:
+        self.address_family = family
+        self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._lock = threading.Lock()
+        self._asking: dict[socket.socket, float] = {}
+        self._asked: dict[socket.socket, float] = {}
+        super().__init__(address, _Handler)
+        self._context = context
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = self.socket.accept()
+        if self._context is None:
+            return connection, address
+        # The handshake is the connection's own business: a silent one must not keep others waiting.
+        wrapped = self._context().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return wrapped, address
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's would ask the name service who this is
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def verify_request(self, request: Any, _client_address: Any) -> bool:
+        # Without a free slot the connection is closed, so that nobody can pile up threads.
+        if not self._slots.acquire(blocking=False) and not self._made_room():
+            return False
+        with self._lock:
+            self._asking[request] = time.monotonic()
+        return True
+
+    def _made_room(self) -> bool:
+        """Close the connection that has been asking for longest; return whether its slot came free."""
+        with self._lock:
+            # In the order in which they came.
+            oldest = next(iter(self._asking), None)
+            if oldest is None:
+                return False
+            _shut(oldest)
+        return self._slots.acquire(timeout=1.0)
+
+    def has_asked(self, request: Any) -> None:
+        """Note that a connection's request is whole: it is answered, whoever comes."""
+        with self._lock:
+            self._asking.pop(request, None)
+            self._asked[request] = time.monotonic()
+
+    def service_actions(self) -> None:
+        """Close connections whose time is over; called by the server's loop, several times a second."""
+        now = time.monotonic()
+        with self._lock:
+            for connections, seconds in ((self._asking, READ_SECONDS), (self._asked, WRITE_SECONDS)):
+                for request in [each for each, since in connections.items() if now - since > seconds]:
+                    _shut(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                self._asking.pop(request, None)
+                self._asked.pop(request, None)
+            self._slots.release()
+
+    def handle_error(self, _request: Any, _client_address: Any) -> None:
+        _LOG.debug("a connection to the metrics port failed")
+
+
+def _shut(connection: socket.socket) -> None:
+    # Its thread, which closes it, wakes up from whatever it waits for. Under TLS no word of it is sent before.
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+class MetricsPort:
+    """The HTTP port; answers GET /metrics from a thread of its own until it is closed."""
+
+    def __init__(
+        self, address: str, registry: prometheus_client.CollectorRegistry, tls: TLS, renewals: Renewals = lambda: 0
+    ) -> None:
+        """Listen at host:port; port 0 takes a free one. TLS files are read again when `renewals` says another number.
+
+        Raises:
+            HubbubError: where the address or, beyond loopback, a TLS file cannot be used.
+        """
+        address = checked_address(address, listening=True)
+        family, where = resolved(address)[0]
+        loopback = ipaddress.ip_address(where[0]).is_loopback
+        context = None if loopback else _Contexts(tls, renewals).current
+        try:
+            self._server = _Server(family, where, context)
+        except OSError as error:
+            raise cannot_listen(f"{address} for metrics", error) from error
+        self._server.set_app(_app(registry, None if loopback else MONITORS))
+        self.address = f"{address.rpartition(':')[0]}:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer nobody any more; blocks for up to 0.1 s."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Contexts:
+    """The TLS context of new connections: made at the start, and again when files were taken anew."""
+
+    def __init__(self, tls: TLS, renewals: Renewals) -> None:
+        self._tls, self._renewals = tls, renewals
+        self._made_at, self._context = renewals(), _context(tls)
+
+    def current(self) -> ssl.SSLContext:
+        renewals = self._renewals()
+        if renewals != self._made_at:
+            # Files that change at this very moment may not fit: the next connection tries again.
+            with contextlib.suppress(HubbubError, OSError):
+                self._context = _context(self._tls)
+                self._made_at = renewals
+        return self._context
+
+
+def _context(tls: TLS) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = ssl.CERT_REQUIRED
+    if tls.certificate is None:
+        raise HubbubError("metrics beyond loopback need a TLS certificate; name it in the settings")
+    tls.check(time.time(), own=True)
+    try:
+        if isinstance(tls.authority, bytes):
+            context.load_verify_locations(cadata=tls.authority.decode())
+        else:
+            context.load_verify_locations(tls.authority)
+        context.load_cert_chain(tls.certificate, tls.key)
+    except ssl.SSLError as error:
+        raise HubbubError(f"cannot use {tls.certificate} and {tls.key} for metrics: {error.reason or error}") from error
+    return context
+
+
+def _app(registry: prometheus_client.CollectorRegistry, allowed: frozenset[str] | None) -> Any:
+    exposition = prometheus_client.make_wsgi_app(registry)
+
+    def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if allowed is not None and not environ.get(_PEER, set()) & allowed:
+            wanted = " or ".join(sorted(allowed))
+            return _plain(start_response, "403 Forbidden", f"metrics are shown to {wanted} only")
+        if environ.get("PATH_INFO") != _PATH:
+            return _plain(start_response, "404 Not Found", f"metrics are at {_PATH}")
+        started = time.monotonic()
+        try:
+            return list(exposition(environ, start_response))
+        except Exception as error:
+            _LOG.warning("metrics not collected", error=type(error).__name__, seconds=time.monotonic() - started)
+            return _plain(start_response, "503 Service Unavailable", "not collected; the service's log says why")
+
+    return app
+
+
+def _plain(start_response: Any, status: str, text: str) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [f"{text}\n".encode()]

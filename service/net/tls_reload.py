@@ -1,0 +1,170 @@
+"""Certificates: a service's TLS files, checked at the start and taken anew when they change, and how long they last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import grpc
+import structlog
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.identity.pem import readable_by_others
+from hubbub.protos.transport.channels import TLS, Pems, renewed_server
+from hubbub.protos.transport.tls_files import WARNING_DAYS, Certificate, CertificateError, at
+
+WARN_SECONDS = 86_400.0
+"""How often a certificate that ends soon is warned of."""
+
+LOOK_SECONDS = 1.0
+"""How often it is looked whether the files have changed."""
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+"""By what it is seen that files changed: of each its inode, size and time; None where it cannot be looked at."""
+
+_LOG = structlog.get_logger(__name__)
+
+
+class Certificates(Collector):
+    """The TLS files of a service that are in use: those of its start, or later ones that can be used.
+
+    Files that cannot be used (one of a pair is not there yet, or is another party's) change nothing: the service goes
+    on with what it has, and looks again.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        tls: TLS,
+        identity: Path | None,
+        clock: Callable[[], float],
+        check: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Check a service's TLS files; warn of private keys that others can read.
+
+        `check` is given the authorities (PEM) before they are trusted, and raises a CertificateError where they must
+        not be.
+
+        Raises:
+            HubbubError: where a file is missing.
+            CertificateError: where one cannot be used, or is of another party.
+        """
+        self._role, self._clock = role, clock
+        self._tls, self._identity, self._check = tls, identity, check
+        self._seen = self._stamp()
+        self._found, self._pems = self._usable()
+        self.renewals = 0
+        """How often files were taken since the start."""
+
+    def _usable(self) -> tuple[dict[str, Certificate], Pems]:
+        """Return what the files hold, checked."""
+        found = self._tls.check(self._clock(), own=True)
+        party = found["own"].party
+        # Services know each other by these names; any other may be a certificate of somebody else's authority.
+        if party in set(Role) - {self._role}:
+            raise CertificateError(
+                f"{self._tls.certificate} is the {party}'s certificate; give the {self._role} its own"
+            )
+        for path in (self._identity, self._tls.key):
+            exposed = readable_by_others(path) if path is not None else None
+            if exposed:
+                _LOG.warning("a private key is open to others", problem=exposed)
+        pems = self._tls.read()
+        if self._check is not None:
+            self._check(pems.authority)
+        return found, pems
+
+    # In use
+
+    @property
+    def in_use(self) -> Pems:
+        """What the files held that are in use."""
+        return self._pems
+
+    def server(self, *, mutual: bool, clients: bytes | None = None) -> grpc.ServerCredentials:
+        """Credentials of one port, whose next handshake has the files that are in use then; see `renewed_server`."""
+        return renewed_server(lambda: self.in_use, mutual=mutual, clients=clients)
+
+    def look(self) -> None:
+        """Take the files if they have changed and can be used; say so in the log, or why they cannot be used."""
+        seen = self._stamp()
+        if seen == self._seen:
+            return
+        try:
+            found, pems = self._usable()
+        except (HubbubError, OSError) as error:
+            _LOG.warning("new TLS files cannot be used", problem=str(error), instead="those in use stay in use")
+            self._seen = seen
+            return
+        if self._stamp() != seen:
+            return  # they change at this moment: what was checked may not be what was read
+        self._seen, self._found, self._pems = seen, found, pems
+        self.renewals += 1
+        _LOG.info("TLS files taken", file=found["own"].where, ends=at(found["own"].not_after))
+        self.warn()
+
+    def _stamp(self) -> Stamp:
+        files = (self._tls.authority, self._tls.certificate, self._tls.key)
+        return tuple(_stamp(path) for path in files if isinstance(path, Path))
+
+    # How long they last
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Return the days left as they are now."""
+        days = GaugeMetricFamily(
+            f"hubbub_{self._role}_certificate_days_left",
+            "Days for which the TLS certificates in use are still valid.",
+            labels=["certificate"],
+        )
+        for name, certificate in self._found.items():
+            days.add_metric([name], certificate.days_left(self._clock()))
+        yield days
+
+    def warn(self) -> None:
+        """Log which certificates end soon, or have ended."""
+        for certificate in self._found.values():
+            left = certificate.days_left(self._clock())
+            if left < WARNING_DAYS:
+                _LOG.warning(
+                    "a certificate ends soon" if left > 0 else "a certificate has expired",
+                    file=certificate.where,
+                    ends=at(certificate.not_after),
+                    days_left=round(left, 1),
+                    remedy=certificate.remedy,
+                )
+
+    @contextlib.asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Warn now and every day, and look for new files every second, as long as the block runs."""
+
+        async def warn() -> None:
+            self.warn()
+
+        watching = [
+            asyncio.create_task(_every(WARN_SECONDS, warn)),
+            asyncio.create_task(_every(LOOK_SECONDS, lambda: asyncio.to_thread(self.look))),
+        ]
+        try:
+            yield
+        finally:
+            for each in watching:
+                each.cancel()
+
+
+async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await do()
+        await asyncio.sleep(seconds)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

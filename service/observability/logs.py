@@ -1,0 +1,126 @@
+"""Logs: structured lines on stderr, without the values of variables."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from hubbub.protos.escaping import readable, readable_lines
+from hubbub.service.observability.log_writer import Lines
+from hubbub.service.settings import LogSettings
+
+FLUSH_SECONDS = 2.0
+"""How long a service that ends waits for its last lines to be written: a log that nobody reads takes none of them."""
+
+
+class _StderrHandler(logging.Handler):
+    """Has lines written to stderr; neither waits for them nor raises."""
+
+    def __init__(self, earlier: _StderrHandler | None) -> None:
+        super().__init__()
+        # One thread writes for the whole process, and lines that wait are not waited for.
+        self.lines: Lines = Lines(self._notice) if earlier is None else earlier.lines
+        self.lines.notice = self._notice
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            # A traceback has several lines, whose texts did not come through `_readable`; none looks like a new one.
+            line = readable_lines(self.format(record)).replace("\n", "\n  ")
+        except Exception as error:  # a value that cannot be shown is no reason to stop what was logged about
+            self.lines.lose(f"it could not be formatted: {type(error).__name__}")
+        else:
+            self.lines.put(line)
+
+    def _notice(self, count: int, since: float, why: str) -> str:
+        event = {
+            "event": "log lines were lost",
+            "level": "warning",
+            "timestamp": _iso(datetime.now(UTC)),
+            "lines": count,
+            "since": _iso(datetime.fromtimestamp(since, UTC)),
+            "why": why,
+        }
+        record = logging.makeLogRecord({"msg": event, "levelno": logging.WARNING, "levelname": "WARNING"})
+        # As structlog marks its own: the formatter then takes the event as it is.
+        record._logger, record._name = None, "warning"
+        return self.format(record)
+
+
+_OF_SEVERAL_LINES = frozenset({"exception", "stack"})
+"""What structlog itself writes over several lines."""
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _readable(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Make the texts of a line readable, so that none of them begins another line; a traceback has several."""
+    return {
+        name: readable(value) if isinstance(value, str) and name not in _OF_SEVERAL_LINES else value
+        for name, value in event.items()
+    }
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a line is about this service: gRPC logs a traceback for whatever bytes anybody sends to a port."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], DecodeError)
+
+
+def configure(settings: LogSettings) -> None:
+    """Send this process's log lines, our own and libraries', to stderr in one format."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    # Tracebacks without the values of variables: those could be keys or submissions.
+    plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    last: list[structlog.typing.Processor] = [plain]
+    if settings.format == "json":
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    earlier = _handlers()
+    handler = _StderrHandler(earlier[0] if earlier else None)
+    processors = [remove, _readable, *last]
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=processors))
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_ours)
+    for chatty in ("grpc", "asyncio"):  # at level debug they tell of every event loop they meet
+        logging.getLogger(chatty).setLevel(logging.INFO)
+    root = logging.getLogger()
+    for each in earlier:
+        root.removeHandler(each)
+    root.addHandler(handler)
+    root.setLevel(settings.level.upper())
+
+
+def _handlers() -> list[_StderrHandler]:
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, _StderrHandler)]
+
+
+def lost() -> int:
+    """Return how many lines of this process's log were lost."""
+    return sum(handler.lines.lost for handler in _handlers())
+
+
+def waiting() -> int:
+    """Return how many lines wait to be written."""
+    return sum(handler.lines.waiting for handler in _handlers())
+
+
+def untold() -> tuple[int, float, str]:
+    """Return how many lines were lost since the log last worked, since when (seconds since 1970), and why."""
+    return max((handler.lines.untold for handler in _handlers()), default=(0, 0.0, ""))
+
+
+def flush(seconds: float = FLUSH_SECONDS) -> bool:
+    """Wait until what was logged is written or lost, at most so many seconds; return whether it is."""
+    return all(handler.lines.flush(seconds) for handler in _handlers())

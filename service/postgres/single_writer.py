@@ -1,0 +1,109 @@
+"""Lone: sessions of a service of which one process at a time may change a store.
+
+Whatever is changed is changed on one connection, which holds a lock of the database. Where the connection is lost, so
+is its transaction, and the next one has to take the lock first: nobody changes anything without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+
+import psycopg
+
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.postgres.sessions import Connection, Sessions, UnusableError, configure, shown
+
+_LOCK = "hashtextextended(current_schema() || ' alone', 0)"
+_HOLDER = f"""
+SELECT application_name, coalesce(host(client_addr), 'the server''s machine'), backend_start
+FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pg_locks.database =
+    (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND (classid::bigint << 32 | objid::bigint) = {_LOCK}
+"""  # noqa: S608 - constants
+
+
+class LoneSessions(Sessions):
+    """Sessions whose changes are made on one connection, one after the other, while nobody else makes any."""
+
+    def __init__(
+        self,
+        address: str,
+        schema: str,
+        whose: str,
+        observe: Observe = unobserved,
+        *,
+        connection: type[Connection] = psycopg.Connection,
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Connect, and take the lock; `whose` store it is, for errors. See `Sessions`.
+
+        Raises:
+            StoreError: where another process has the lock, or the server cannot be used.
+        """
+        super().__init__(address, schema, observe, connection=connection, troubles=troubles)
+        self._whose = whose
+        self._kind = connection
+        self._one: Connection | None = None
+        self._guard = threading.Lock()
+        try:
+            self.change(lambda _connection: None)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close all connections, which lets the lock go; later transactions raise `StoreError`."""
+        super().close()
+        with self._guard:
+            self._let_go()
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        with self._guard:
+            if self._one is None or not _answers(self._one):
+                self._let_go()
+                self._one = self._locked()
+            yield self._one
+
+    def _let_go(self) -> None:
+        if self._one is not None:
+            self._one.close()
+            self._one = None
+
+    def _locked(self) -> Connection:
+        name = f"hubbub {self._whose} {os.getpid()} on {socket.gethostname()}"[:63]
+        connection = self._kind.connect(self.settled, autocommit=True, application_name=name)
+        try:
+            configure(connection, self.schema)
+            row = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})").fetchone()
+            if row is None or not row[0]:
+                raise UnusableError(
+                    f"the store {shown(self.address)} is in use: {_holder(connection)}. One {self._whose} at a time "
+                    "may use it; stop that one, or name another database in `store`"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _answers(connection: Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _holder(connection: Connection) -> str:
+    row = connection.execute(_HOLDER).fetchone()
+    if row is None:
+        return "whoever used it has just ended"
+    name, where, since = row
+    return f"by {name or 'a program without a name'}, from {where}, since {since:%Y-%m-%d %H:%M}"

@@ -1,0 +1,1 @@
+"""Worker processes, and what every process does first to protect its memory."""

@@ -1,0 +1,1 @@
+"""Takes in batches, for the analyzer and for hops."""

@@ -1,0 +1,203 @@
+"""Inbox tables: round keys and received batches as a receiver stores them, as narrow operations in one transaction.
+
+The analyzer's tables and a hop's are made of these, with their own beside. Their layouts have `tasks` (id, task_id),
+`rounds`, `private_keys`, `batches` and `stretches` with at least the columns that are used here. A batch is committed
+once it has a number of `valid` reports.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic
+
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.messages import Envelopes
+from hubbub.protos.records.batch import BatchId, BatchRecord
+from hubbub.protos.records.release_chain import Release, Stretch
+from hubbub.service.receiving.receiver import Announced, Check, D, StoredKey, check_repetition, new_part
+from hubbub.service.receiving.round_keys import NewRoundKey
+from hubbub.service.sqlite.secure_delete import put_away, taken_out
+
+_ROUNDS = """
+SELECT rounds.id FROM rounds JOIN tasks ON tasks.id = rounds.task WHERE task_id = ? AND rounds.round = ?
+"""
+
+
+@dataclass
+class Remains:
+    """What was deleted from tables and must leave the files too; the store sees to it after the commit."""
+
+    erased: bool = False
+    """Rows were deleted whose pages are to be zeroed and given back."""
+
+    destroyed: bool = False
+    """A key was deleted, which must leave the write-ahead log."""
+
+
+class InboxTables(ABC, Generic[D]):
+    """The operations. Used inside the store's transactions only; what one of them writes is stored when that ends."""
+
+    BATCHES: ClassVar[str]
+    """Selects the batches of a round (its row is the one parameter), the query first; ends in the condition on it."""
+
+    @abstractmethod
+    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> D:
+        """Make a batch of a row of `BATCHES`."""
+
+    def __init__(self, connection: sqlite3.Connection, remains: Remains) -> None:
+        self._connection = connection
+        self._remains = remains
+
+    def _one(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
+        row: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
+        return row
+
+    def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, values).fetchall()
+
+    def _run(self, statement: str, *values: Any) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+    def _round(self, task_id: bytes, round_number: int) -> int | None:
+        """The row of a round; None where no key was made for it yet."""
+        row = self._one(_ROUNDS, task_id, round_number)
+        return None if row is None else row[0]
+
+    def _batch(self, batch: BatchId) -> int | None:
+        """The row of a batch; None where it was not announced."""
+        statement = "SELECT id FROM batches WHERE round = ? AND query = ?"
+        row = self._one(statement, self._round(batch.task_id, batch.round), batch.query)
+        return None if row is None else row[0]
+
+    # Keys
+
+    def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
+        """A round's key, if one was made."""
+        row = self._one(
+            "SELECT private, record, signature, key_set FROM rounds LEFT JOIN private_keys"
+            " ON private_keys.round = rounds.id WHERE rounds.id = ?",
+            self._round(task_id, round_number),
+        )
+        if row is None:
+            return None
+        # A destroyed key has no row in private_keys; its signed record stays.
+        private = None if row[0] is None else taken_out(row[0])
+        return StoredKey(private, SignedDocument(row[1], row[2]), row[3])
+
+    def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
+        """Give a round its key, unless it has one; return the one that it has."""
+        known = self.key(task_id, round_number)
+        if known is not None:
+            return known
+        self._run(
+            "INSERT INTO rounds (task, round, record, signature, not_after)"
+            " VALUES ((SELECT id FROM tasks WHERE task_id = ?), ?, ?, ?, ?)",
+            *(task_id, round_number, key.record.body, key.record.signature, key.not_after),
+        )
+        round_row = self._round(task_id, round_number)
+        self._run("INSERT INTO private_keys (round, private) VALUES (?, ?)", round_row, put_away(key.private))
+        return StoredKey(key.private, key.record, None)
+
+    def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
+        """Store a round's private key, unless it was destroyed, and its record as they were."""
+        round_row = self._round(task_id, round_number)
+        self._run("UPDATE private_keys SET private = ? WHERE round = ?", put_away(private), round_row)
+        self._run("UPDATE rounds SET record = ?, signature = ? WHERE id = ?", record.body, record.signature, round_row)
+
+    def expire_keys(self, now: float) -> int:
+        """Destroy the keys whose time is over and that no batch came for; return how many."""
+        # A batch that was announced still needs the key, however late it is.
+        expired = self._run(
+            "DELETE FROM private_keys WHERE round IN (SELECT id FROM rounds WHERE not_after < ?"
+            " AND NOT EXISTS (SELECT 1 FROM batches WHERE batches.round = rounds.id))",
+            now,
+        )
+        self._remains.erased |= expired > 0
+        return expired
+
+    # Batches
+
+    def _releases(self, _task_id: bytes) -> Sequence[Release]:
+        """The task's releases as they are stored; a receiver that only passes batches on stores none."""
+        return ()
+
+    def _add_releases(self, _task_id: bytes, _releases: Sequence[Release]) -> None:
+        """Store releases behind those of the task that are stored."""
+
+    def announce(
+        self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: Stretch
+    ) -> int:
+        """Have `check` decide on an announcement, and store it with what is new of the releases that came with it."""
+        batch = record.batch
+        known = self.batch(batch)
+        stored = self.batches(batch.task_id, batch.round)
+        others = [other for other in stored if other.id != batch]
+        releases = self._releases(batch.task_id)
+        check(Announced(self.key(batch.task_id, batch.round), known, others, releases))
+        self._add_releases(batch.task_id, sent.releases[max(0, len(releases) - sent.first) :])
+        if known is not None:
+            return known.position
+        round_row = self._round(batch.task_id, batch.round)
+        # Fixed by the first batch; the check has seen to it that all others come with the same one.
+        self._run("UPDATE rounds SET key_set = ? WHERE id = ?", key_set_hash, round_row)
+        self._run(
+            "INSERT INTO batches (round, query, record, signature, reports, dummies, digest)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            *(round_row, batch.query),
+            *(document.body, document.signature, record.reports, record.dummies, record.last_digest),
+        )
+        return 0
+
+    def batch(self, batch: BatchId) -> D | None:
+        """A batch, if it was announced."""
+        row = self._one(self.BATCHES + " AND query = ?", self._round(batch.task_id, batch.round), batch.query)
+        return None if row is None else self._delivery(batch, row)
+
+    def batches(self, task_id: bytes, round_number: int) -> list[D]:
+        """A round's announced batches, in the task's order of queries."""
+        rows = self._all(self.BATCHES + " ORDER BY query", self._round(task_id, round_number))
+        return [self._delivery(BatchId(task_id, round_number, row[0]), row) for row in rows]
+
+    def append(self, stretch: Envelopes) -> int:
+        """Store the part of a stretch that is new; return the offset to go on from."""
+        delivery = self.batch(stretch.batch)
+        repeated, count = new_part(delivery, stretch), len(stretch.envelopes)
+        if delivery is None or delivery.committed is not None:
+            return stretch.offset if delivery is None else delivery.position
+        row = self._batch(stretch.batch)
+        # What is sent again must be what is stored: two deliveries of one batch must not be mixed.
+        self._check_repetition(row, stretch.offset, stretch.envelopes[:repeated])
+        if repeated < count:
+            envelopes = b"".join(stretch.envelopes[repeated:])
+            statement = "INSERT INTO stretches (batch, first, envelopes) VALUES (?, ?, ?)"
+            self._run(statement, row, delivery.next_offset, envelopes)
+            self._run("UPDATE batches SET next = next + ? WHERE id = ?", count - repeated, row)
+        return delivery.next_offset + count - repeated
+
+    def _check_repetition(self, row: int | None, offset: int, envelopes: Sequence[bytes]) -> None:
+        """Return only if these envelopes are stored from `offset` on. Those of one batch are all of one length."""
+        if not envelopes:
+            return
+        stored = self._connection.execute(
+            "SELECT first, envelopes FROM stretches WHERE batch = ?1 AND first < ?3 AND first >="
+            " (SELECT max(first) FROM stretches WHERE batch = ?1 AND first <= ?2) ORDER BY first",
+            (row, offset, offset + len(envelopes)),
+        )
+        check_repetition(stored, offset, envelopes)
+
+    def forget_envelopes(self, batch: BatchId) -> None:
+        """Forget what arrived of a batch that is not committed, so that its delivery begins again."""
+        row = self._batch(batch)
+        if self._run("UPDATE batches SET next = 0 WHERE id = ? AND valid IS NULL", row):
+            self._run("DELETE FROM stretches WHERE batch = ?", row)
+
+    def abandon(self, task_id: bytes, round_number: int) -> None:
+        """Destroy what a round was delivered with and its private key: nothing of it will be counted."""
+        round_row = self._round(task_id, round_number)
+        self._run("DELETE FROM stretches WHERE batch IN (SELECT id FROM batches WHERE round = ?)", round_row)
+        self._run("UPDATE batches SET next = 0 WHERE round = ?", round_row)
+        self._run("DELETE FROM private_keys WHERE round = ?", round_row)
+        self._remains.erased = True

@@ -1,0 +1,66 @@
+"""Raw: messages as their bytes, for processes of one service that send them to each other over their own socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from hubbub.protos import codec
+from hubbub.protos.enrollment.admitted import Admitted, Spent
+from hubbub.protos.errors import MessageError
+from hubbub.protos.identity.keys import KeySet
+from hubbub.protos.rpc import leader
+from hubbub.protos.v1 import document_pb2, keeper_pb2
+
+T = TypeVar("T", bound=Message)
+
+
+def write_key_set(key_set: KeySet) -> bytes:
+    """Encode a round's key set."""
+    return codec.write_key_set(key_set).SerializeToString()
+
+
+def read_key_set(raw: bytes) -> KeySet:
+    """Decode a round's key set.
+
+    Raises:
+        MessageError: where the bytes are none.
+    """
+    return codec.read_key_set(_message(document_pb2.KeySet, raw))
+
+
+def write_admitted(admitted: Admitted) -> bytes:
+    """Encode who is admitted."""
+    return leader.write_admitted(admitted).SerializeToString()
+
+
+def read_admitted(raw: bytes) -> Admitted:
+    """Decode who is admitted.
+
+    Raises:
+        MessageError: where the bytes say nothing of the kind.
+    """
+    return leader.read_admitted(_message(keeper_pb2.GetAdmittedResponse, raw))
+
+
+def write_tickets(tickets: Iterable[Spent]) -> bytes:
+    """Encode tickets: those that are to be spent, or what is then known of their devices."""
+    return leader.write_tickets(tickets).SerializeToString()
+
+
+def read_tickets(raw: bytes) -> list[Spent]:
+    """Decode tickets.
+
+    Raises:
+        MessageError: where the bytes are none, or there are too many.
+    """
+    return leader.read_tickets(_message(keeper_pb2.SpendTicketsRequest, raw))
+
+
+def _message(kind: type[T], raw: bytes) -> T:
+    try:
+        return kind.FromString(raw)
+    except DecodeError as error:
+        raise MessageError(f"{len(raw)} bytes are no {kind.DESCRIPTOR.name}") from error

@@ -1,0 +1,183 @@
+"""Intake: the way of a call from its bytes to its handler, through every limit of its port, in the order of their cost.
+
+The caller's certificate is checked first, then the message is awaited, counted, and parsed; nothing is made of bytes
+that are over a limit. gRPC is given no parser, does not decompress, and receives nothing above the largest request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import grpc
+from google.protobuf.message import Message
+
+from hubbub.protos.errors import MessageError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.rpc.statuses import Context, answer
+from hubbub.service.rpc.concurrency import Limit, Limits, Places
+from hubbub.service.rpc.field_counts import TooMany, TooShort
+from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge
+
+Method = Callable[[Any, Any], Coroutine[Any, Any, Message]]
+"""Answers a parsed request; it is given gRPC's context, or None where the call came by the other door."""
+
+_BY_FAULT = {TooMany: Limit.COUNT, TooShort: Limit.COUNT, TooLarge: Limit.SIZE, Compressed: Limit.COMPRESSED}
+
+
+def _never() -> bool:
+    return False
+
+
+def _unknown() -> int:
+    return 0
+
+
+def _nothing(_call: str, _count: int) -> None:
+    """Count nothing."""
+
+
+def _when_sent(done: Callable[[object], None]) -> None:
+    """Call `done` when the answer of this call was taken, or its connection is over.
+
+    gRPC's task of a call, which this is, ends then. A callback of its context would keep the call in a cycle.
+    """
+    task = asyncio.current_task()
+    if task is not None:
+        task.add_done_callback(done)
+
+
+class Asked(NamedTuple):
+    """A call that somebody began: what answers it, and under whom its places and bytes are counted."""
+
+    call: Call
+    method: Method
+    malformed: Callable[[str, int], None]
+    """Is told of a request that is none: its call, and how many elements it had."""
+    peer: str
+    """The connection that it came on."""
+    connection: str
+    """The same where bytes are shared among connections; else empty."""
+    caller: str = ""
+    """The name in the caller's certificate, where the port asks for one."""
+
+
+class Intake:
+    """What takes a port's calls in; `full` says whether the process has no memory for more, `held` what it holds."""
+
+    def __init__(
+        self, limits: Limits | None = None, full: Callable[[], bool] = _never, held: Callable[[], int] = _unknown
+    ) -> None:
+        self.places = Places(limits or Limits(), held)
+        self.full = full
+
+    def serve(
+        self,
+        server: grpc.aio.Server,
+        service: str,
+        methods: Mapping[str, tuple[Call, Method]],
+        *,
+        allowed: Collection[str] | None = None,
+        malformed: Callable[[str, int], None] = _nothing,
+    ) -> None:
+        """Answer a service's calls on a server, by name.
+
+        With `allowed`, only those are answered whose certificate's common name is among them, and each of the names has
+        places of its own. `malformed` is told of each request that is none: its call, and how many elements it had.
+        """
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            name: grpc.stream_unary_rpc_method_handler(partial(self._answer, call, method, allowed, malformed))
+            for name, (call, method) in methods.items()
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
+    async def _answer(
+        self,
+        call: Call,
+        method: Method,
+        allowed: Collection[str] | None,
+        malformed: Callable[[str, int], None],
+        _messages: object,
+        context: Context,
+    ) -> bytes | None:
+        response = await answer(context, self._taken(call, method, allowed, malformed, context))
+        # Here, where nothing holds on to what was sent any more.
+        if allowed is None and context.code() is grpc.StatusCode.INVALID_ARGUMENT:
+            await self.places.pause(context.peer())
+        return response
+
+    async def _taken(
+        self,
+        call: Call,
+        method: Method,
+        allowed: Collection[str] | None,
+        malformed: Callable[[str, int], None],
+        context: Context,
+    ) -> bytes:
+        caller = "" if allowed is None else self._checked(context, allowed)
+        peer = context.peer()
+        # Who shows a certificate is known by it; of strangers, connections share the bytes.
+        connection = peer if allowed is None else ""
+        asked = Asked(call, method, malformed, peer, connection, caller)
+        response, done = await self.take(asked, context.read, context)
+        if done is not None:
+            _when_sent(done)
+        return response
+
+    def _check_memory(self) -> None:
+        if self.full():
+            raise self.places.refusal(Limit.MEMORY, "the service holds as much memory as it may")
+
+    async def take(
+        self, asked: Asked, read: Callable[[], Awaitable[object]] | bytes, context: Context | None = None
+    ) -> tuple[bytes, Callable[[object], None] | None]:
+        """Answer a call of either door: await its message, and give it to its method if it is within every limit.
+
+        `read` gives the message, or is the message where all of it is there: then nothing is waited for.
+
+        Returns the answer, and what is to be called once that was taken, where its bytes are shared among connections.
+
+        Raises:
+            Refusal: OVERLOADED where the port has no room, or as the method does.
+            MessageError: where what came is no request.
+        """
+        self._check_memory()
+        call, caller, connection = asked.call, asked.caller, asked.connection
+        raw = read if isinstance(read, bytes) else await self.places.whole(asked.peer, read)
+        del read
+        if not isinstance(raw, bytes):  # the end of the call, instead of its message
+            raise MessageError(f"a call of {call.name} without a request")
+        size = len(raw)
+        self.places.enter(caller, size, connection)
+        try:
+            request = self._decoded(call, raw, asked.malformed)
+            del raw
+            if call.waits(request):
+                waiting = f"{caller}, waiting"
+                self.places.wait(caller, waiting)
+                caller = waiting
+            response = (await asked.method(request, context)).SerializeToString()
+        finally:
+            self.places.leave(caller, size, connection)
+        return response, self.places.answer(connection, len(response)) if connection else None
+
+    def _checked(self, context: Context, allowed: Collection[str]) -> str:
+        # TLS has already checked that the deployment's authority issued the certificate; here it is checked for whom.
+        for name in context.auth_context().get("x509_common_name", ()):
+            if (caller := name.decode(errors="replace")) in allowed:
+                return caller
+        self.places.refused[Limit.PEER] += 1
+        raise Refusal(
+            Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; show that certificate"
+        )
+
+    def _decoded(self, call: Call, raw: bytes, malformed: Callable[[str, int], None]) -> Message:
+        try:
+            return call.decode(raw)
+        except MessageError as error:
+            if type(error) in _BY_FAULT:
+                self.places.refused[_BY_FAULT[type(error)]] += 1
+            malformed(call.name, error.count if isinstance(error, TooMany | TooShort) else 1)
+            raise

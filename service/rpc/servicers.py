@@ -1,0 +1,388 @@
+"""Serving: servicers that read a request, call a handler and write its answer; `intake` calls them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+
+import grpc
+from cryptography import x509
+
+from hubbub.protos import codec
+from hubbub.protos.enrollment.admitted import Admitted
+from hubbub.protos.errors import MessageError
+from hubbub.protos.messages import Answer
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.rpc.enrollment import read_redemptions, read_step, write_credential_status, write_enrolled
+from hubbub.protos.rpc.incidents import write_condition
+from hubbub.protos.rpc.leader import (
+    read_tickets,
+    read_version,
+    write_admitted,
+    write_secrets,
+    write_spent,
+)
+from hubbub.protos.rpc.releases import read_begin, write_known
+from hubbub.protos.rpc.replication import read_asked, write_told
+from hubbub.protos.rpc.results import write_results
+from hubbub.protos.rpc.round_progress import write_standing
+from hubbub.protos.rpc.statuses import Context
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, MAXIMUM_SUBMISSIONS
+from hubbub.protos.v1 import (
+    condition_pb2,
+    control_pb2,
+    control_pb2_grpc,
+    delivery_pb2,
+    delivery_pb2_grpc,
+    keeper_pb2,
+    results_pb2,
+    results_pb2_grpc,
+    standby_pb2,
+    submission_pb2,
+    submission_pb2_grpc,
+)
+from hubbub.service.rpc.connect import Doorway
+from hubbub.service.rpc.handlers import (
+    CertifiedHandler,
+    ControlHandler,
+    DeliveryHandler,
+    FollowHandler,
+    KeeperHandler,
+    ResultsHandler,
+    SubmissionHandler,
+)
+from hubbub.service.rpc.pipeline import Intake, Method
+from hubbub.service.rpc.size_limits import Call, calls_of
+
+_OF_SUBMISSIONS = frozenset({"Submit", "SubmitBatch"})
+"""Calls whose requests are submissions, which are counted where they are none."""
+
+
+class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
+    def __init__(self, handler: SubmissionHandler) -> None:
+        self._handler = handler
+
+    def _handler_of(self, _context: Context) -> SubmissionHandler:
+        """Return what answers a call."""
+        return self._handler
+
+    async def GetRound(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.GetRoundRequest, context: Context
+    ) -> submission_pb2.GetRoundResponse:
+        key_set = await self._handler_of(context).get_round(codec.read_task_id(request.task_id), request.round)
+        return submission_pb2.GetRoundResponse(key_set=codec.write_key_set(key_set))
+
+    async def Submit(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.SubmitRequest, context: Context
+    ) -> submission_pb2.SubmitResponse:
+        handler = self._handler_of(context)
+        destination = _destination(handler, request.destination, 1)
+        (answer,) = await _answer_each(handler, destination, [request.submission])
+        if isinstance(answer, Refusal):
+            # One of its own: several calls may share theirs, and as an error it would hold on to what each brought.
+            raise Refusal(answer.reason, answer.message, answer.retry_after)
+        return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
+
+    async def SubmitBatch(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.SubmitBatchRequest, context: Context
+    ) -> submission_pb2.SubmitBatchResponse:
+        handler = self._handler_of(context)
+        destination = _destination(handler, request.destination, len(request.submissions))
+        answers = await _answer_each(handler, destination, request.submissions)
+        return codec.write_answers(answers)
+
+    async def Enrol(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.EnrolRequest, context: Context
+    ) -> submission_pb2.EnrolResponse:
+        return write_enrolled(await self._handler_of(context).enrol(read_redemptions(request)))
+
+
+class _CertifiedServicer(_SubmissionServicer):
+    """Answers those who show a certificate, which TLS has checked; each is known by the SHA-256 of what was issued.
+
+    The issuer's signature is left out: of an ECDSA signature everybody can make a second one that holds, too.
+    """
+
+    def __init__(self, handler: CertifiedHandler) -> None:
+        super().__init__(handler)
+        self._certified = handler
+
+    def _handler_of(self, context: Context) -> SubmissionHandler:
+        (pem,) = context.auth_context()["x509_pem_cert"]
+        issued = x509.load_pem_x509_certificate(pem).tbs_certificate_bytes
+        return self._certified.showing(hashlib.sha256(issued).digest())
+
+
+def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:
+    """Return the destination of `count` submissions; where it cannot be read, all of them are counted as malformed."""
+    try:
+        return codec.read_destination(message)
+    except MessageError:
+        handler.refused(None, Reason.MALFORMED, count)
+        raise
+
+
+async def _answer_each(
+    handler: SubmissionHandler, destination: Destination, messages: Sequence[submission_pb2.Submission]
+) -> list[Answer]:
+    """Answer each submission by itself: a malformed one is refused, and the others of the call are still taken."""
+    if len(messages) > MAXIMUM_SUBMISSIONS:
+        handler.refused(destination, Reason.MALFORMED, len(messages))
+        raise MessageError(f"{len(messages)} submissions in one call; send at most {MAXIMUM_SUBMISSIONS}")
+    found = codec.submissions_of(messages)
+    submissions = [submission for submission in found if submission is not None]
+    if len(submissions) < len(messages):
+        handler.refused(destination, Reason.MALFORMED, len(messages) - len(submissions))
+    handled = await handler.submit(destination, submissions) if submissions else []
+    # Answers are matched to submissions by their place: one too few would give a device another one's receipt.
+    if len(handled) != len(submissions):
+        raise RuntimeError(f"{len(handled)} answers to {len(submissions)} submissions")
+    if len(submissions) == len(messages):
+        return handled
+    remaining, fault = iter(handled), _Faults()
+    return [fault(message) if each is None else next(remaining) for message, each in zip(messages, found, strict=True)]
+
+
+class _Faults:
+    """Refusals of malformed submissions, one for all that have the same fault.
+
+    Many would cost far more than it takes to send them.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[int, Refusal] = {}
+
+    def __call__(self, message: submission_pb2.Submission) -> Refusal:
+        length = len(message.id)
+        if length not in self._made:
+            try:
+                codec.read_submission(message)
+            except MessageError as error:
+                self._made[length] = Refusal(Reason.MALFORMED, str(error))
+        return self._made[length]
+
+
+class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):
+    def __init__(self, handler: ControlHandler) -> None:
+        self._handler = handler
+
+    async def CloseRound(  # noqa: N802 - gRPC's name
+        self, request: control_pb2.CloseRoundRequest, _context: Context
+    ) -> control_pb2.CloseRoundResponse:
+        status = await self._handler.close_round(codec.read_task_id(request.task_id), request.round)
+        return control_pb2.CloseRoundResponse(status=codec.write_status(status))
+
+    async def GetStatus(  # noqa: N802 - gRPC's name
+        self, request: control_pb2.GetStatusRequest, _context: Context
+    ) -> control_pb2.GetStatusResponse:
+        statuses = await self._handler.get_status(_optional_task(request.task_id))
+        return control_pb2.GetStatusResponse(rounds=[codec.write_status(status) for status in statuses])
+
+    async def GetCondition(  # noqa: N802 - gRPC's name
+        self, _request: condition_pb2.GetConditionRequest, _context: Context
+    ) -> condition_pb2.GetConditionResponse:
+        return write_condition(await self._handler.get_condition())
+
+    async def ManageCredentials(  # noqa: N802 - gRPC's name
+        self, request: control_pb2.ManageCredentialsRequest, _context: Context
+    ) -> control_pb2.ManageCredentialsResponse:
+        return write_credential_status(await self._handler.manage_credentials(*read_step(request)))
+
+
+class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
+    def __init__(self, handler: DeliveryHandler) -> None:
+        self._handler = handler
+
+    async def GetKey(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.GetKeyRequest, _context: Context
+    ) -> delivery_pb2.GetKeyResponse:
+        record = await self._handler.get_key(codec.read_task_id(request.task_id), request.round)
+        return delivery_pb2.GetKeyResponse(record=codec.write_key_record(record))
+
+    async def GetReleases(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.GetReleasesRequest, _context: Context
+    ) -> delivery_pb2.GetReleasesResponse:
+        return write_known(await self._handler.get_releases(codec.read_task_id(request.task_id)))
+
+    async def BeginDelivery(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.BeginDeliveryRequest, _context: Context
+    ) -> delivery_pb2.BeginDeliveryResponse:
+        return delivery_pb2.BeginDeliveryResponse(next_offset=await self._handler.begin(*read_begin(request)))
+
+    async def PutEnvelopes(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.PutEnvelopesRequest, _context: Context
+    ) -> delivery_pb2.PutEnvelopesResponse:
+        offset = await self._handler.put(codec.read_envelopes(request))
+        return delivery_pb2.PutEnvelopesResponse(next_offset=offset)
+
+    async def CommitDelivery(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.CommitDeliveryRequest, _context: Context
+    ) -> delivery_pb2.CommitDeliveryResponse:
+        batch, digest = codec.read_batch_id(request.batch), codec.read_digest(request.digest)
+        return codec.write_committed(await self._handler.commit(batch, digest))
+
+
+def _sendable(response: results_pb2.GetResultsResponse) -> results_pb2.GetResultsResponse:
+    """Return the response if readers take messages of its size; gRPC's own words would sound like an overload."""
+    size = response.ByteSize()
+    if size > MAXIMUM_RESULTS_BYTES:
+        raise Refusal(
+            Reason.TOO_LARGE,
+            f"round {response.results.id.round} has {size} bytes of results, a message holds {MAXIMUM_RESULTS_BYTES}; "
+            "they stay in the store: ask a text of fewer people a round, or fewer categories, in the next task",
+        )
+    return response
+
+
+class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
+    def __init__(self, handler: ResultsHandler) -> None:
+        self._handler = handler
+
+    async def GetResults(  # noqa: N802 - gRPC's name
+        self, request: results_pb2.GetResultsRequest, _context: Context
+    ) -> results_pb2.GetResultsResponse:
+        task_id = codec.read_task_id(request.task_id)
+        wait = codec.read_wait(request.wait_seconds)
+        results = await self._handler.get_results(task_id, request.round, wait)
+        return _sendable(results_pb2.GetResultsResponse(results=write_results(results)))
+
+    async def ListResults(  # noqa: N802 - gRPC's name
+        self, request: results_pb2.ListResultsRequest, _context: Context
+    ) -> results_pb2.ListResultsResponse:
+        rounds = await self._handler.list_results(_optional_task(request.task_id))
+        return results_pb2.ListResultsResponse(rounds=[codec.write_round_id(round_id) for round_id in rounds])
+
+    async def GetStandings(  # noqa: N802 - gRPC's name
+        self, request: results_pb2.GetStandingsRequest, _context: Context
+    ) -> results_pb2.GetStandingsResponse:
+        rounds = await self._handler.get_standings(_optional_task(request.task_id))
+        return results_pb2.GetStandingsResponse(rounds=[write_standing(standing) for standing in rounds])
+
+    async def GetCondition(  # noqa: N802 - gRPC's name
+        self, _request: condition_pb2.GetConditionRequest, _context: Context
+    ) -> condition_pb2.GetConditionResponse:
+        return write_condition(await self._handler.get_condition())
+
+
+class _StandbyServicer:
+    def __init__(self, handler: FollowHandler) -> None:
+        self._handler = handler
+
+    async def Follow(  # noqa: N802 - gRPC's name
+        self, request: standby_pb2.FollowRequest, _context: Context
+    ) -> standby_pb2.FollowResponse:
+        return write_told(await self._handler.follow(read_asked(request)))
+
+
+class _KeeperServicer:
+    def __init__(self, handler: KeeperHandler) -> None:
+        self._handler = handler
+
+    async def GetSecrets(  # noqa: N802 - gRPC's name
+        self, request: keeper_pb2.GetSecretsRequest, _context: Context
+    ) -> keeper_pb2.GetSecretsResponse:
+        return write_secrets(await self._handler.get_secrets(codec.read_task_id(request.task_id), request.round))
+
+    async def GetAdmitted(  # noqa: N802 - gRPC's name
+        self, request: keeper_pb2.GetAdmittedRequest, _context: Context
+    ) -> keeper_pb2.GetAdmittedResponse:
+        version = read_version(request)
+        return write_admitted(await self._handler.get_admitted(version) or Admitted(version))
+
+    async def SpendTickets(  # noqa: N802 - gRPC's name
+        self, request: keeper_pb2.SpendTicketsRequest, _context: Context
+    ) -> keeper_pb2.SpendTicketsResponse:
+        return write_spent(await self._handler.spend(read_tickets(request)))
+
+
+def _optional_task(task_id: bytes) -> bytes | None:
+    return codec.read_task_id(task_id) if task_id else None
+
+
+def serve_submissions(
+    server: grpc.aio.Server, handler: SubmissionHandler, intake: Intake | None = None, envelope_bytes: int | None = None
+) -> None:
+    """Answer devices on this server; `envelope_bytes` is the length of the longest envelope that they send."""
+    _serve_devices(server, _SubmissionServicer(handler), handler, intake, envelope_bytes)
+
+
+def serve_certified(
+    server: grpc.aio.Server, handler: CertifiedHandler, intake: Intake | None = None, envelope_bytes: int | None = None
+) -> None:
+    """Answer devices on this server, whose credentials must ask for certificates."""
+    _serve_devices(server, _CertifiedServicer(handler), handler, intake, envelope_bytes)
+
+
+def submission_doorway(handler: SubmissionHandler, intake: Intake, envelope_bytes: int | None = None) -> Doorway:
+    """Return the calls of devices as the HTTPS door takes them: the same methods, behind the same limits."""
+    methods = methods_of("SubmissionService", _SubmissionServicer(handler), envelope_bytes)
+    return Doorway("hubbub.v1.SubmissionService", methods, intake, _counting(handler))
+
+
+def _serve_devices(
+    server: grpc.aio.Server,
+    servicer: _SubmissionServicer,
+    handler: SubmissionHandler,
+    intake: Intake | None,
+    envelope_bytes: int | None,
+) -> None:
+    methods = methods_of("SubmissionService", servicer, envelope_bytes)
+    (intake or Intake()).serve(server, "hubbub.v1.SubmissionService", methods, malformed=_counting(handler))
+
+
+def _counting(handler: SubmissionHandler) -> Callable[[str, int], None]:
+    """Return what counts requests that are none, where they were to be submissions."""
+
+    def malformed(call: str, count: int) -> None:
+        if call in _OF_SUBMISSIONS:
+            handler.refused(None, Reason.MALFORMED, count)
+
+    return malformed
+
+
+def serve_control(
+    server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    _serve(server, "RoundControlService", _ControlServicer(handler), allowed, intake)
+
+
+def serve_delivery(
+    server: grpc.aio.Server, handler: DeliveryHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    _serve(server, "DeliveryService", _DeliveryServicer(handler), allowed, intake)
+
+
+def serve_results(
+    server: grpc.aio.Server, handler: ResultsHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    _serve(server, "ResultsService", _ResultsServicer(handler), allowed, intake)
+
+
+def serve_standbys(
+    server: grpc.aio.Server, handler: FollowHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    _serve(server, "StandbyService", _StandbyServicer(handler), allowed, intake)
+
+
+def serve_keeper(
+    server: grpc.aio.Server, handler: KeeperHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    _serve(server, "KeeperService", _KeeperServicer(handler), allowed, intake)
+
+
+def _serve(
+    server: grpc.aio.Server, service: str, servicer: object, allowed: Collection[str], intake: Intake | None
+) -> None:
+    (intake or Intake()).serve(server, f"hubbub.v1.{service}", methods_of(service, servicer), allowed=allowed)
+
+
+def methods_of(service: str, servicer: object, envelope_bytes: int | None = None) -> dict[str, tuple[Call, Method]]:
+    """Return each call of a service with what answers it."""
+    calls = calls_of(service, envelope_bytes)
+    return {name: (call, getattr(servicer, name)) for name, call in calls.items()}

@@ -1,0 +1,167 @@
+"""Sizes: the largest request of each call, from what the tasks need; and the most elements of its repeated fields.
+
+What is larger is refused before it is parsed, and what is larger than any call of a port before it is received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from hubbub.protos.enrollment.credentials import KEY_BYTES, NUMBER_BYTES
+from hubbub.protos.enrollment.tickets import DEVICE_BYTES, LONGEST_TICKET
+from hubbub.protos.errors import MessageError
+from hubbub.protos.identity.keys import HASH_BYTES
+from hubbub.protos.identity.successions import MOST_SUCCESSIONS
+from hubbub.protos.rpc.enrollment import MOST_DEVICES, MOST_REDEMPTIONS
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES
+from hubbub.protos.task.draft import MAXIMUM_QUERIES
+from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, SUBMISSION_OVERHEAD
+from hubbub.protos.v1 import control_pb2, delivery_pb2, keeper_pb2, results_pb2, standby_pb2, submission_pb2
+from hubbub.service.rpc.field_counts import Elements, check_counts
+
+FEW_BYTES = 4096
+"""What a request may have that names a task, a round or a batch: far more than it needs, for fields to come."""
+
+FEW_SUBMISSIONS_BYTES = 64 * 1024
+"""What a request with submissions may have at least: of what is not of this service's tasks, it says so by name."""
+
+MOST_RELEASES = 100_000
+"""Most releases that come with a batch's announcement: a round an hour for eleven years."""
+
+MOST_ENVELOPES = 500_000
+"""Most envelopes in one stretch of a batch; none is as short as the largest message divided by so many."""
+
+FEW_SHORT = 16
+"""Submissions in a call that may be too short to be one; with more, the call is refused as a whole."""
+
+_WAITING = {"GetResults": "wait_seconds"}
+"""Calls that may wait, and for how long, by the field that says so."""
+
+_FRAMES = 16
+_GZIP = b"\x1f\x8b"
+"""How a gzip stream begins, and no message: its field would be of a kind that there is not."""
+
+
+class TooLarge(MessageError):
+    """A request has more bytes than its call needs."""
+
+
+class Compressed(MessageError):
+    """A request is compressed."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the request of a call may hold."""
+
+    name: str
+    request: type[Message]
+    largest: int = FEW_BYTES
+    most: Mapping[int, Elements] = field(default_factory=dict)
+
+    def waits(self, request: Message) -> bool:
+        """Whether a request asks to wait for what is not there yet."""
+        return self.name in _WAITING and getattr(request, _WAITING[self.name]) > 0
+
+    def decode(self, raw: bytes) -> Message:
+        """Return the request; its size and its counts are checked on the bytes, before they are parsed.
+
+        Raises:
+            MessageError: where they are too large (`TooLarge`), hold too much (`TooMany`), are compressed, or are none.
+        """
+        if raw[: len(_GZIP)] == _GZIP:
+            raise Compressed("the request is compressed, which this service does not take; send it as it is")
+        if len(raw) > self.largest:
+            raise TooLarge(f"{len(raw)} bytes in a call of {self.name}; send at most {self.largest}")
+        if self.most:
+            check_counts(raw, self.most)
+        try:
+            return self.request.FromString(raw)
+        except DecodeError:
+            pass
+        raise MessageError(f"the bytes are not a request of {self.name} of this version")
+
+
+_SERVICES = {
+    "SubmissionService": submission_pb2,
+    "RoundControlService": control_pb2,
+    "DeliveryService": delivery_pb2,
+    "ResultsService": results_pb2,
+    "StandbyService": standby_pb2,
+    "KeeperService": keeper_pb2,
+}
+_FIELD_FRAME = 2
+"""Bytes around a short field: its tag, and its length."""
+
+
+class _Most(NamedTuple):
+    """`Elements` by the names of fields."""
+
+    most: int
+    fewest_bytes: int = 0
+    shorter: int = 0
+    inner: Mapping[str, _Most] = {}
+
+    def of(self, described: FieldDescriptor) -> Elements:
+        fields = {} if described.message_type is None else described.message_type.fields_by_name
+        inner = {fields[name].number: each.of(fields[name]) for name, each in self.inner.items()}
+        return Elements(self.most, self.fewest_bytes, self.shorter, inner)
+
+
+_COUNTED: dict[str, dict[str, _Most]] = {
+    # A submission has an id at least. One that is malformed is refused by itself, but not thousands that are nothing:
+    # two bytes of each would be answered by sixty, and cost more work than sending them.
+    "SubmitBatch": {"submissions": _Most(MAXIMUM_SUBMISSIONS, SUBMISSION_ID_BYTES + _FIELD_FRAME, FEW_SHORT)},
+    "Enrol": {"redemptions": _Most(MOST_REDEMPTIONS)},
+    "ManageCredentials": {"devices": _Most(MOST_DEVICES)},
+    "BeginDelivery": {
+        "key_set": _Most(1, inner={"successions": _Most(MOST_SUCCESSIONS)}),
+        "releases": _Most(MOST_RELEASES, inner={"records": _Most(MOST_RELEASES * MAXIMUM_QUERIES, HASH_BYTES)}),
+    },
+    "PutEnvelopes": {"envelopes": _Most(MOST_ENVELOPES)},
+    "SpendTickets": {"tickets": _Most(MOST_REDEMPTIONS)},
+}
+"""Repeated fields of requests, with the most elements that each takes, in how many bytes at least, and what is in them;
+a test says where one is missing."""
+
+
+def calls_of(service: str, envelope_bytes: int | None = None) -> dict[str, Call]:
+    """Return the calls of one of the contract's services, by name.
+
+    `envelope_bytes` is the length of the longest envelope that devices send, where it is known.
+    """
+    largest = _largest(envelope_bytes)
+    found = {}
+    for method in _SERVICES[service].DESCRIPTOR.services_by_name[service].methods:
+        fields = method.input_type.fields_by_name
+        most = {fields[name].number: each.of(fields[name]) for name, each in _COUNTED.get(method.name, {}).items()}
+        size = largest.get(method.name, FEW_BYTES)
+        found[method.name] = Call(method.name, GetMessageClass(method.input_type), size, most)
+    return found
+
+
+def _largest(envelope_bytes: int | None) -> dict[str, int]:
+    one = MAXIMUM_MESSAGE_BYTES if envelope_bytes is None else envelope_bytes + SUBMISSION_OVERHEAD + FEW_BYTES
+    many = MAXIMUM_MESSAGE_BYTES
+    if envelope_bytes is not None:
+        many = min(many, MAXIMUM_SUBMISSIONS * (envelope_bytes + SUBMISSION_OVERHEAD) + FEW_BYTES)
+    return {
+        "Submit": min(MAXIMUM_MESSAGE_BYTES, max(FEW_SUBMISSIONS_BYTES, one)),
+        "SubmitBatch": max(FEW_SUBMISSIONS_BYTES, many),
+        "Enrol": MOST_REDEMPTIONS * (LONGEST_TICKET + KEY_BYTES + _FRAMES),
+        "ManageCredentials": MOST_DEVICES * (DEVICE_BYTES + _FRAMES) + FEW_BYTES,
+        "BeginDelivery": MAXIMUM_MESSAGE_BYTES,
+        "PutEnvelopes": MAXIMUM_MESSAGE_BYTES,
+        "SpendTickets": MOST_REDEMPTIONS * (DEVICE_BYTES + KEY_BYTES + NUMBER_BYTES + _FRAMES),
+    }
+
+
+def largest_submissions(envelope_bytes: int) -> int:
+    """Return how many bytes the largest request of devices has, whose longest envelope has so many."""
+    return max(call.largest for call in calls_of("SubmissionService", envelope_bytes).values())

@@ -1,0 +1,1 @@
+"""What a service process starts with: event loop, memory, tasks and successions from files."""

@@ -1,0 +1,1 @@
+"""Durable SQLite: group commit, files, integrity and erasure."""

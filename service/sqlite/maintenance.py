@@ -1,0 +1,48 @@
+"""Upkeep: what an operator does with a store while its service is stopped: look all of it over, go on without a log."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from hubbub.protos.sqlite_versions import Layout
+from hubbub.service.sqlite import wal_guard
+from hubbub.service.sqlite.files import check_there, locked, unusable
+from hubbub.service.sqlite.integrity import check_all
+
+
+@contextlib.contextmanager
+def _held(folder: Path, file_name: str, layout: Layout) -> Iterator[Path]:
+    path = folder / file_name
+    try:
+        check_there(path, layout)
+        with locked(folder, layout):
+            yield path
+    except (OSError, sqlite3.Error) as error:
+        raise unusable(path, error) from error
+
+
+def look_over(folder: Path, file_name: str, layout: Layout) -> Path:
+    """Have SQLite check all of a store, however long it takes; return its file, in which nothing was changed.
+
+    Raises:
+        StoreError: saying what was found, or why it could not be looked at.
+    """
+    with _held(folder, file_name, layout) as path:
+        wal_guard.check_log(path)
+        with contextlib.closing(wal_guard.reading(path)) as connection:
+            check_all(connection, path)
+        return path
+
+
+def accept_lost_log(folder: Path, file_name: str, layout: Layout) -> Path:
+    """Have a store open without what its lost log held; return its file.
+
+    Raises:
+        StoreError: where nothing is known to be lost, or the store is none.
+    """
+    with _held(folder, file_name, layout) as path:
+        wal_guard.forget(path)
+        return path

@@ -1,0 +1,51 @@
+"""What a check is: it looks at a call, and at its submissions that are not retries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from hubbub.protos.messages import Submission
+from hubbub.protos.refusals import Refusal
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.task import Task
+from hubbub.shuffler.records import Round
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A call as a check sees it: where its submissions say they go, the round there, the time, and the room for more.
+
+    `now` is in seconds since 1970; `room` is how many more submissions may be in work, of `limit` at once. `revoked`
+    are the numbers of enrolled devices that are admitted no more. `held` is how many submissions the round has;
+    `no_room` is the refusal where the disk has no room for more. `key_damaged`: the round's private key opens nothing.
+    """
+
+    task: Task
+    round: Round
+    destination: Destination
+    now: float
+    room: int
+    limit: int
+    revoked: Collection[bytes] = field(default=frozenset(), repr=False)
+    held: int = 0
+    no_room: Refusal | None = None
+    key_damaged: bool = False
+
+
+Verdicts = Sequence[Refusal | None]
+"""Of submissions, in order: why each is refused, None where it passes."""
+
+Check = Callable[[Arrival, Sequence[Submission]], Verdicts]
+"""Looks at those submissions of a call that passed the checks before it, all at once: what is alike for thousands of
+submissions is decided once, and what is not costs no call for each."""
+
+
+def all_pass(verdicts: Verdicts) -> bool:
+    """Return whether none is refused."""
+    return verdicts.count(None) == len(verdicts)
+
+
+def all_alike(refusal: Refusal | None, submissions: Sequence[Submission]) -> Verdicts:
+    """Return the verdicts where every submission of a call has the same."""
+    return [refusal] * len(submissions)

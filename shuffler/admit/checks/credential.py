@@ -1,0 +1,59 @@
+"""Credential: whether the device that a submission is proven to be of may submit to this task now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.protos.enrollment.credentials import authority_tag, parted
+from hubbub.protos.messages import Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.admission import Admission, Mode
+from hubbub.shuffler.admit.checks.check import Arrival, Verdicts, all_alike
+from hubbub.shuffler.tasks import at
+
+
+def credential(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
+    """CREDENTIAL_EXPIRED, REVOKED, NOT_COUNTERSIGNED. It is asked only of submissions whose proof holds."""
+    admission = arrival.task.admission
+    if admission.mode is not Mode.ENROLLED:
+        return all_alike(None, submissions)
+    needed = None if admission.second_authority is None else authority_tag(admission.second_authority)
+    revoked_ones, now = arrival.revoked, arrival.now
+    credentials = [parted(submission.credential) for submission in submissions]
+    return [
+        expired(expires)
+        if expires <= now
+        else revoked()
+        if number in revoked_ones
+        else not_countersigned()
+        if needed is not None and authority != needed
+        else None
+        for _, expires, authority, number in credentials
+    ]
+
+
+def not_enrolled(admission: Admission) -> Refusal:
+    """Return the refusal of what no device that is admitted is proven to have sent."""
+    if admission.mode is Mode.MTLS:
+        message = "this task takes devices that show a certificate, at the port for them; call that one, with yours"
+        return Refusal(Reason.NOT_ENROLLED, message)
+    message = "this task takes enrolled devices, and no credential proves this submission; redeem a ticket, sign again"
+    return Refusal(Reason.NOT_ENROLLED, message)
+
+
+def expired(expires: int) -> Refusal:
+    """Return the refusal of a credential whose time is over."""
+    return Refusal(
+        Reason.CREDENTIAL_EXPIRED, f"this device was enrolled until {at(expires)}; ask the operator for a new ticket"
+    )
+
+
+def revoked() -> Refusal:
+    """Return the refusal of a device that is admitted no more."""
+    return Refusal(Reason.REVOKED, "the operator has revoked this device's enrolment; ask the operator why")
+
+
+def not_countersigned() -> Refusal:
+    """Return the refusal of a device whose ticket the operator alone signed."""
+    message = "this task wants tickets that its second authority signed too; get this device's countersigned"
+    return Refusal(Reason.NOT_COUNTERSIGNED, message)

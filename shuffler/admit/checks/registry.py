@@ -1,0 +1,32 @@
+"""Registry: every check that a submission passes before it is opened. A new check is one more line here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.protos.messages import Submission
+from hubbub.protos.refusals import Refusal
+from hubbub.shuffler.admit.checks.capacity import capacity, disk, most
+from hubbub.shuffler.admit.checks.check import Arrival, Check, all_pass
+from hubbub.shuffler.admit.checks.credential import credential
+from hubbub.shuffler.admit.checks.keys import keys
+from hubbub.shuffler.admit.checks.size import size
+from hubbub.shuffler.admit.checks.time import time
+
+CHECKS: tuple[Check, ...] = (size, time, keys, credential, most, disk, capacity)
+"""In their order: the first that refuses is the reason that is given and counted."""
+
+
+def refusals_of(arrival: Arrival, submissions: Sequence[Submission]) -> list[Refusal | None]:
+    """Return what all checks together say of a call's submissions, in order: why each is refused, None for the rest."""
+    refusals: list[Refusal | None] = [None] * len(submissions)
+    places, asked = list(range(len(submissions))), submissions
+    for check in CHECKS:
+        verdicts = check(arrival, asked)
+        if all_pass(verdicts):
+            continue
+        passed = [place for place, verdict in enumerate(verdicts) if verdict is None]
+        for place, verdict in zip(places, verdicts, strict=True):
+            refusals[place] = verdict
+        places, asked = [places[each] for each in passed], [asked[each] for each in passed]
+    return refusals

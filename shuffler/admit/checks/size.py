@@ -1,0 +1,21 @@
+"""Size: all envelopes of a task have one length; otherwise an envelope's length would tell devices apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.protos.messages import Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
+
+
+def size(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
+    """WRONG_SIZE. It comes first: such an envelope is not of this task, whatever its round's state."""
+    expected = arrival.task.outer_bytes
+    lengths = [len(submission.envelope) for submission in submissions]
+    return [None if length == expected else _wrong(length, expected) for length in lengths]
+
+
+def _wrong(length: int, expected: int) -> Refusal:
+    message = f"the envelope has {length} bytes, this task's have {expected}; is it of this task?"
+    return Refusal(Reason.WRONG_SIZE, message)

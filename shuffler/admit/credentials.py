@@ -1,0 +1,68 @@
+"""Credentials: what the shuffler checks proofs with, in memory: the master keys, and who is admitted no more.
+
+A proof is checked without reading the disk, in about two microseconds. What is learned of a submission here, which
+device it is of, is needed until its place in the round is computed, and is kept nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hubbub.protos.enrollment.credentials import (
+    CREDENTIAL_BYTES,
+    CredentialId,
+    Keyed,
+    bound_to,
+    credential_key,
+    credential_keys,
+    is_proven,
+)
+from hubbub.protos.messages import KeyState, Submission
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.shuffler.records import Master, Revoked
+from hubbub.shuffler.stores.protocol import Admits
+
+_GENERATION = slice(0, 4)
+_NUMBER = slice(-16, None)
+
+
+class Credentials:
+    """The master keys and the revoked devices, as they were last read from the store."""
+
+    def __init__(self, outdated: Callable[[], bool] = lambda: False) -> None:
+        """Know nobody yet; `outdated` says whether there may by now be a master key that is not known here."""
+        self._outdated = outdated
+        # What gives the keys of credentials, by the master key's generation as their ids begin with it.
+        self._keys: dict[bytes, Keyed] = {}
+        self._active: Master | None = None
+        self.revoked = Revoked()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether there may be a master key that is not known here: nobody is called a stranger meanwhile."""
+        return self._outdated()
+
+    async def read(self, store: Admits) -> None:
+        """Take what the store holds now; called at the start and after each change."""
+        masters = await store.masters()
+        self._keys = {master.generation.to_bytes(4, "big"): credential_keys(master.secret) for master in masters}
+        self._active = next((master for master in masters if master.state is KeyState.ACTIVE), None)
+        self.revoked = await store.revoked()
+
+    def numbers(self, to: Destination, submissions: Sequence[Submission]) -> list[bytes | None]:
+        """Return the number of the device that each submission is proven to be of, None where it is of none."""
+        prefix, keys = bound_to(to), self._keys
+        numbers: list[bytes | None] = []
+        for submission in submissions:
+            credential = submission.credential
+            known = keys.get(credential[_GENERATION]) if len(credential) == CREDENTIAL_BYTES else None
+            proven = known is not None and is_proven(known.of(credential), prefix, submission)
+            numbers.append(credential[_NUMBER] if proven else None)
+        return numbers
+
+    def issue(self, number: bytes, expires: int, authority: bytes) -> tuple[bytes, bytes] | None:
+        """Return the id and the key of a device's credential under the active master key; None where there is none."""
+        if self._active is None:
+            return None
+        credential = CredentialId(self._active.generation, expires, authority, number).encode()
+        return credential, credential_key(self._active.secret, credential)

@@ -1,0 +1,69 @@
+"""Public: the ports where devices submit: gRPC, gRPC with devices' certificates, and HTTPS, each where settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hubbub.protos.rpc import SUBMISSION_SERVICE
+from hubbub.service.net import grpc_server
+from hubbub.service.net.https_server import Door, Hall
+from hubbub.service.net.limits import connections_of_devices, device_intake
+from hubbub.service.net.ports import Ports
+from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.rpc import largest_submissions, serve_certified, serve_submissions, submission_doorway
+from hubbub.service.rpc.pipeline import Intake
+from hubbub.shuffler.admit.mtls import DevicesAuthority
+from hubbub.shuffler.admit.proxy_warning import warn_if_exposed
+from hubbub.shuffler.metrics import TimedAdmission
+from hubbub.shuffler.settings import PublicSettings
+from hubbub.shuffler.tasks import Tasks
+
+
+async def open_to_devices(
+    ports: Ports,
+    settings: PublicSettings,
+    tasks: Tasks,
+    admission: TimedAdmission,
+    certificates: Certificates,
+    devices: DevicesAuthority | None,
+    others: int = 0,
+    *,
+    shared: bool = False,
+    full: Callable[[], bool] = lambda: False,
+) -> dict[str, Intake]:
+    """Open the devices' ports, and return their intakes by name; so many `others` share the limit of connections.
+
+    At ports that are `shared`, other processes of this service listen, too; `full` says whether the one that keeps what
+    is taken has no memory for more.
+
+    Raises:
+        HubbubError: where an address cannot be used.
+    """
+    if not shared:
+        warn_if_exposed(settings)
+    limits = settings.limits
+    optional = {"devices": devices is not None, "https": bool(settings.https_listen)}
+    names = ("submission", *(name for name, is_set in optional.items() if is_set))
+    # How long an envelope is, only the tasks say.
+    envelope_bytes = max(task.outer_bytes for task in tasks.values())
+    largest = largest_submissions(envelope_bytes)
+    many = connections_of_devices(limits, len(names) + others)
+    intakes = {name: device_intake(limits, many, largest, full) for name in names}
+    service, server = SUBMISSION_SERVICE, grpc_server.new_server(many, largest, shared=shared)
+    serve_submissions(server, admission, intakes["submission"], envelope_bytes)
+    everyone = certificates.server(mutual=False)
+    await ports.open("submission", settings.listen, service, server, everyone, intakes["submission"], shared=shared)
+    if devices is not None:
+        certified = grpc_server.new_server(many, largest, shared=shared)
+        serve_certified(certified, admission, intakes["devices"], envelope_bytes)
+        credentials = devices.port(certificates)
+        await ports.open(
+            "devices", settings.devices_listen, service, certified, credentials, intakes["devices"], shared=shared
+        )
+    if settings.https_listen:
+        of_address = None if settings.behind_proxy else limits.address_connections
+        doorway = submission_doorway(admission, intakes["https"], envelope_bytes)
+        hall = Hall(many, of_address, settings.https_origins)
+        door = Door(doorway, hall, settings.tls.paths(), lambda: certificates.renewals, shared=shared)
+        await ports.open_door("https", settings.https_listen, door)
+    return intakes

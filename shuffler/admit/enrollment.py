@@ -1,0 +1,229 @@
+"""Enrolment: a device's ticket becomes its credential, once; and the operator turns master keys over and revokes.
+
+A ticket is spent by the secret of the device that brings it first. The same device gets the same credential again, or
+one under the master key that is active by now; any other device is refused, so a copied ticket is worth nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+
+import structlog
+
+from hubbub.protos.enrollment.credentials import (
+    KEY_BYTES,
+    NUMBER_BYTES,
+    Credential,
+    authority_tag,
+    master_fingerprint,
+    spent_by,
+)
+from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.messages import CredentialStatus, MasterKey, Redemption, Step
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.rpc.enrollment import Enrolled
+from hubbub.shuffler.admit.checks.credential import revoked
+from hubbub.shuffler.admit.credentials import Credentials
+from hubbub.shuffler.records import ANY_ROUND, Spent, StoreError
+from hubbub.shuffler.stores.protocol import Admits, Store
+from hubbub.shuffler.tasks import Tasks, at
+
+RETRY_SECONDS = 1.0
+"""When a device may come again that came when others had used up the second's rate, or the disk was full."""
+
+RATE = 2000
+"""Tickets in a second by default: checking as many takes a quarter of a core, so that a flood leaves the rest."""
+
+ASIDE = 20
+"""From so many tickets on they are checked in a thread: OpenSSL checks them without the interpreter's lock, so that who
+submits meanwhile does not wait for all of them."""
+
+_LOG = structlog.get_logger(__name__)
+
+
+class Rate:
+    """Lets through `limit` tickets a second, and at most as many at once; the others come again."""
+
+    def __init__(self, limit: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
+        self._monotonic = monotonic
+        self._left, self._since = limit, monotonic()
+
+    def takes(self) -> bool:
+        """Return whether one more is let through now."""
+        now = self._monotonic()
+        self._left = min(self._limit, self._left + (now - self._since) * self._limit)
+        self._since = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+def signers_of_tickets(operator: bytes, shuffler: bytes, tasks: Tasks) -> tuple[set[bytes], set[bytes]]:
+    """Return the identities of operators, and of shufflers, that tickets may be of, with those of their successions."""
+    operators, shufflers = {operator}, {shuffler}
+    for lineage in (task.lineage for task in tasks.values()):
+        operators.update(() if lineage is None else lineage.identities(Role.OPERATOR))
+        shufflers.update(() if lineage is None else lineage.identities(Role.SHUFFLER))
+    return operators, shufflers
+
+
+class Issuing:
+    """Answers devices that bring tickets.
+
+    `operators` and `shufflers` are the identities (32 bytes each) that a ticket may be of.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        store: Admits,
+        operators: Collection[bytes],
+        shufflers: Collection[bytes],
+        clock: Callable[[], float],
+        rate: Rate,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self._credentials = credentials
+        self._store = store
+        self._operators = frozenset(operators)
+        self._shufflers = frozenset(shufflers)
+        self._clock = clock
+        self._rate = rate
+        self._random = random
+
+    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+        """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was spent."""
+        signed = await self._signed(redemptions)
+        # What may change meanwhile is looked at after that, in one go with the store's turn: `manage` counts on it.
+        checked = [self._checked(*each) for each in zip(redemptions, signed, strict=True)]
+        good = [each for each in checked if not isinstance(each, Refusal)]
+        try:
+            stored = iter(await self._store.spend([spent for _ticket, spent in good]) if good else [])
+        except StoreError:
+            text = "the shuffler cannot write to its disk now; try again later"
+            checked = [Refusal(Reason.OVERLOADED, text, RETRY_SECONDS) for _ in redemptions]
+            stored = iter([])
+        answers = [each if isinstance(each, Refusal) else self._issued(*each, next(stored)) for each in checked]
+        refused = Counter(answer.reason.value for answer in answers if isinstance(answer, Refusal))
+        if refused:
+            # Of no task: a ticket is for all of them.
+            self._store.count(b"", ANY_ROUND, refused)
+        return answers
+
+    async def _signed(self, redemptions: Sequence[Redemption]) -> list[Ticket | Refusal]:
+        """Return the tickets whose signatures hold, and why others are refused."""
+        taken = [self._rate.takes() for _ in redemptions]
+        pairs = list(zip(redemptions, taken, strict=True))
+        if len(redemptions) < ASIDE:
+            return [self._read(*each) for each in pairs]
+        return await asyncio.to_thread(lambda: [self._read(*each) for each in pairs])
+
+    def _read(self, redemption: Redemption, taken: bool) -> Ticket | Refusal:
+        if not taken:
+            return Refusal(Reason.OVERLOADED, "many devices enrol at this moment; come again shortly", RETRY_SECONDS)
+        try:
+            ticket = Ticket.decode(redemption.ticket)
+            self._check_signatures(ticket)
+        except SignatureError as error:
+            return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
+        return ticket
+
+    def _checked(self, redemption: Redemption, ticket: Ticket | Refusal) -> tuple[Ticket, Spent] | Refusal:
+        """Return a ticket that holds, and what is noted if it is not spent yet."""
+        if isinstance(ticket, Refusal):
+            return ticket
+        if ticket.expires <= self._clock():
+            text = f"the ticket was good until {at(ticket.expires)}; ask the operator for a new one"
+            return Refusal(Reason.TICKET_EXPIRED, text)
+        if ticket.device in self._credentials.revoked.devices:
+            return revoked()
+        number = self._random(NUMBER_BYTES)
+        return ticket, Spent(ticket.device, spent_by(redemption.device_key), number, ticket.expires)
+
+    def _check_signatures(self, ticket: Ticket) -> None:
+        if ticket.shuffler not in self._shufflers:
+            raise SignatureError("the ticket is for another shuffler")
+        signed = {signer for signer, _signature in ticket.signatures}
+        # By the operator's identity, or by one of those that follow it or were before it.
+        if not signed & self._operators:
+            who = " or ".join(sorted(each.hex()[:16] for each in self._operators))
+            raise SignatureError(f"the ticket is not signed by {who}")
+        for signer in signed:
+            ticket.check(signer)
+
+    def _issued(self, ticket: Ticket, offered: Spent, stored: Spent) -> Enrolled:
+        if stored.spent_by != offered.spent_by:
+            text = "the ticket was spent by another device, or by this one before it lost its state; ask for a new one"
+            return Refusal(Reason.TICKET_SPENT, text)
+        second = next((signer for signer, _ in ticket.signatures if signer not in self._operators), None)
+        issued = self._credentials.issue(stored.number, ticket.expires, authority_tag(second))
+        if issued is None:
+            return Refusal(Reason.OVERLOADED, "the shuffler has no master key yet; come again shortly", RETRY_SECONDS)
+        return Credential(*issued)
+
+
+class Enrolment(Issuing):
+    """Answers devices that bring tickets, and the operator; see `Issuing`."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        store: Store,
+        operators: Collection[bytes],
+        shufflers: Collection[bytes],
+        clock: Callable[[], float],
+        rate: Rate,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        super().__init__(credentials, store, operators, shufflers, clock, rate, random)
+        self._kept = store
+        self._changing = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Read what the store holds; a new store gets its first master key.
+
+        Raises:
+            StoreError: where the store cannot be used.
+        """
+        await self._kept.step_masters(Step.STATUS, self._random(KEY_BYTES), int(self._clock()))
+        await self._credentials.read(self._kept)
+
+    # The operator
+
+    async def manage(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
+        """Take a step, which may be taken again; return how enrolment stands then.
+
+        Raises:
+            Refusal: NOT_READY where the disk does not take it.
+        """
+        async with self._changing:
+            try:
+                if step is Step.REVOKE:
+                    await self._kept.revoke(devices)
+                else:
+                    await self._kept.step_masters(step, self._random(KEY_BYTES), int(self._clock()))
+                await self._credentials.read(self._kept)
+                if step is Step.REVOKE:
+                    # A ticket that was checked before this was read may have been spent since: once more, behind it.
+                    await self._kept.revoke(())
+                    await self._credentials.read(self._kept)
+                spent = await self._kept.spent()
+                masters = await self._kept.masters()
+            except StoreError as error:
+                text = f"nothing was changed; try again once the store can be used: {error}"
+                raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
+        if step is not Step.STATUS:
+            _LOG.info("credentials", step=step.value, devices=len(devices))
+        keys = tuple(
+            MasterKey(master.generation, master.state, master.since, master_fingerprint(master.secret))
+            for master in masters
+        )
+        return CredentialStatus(keys, spent, len(self._credentials.revoked.devices))

@@ -1,0 +1,76 @@
+"""Certified: the port for devices that show a TLS certificate, issued by an authority of their own.
+
+It is not the deployment's authority: who is named by one of its certificates may control rounds or read results.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.task.admission import Mode
+from hubbub.protos.transport.channels import read_pem
+from hubbub.protos.transport.tls_files import certificates_in, check_apart
+from hubbub.service.net.tls_reload import Certificates
+from hubbub.shuffler.settings import PublicSettings
+from hubbub.shuffler.tasks import Tasks
+
+
+def check_devices(settings: PublicSettings, tasks: Tasks) -> None:
+    """Return only if devices can reach every task.
+
+    Raises:
+        HubbubError: where a task admits devices by their certificates, and there is no port for them.
+    """
+    if settings.devices_listen and settings.devices_authority is None:
+        raise HubbubError(
+            "devices_listen is set, and devices_authority is not: name who issued the devices' certificates"
+        )
+    for task in tasks.values():
+        if task.admission.mode is Mode.MTLS and not settings.devices_listen:
+            raise HubbubError(
+                f"task {task.name} admits devices by their certificates, and there is no port where they show them; "
+                "set devices_listen and devices_authority"
+            )
+
+
+class DevicesAuthority:
+    """The authority that issued the devices' certificates, as its file is at the start."""
+
+    def __init__(self, path: Path, parties: Path) -> None:
+        """Read it; `parties` is the file of the deployment's own authority.
+
+        Raises:
+            HubbubError: where the file is missing.
+            CertificateError: where it cannot be used.
+        """
+        self._path, self._parties = path, parties
+        self._pem = read_pem(path)
+        self._certificates = certificates_in(self._pem, str(path))
+
+    def check(self, trusted: bytes) -> None:
+        """Return only if it is none of the deployment's authorities (PEM).
+
+        Raises:
+            CertificateError: naming both files.
+        """
+        parties = str(self._parties)
+        check_apart(self._certificates, str(self._path), certificates_in(trusted, parties), parties)
+
+    def port(self, certificates: Certificates) -> grpc.ServerCredentials:
+        """Return the credentials of the devices' port: the service's own certificate, and this authority."""
+        return certificates.server(mutual=True, clients=self._pem)
+
+
+def devices_authority(settings: PublicSettings) -> DevicesAuthority | None:
+    """Return the authority of the port for devices that show a certificate, None where there is no such port.
+
+    Raises:
+        HubbubError: where its file is missing.
+        CertificateError: where it cannot be used.
+    """
+    if not settings.devices_listen or settings.devices_authority is None:
+        return None
+    return DevicesAuthority(settings.devices_authority, settings.tls.authority)

@@ -1,0 +1,140 @@
+"""A replica of the shuffler: it answers devices beside others, and has no keys, rounds or store of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.keys import load_public
+from hubbub.service.lifecycle import run
+from hubbub.service.net.ports import Announce, Ports
+from hubbub.service.net.saturation import Crowds
+from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.metrics import Conditions, Metrics
+from hubbub.service.observability.rounding import CoarseRegistry, Counts
+from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.credentials import Credentials
+from hubbub.shuffler.admit.device_ports import open_to_devices
+from hubbub.shuffler.admit.enrollment import Issuing, Rate
+from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
+from hubbub.shuffler.admit.opening_pool import Openers
+from hubbub.shuffler.cluster.shared import show_queues, tasks_for
+from hubbub.shuffler.metrics import Stage, TimedAdmission, is_exact
+from hubbub.shuffler.settings import ReplicaSettings
+from hubbub.shuffler.stores.factory import open_replica
+from hubbub.shuffler.tasks import Tasks
+
+if TYPE_CHECKING:
+    from hubbub.shuffler.stores.postgres.replication.frontend_store import ReplicaStore
+
+
+REPLICA = "replica"
+"""The common name of a replica's TLS certificate."""
+
+
+async def serve_replica(
+    settings: ReplicaSettings,
+    *,
+    clock: Callable[[], float] = time.time,
+    announce: Announce | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run a replica until SIGTERM or SIGINT, or until `stop` is set; then drain.
+
+    Raises:
+        HubbubError: where settings, tasks, ports, the database or every keeper cannot be used; nothing was served then.
+    """
+    await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
+
+
+@dataclass(frozen=True)
+class _Replica:
+    settings: ReplicaSettings
+    tasks: Tasks
+    admission: TimedAdmission
+    store: ReplicaStore
+    credentials: Credentials
+    metrics: Metrics
+    certificates: Certificates
+    devices: DevicesAuthority | None
+    troubles: Troubles
+    going_on: set[asyncio.Task[None]]
+
+    async def listen(self, ports: Ports) -> None:
+        settings, certificates = self.settings, self.certificates
+        intakes = await open_to_devices(ports, settings, self.tasks, self.admission, certificates, self.devices)
+        self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
+        registry, tls = self.metrics.registry, settings.tls.paths()
+        await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
+
+    async def start(self) -> None:
+        for work in (self._learn, self.store.look):
+            self.going_on.add(asyncio.create_task(_again_and_again(work)))
+
+    async def _learn(self) -> None:
+        # Where no keeper answers, that is told as trouble.
+        with contextlib.suppress(HubbubError):
+            if await self.store.learn():
+                await self.credentials.read(self.store)
+
+    async def leave(self) -> None:
+        """Let the calls in work finish; each takes only a short time."""
+
+
+async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
+    from hubbub.shuffler.stores.postgres.replication.frontend_store import LOOK_SECONDS
+
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        await work()
+
+
+@contextlib.asynccontextmanager
+async def _assembled(settings: ReplicaSettings, clock: Callable[[], float]) -> AsyncIterator[_Replica]:
+    tasks, who = tasks_for(settings, load_public(settings.shuffler_key))
+    devices = devices_authority(settings)
+    check = None if devices is None else devices.check
+    certificates = Certificates(REPLICA, settings.tls.paths(), None, clock, check)
+    counts, troubles = Counts(settings.count_step), Troubles()
+    metrics = Metrics("shuffler", Stage, CoarseRegistry(counts, is_exact))
+    openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
+    store, keeper = open_replica(
+        settings,
+        metrics.stage(Stage.STORE),
+        troubles,
+        renewals=lambda: certificates.renewals,
+        cut_of=lambda round_: tasks[round_[0]].schedule.cut(round_[1]),
+        clock=clock,
+    )
+    going_on: set[asyncio.Task[None]] = set()
+    try:
+        credentials, rate = Credentials(lambda: store.outdated), Rate(settings.enrolments_per_second)
+        # Without it nobody could be told from a stranger.
+        await store.learn()
+        await credentials.read(store)
+        queue = Queue(settings.queue, settings.queue_seconds)
+        admission = Admission(tasks, store, openers, clock, queue, credentials)
+        issuing = Issuing(credentials, store, *who, clock, rate)
+        queues = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
+        show_queues(metrics.registry, **queues, admission=lambda: admission.in_work)
+        for each in (Conditions("shuffler", troubles), certificates):
+            metrics.registry.register(each)
+        openers.warm_up()
+        timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
+        async with certificates.watched():
+            parts = (store, credentials, metrics, certificates, devices, troubles, going_on)
+            yield _Replica(settings, tasks, timed, *parts)
+    finally:
+        for task in going_on:
+            task.cancel()
+        await asyncio.gather(*going_on, return_exceptions=True)
+        await openers.close()
+        await asyncio.to_thread(store.close)
+        await keeper.close()

@@ -1,0 +1,1 @@
+"""Permutes a round: in memory, by an external sort, or on Spark."""

@@ -1,0 +1,256 @@
+"""Mix: a uniform permutation of each query's inner envelopes, each query by itself, from the system's CSPRNG.
+
+A permutation is the order of 64-bit keys drawn from a ChaCha20 keystream under a fresh 256-bit key. Given that all keys
+differ, every order is equally likely; on any tie all keys are drawn again, so the result is exactly uniform.
+
+A column too long for memory goes through buckets on disk: by the first bits of its key each envelope goes into one,
+and each bucket is sorted by itself. Read one after the other they are the column in the order of its keys, the same as
+if it had been sorted at once; two equal keys fall into one bucket, so no tie is missed. There a tie fails the mixing,
+and nothing of it is kept: it is done again with other keys (with 10⁷ envelopes, once in 370,000 mixings).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import Place, Release
+from hubbub.protos.task.task import Task
+from hubbub.shuffler.mix.external_sort import Buckets, Column, Keys
+from hubbub.shuffler.mix.spool import Spool
+from hubbub.shuffler.records import Round, StoreError
+
+IN_MEMORY = 56 * 2**20
+"""Bytes of envelopes that are permuted in memory at once, and as many again while they are stored: a million envelopes
+of four-byte reports, or a tenth of that where unary encoding sends half a kilobyte."""
+
+GATHERED = 2**16
+"""Envelopes parted into buckets at once, so that short blocks cost no more than long ones."""
+
+RELEASED_BLOCK = 4096
+"""Envelopes stored and sent together: 229 kB where a report has four bytes."""
+
+Random = Callable[[int], bytes]
+"""Gives that many random bytes."""
+
+Draw = Callable[[int], Keys]
+"""Gives that many uniform 64-bit keys, anew at each call."""
+
+Rows = Iterable[Column]
+"""A column in stretches."""
+
+
+class Order(Protocol):
+    """Gives a column in a uniform order: `in_uniform_order`, or another one of its signature."""
+
+    def __call__(self, rows: Rows, count: int, width: int, folder: Path, random: Random = ...) -> Iterator[Column]:
+        """Give a column of at most `count` envelopes of `width` bytes, read once, in a uniform order."""
+
+
+_NONCE = bytes(16)
+"""All zeros: a key is used for one keystream only."""
+
+
+class Inners(Protocol):
+    """A cut round's store during mixing: the inner envelopes as they came, and where the permuted lists go."""
+
+    @property
+    def folder(self) -> Path:
+        """Where buckets may lie for a while."""
+
+    def arrived(self) -> Iterator[bytes]:
+        """Blocks of submissions as they came; each submission is its inner envelopes in the order of the queries."""
+
+    def put_released(self, query: int, block: int, envelopes: bytes) -> None:
+        """Store one block of a permuted list."""
+
+    def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
+        """Store a permuted list's digest and signed record."""
+
+    def place(self) -> Place:
+        """Return where the round stands among the releases of its task."""
+
+    def put_release(self, release: Release) -> None:
+        """Store the round's release, at the place that `place` gave."""
+
+
+def keystream(random: Random = os.urandom) -> Draw:
+    """Return a source of keys: each call a ChaCha20 keystream under a fresh key of 32 bytes from `random`."""
+
+    def draw(count: int) -> Keys:
+        encryptor = Cipher(ChaCha20(random(32), _NONCE), mode=None).encryptor()
+        return np.frombuffer(encryptor.update(bytes(8 * count)), dtype=np.uint64)
+
+    return draw
+
+
+def permutation(count: int, draw: Draw) -> npt.NDArray[np.intp]:
+    """Return a uniform permutation of range(count): exactly uniform if `draw`'s keys are."""
+    while True:
+        keys = draw(count)
+        order = np.argsort(keys)
+        if not _has_tie(keys[order]):
+            return order
+
+
+def mix(
+    inners: Inners,
+    round_: Round,
+    task: Task,
+    identity: Identity,
+    random: Random = os.urandom,
+    dummies: Sequence[Column | Spool] = (),
+    order: Order | None = None,
+) -> None:
+    """Permute each query's envelopes, `dummies` among them; store the lists, their digests and their signed records.
+
+    `order` permutes them; `in_uniform_order` where it is None.
+
+    The records state the round's place among its task's releases, which is stored too, where the task's records do.
+
+    Raises:
+        StoreError: where the store does not hold as many submissions as were acknowledged, or there are not as many
+            dummies as the task wants.
+    """
+    place = None if task.stated is None else inners.place()
+    documents = []
+    for query in range(len(task.queries)):
+        none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
+        added = dummies[query] if dummies else none
+        if len(added) != task.privacy.dummies:
+            raise StoreError(f"{len(added)} dummies were made, the task wants {task.privacy.dummies}; mix again")
+        rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
+        count = round_.submissions + len(added)
+        width = task.inner_bytes[query]
+        mixed = (order or in_uniform_order)(rows, count, width, inners.folder, random)
+        # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
+        digest = released_digest(_stored(inners, query, mixed, width))
+        documents.append(_record(task, round_, query, digest, len(added), place).signed_by(identity))
+        inners.put_batch(query, digest, documents[-1])
+    if place is not None:
+        inners.put_release(Release.signed(round_.number, round_.submissions, task.privacy.dummies, documents))
+
+
+def in_uniform_order(rows: Rows, count: int, width: int, folder: Path, random: Random = os.urandom) -> Iterator[Column]:
+    """Give a column of at most `count` envelopes in a uniform order, in memory or through buckets in `folder`.
+
+    Raises:
+        StoreError: where two keys of buckets are equal; nothing of what was given may be used then.
+    """
+    if count * width <= IN_MEMORY:
+        return permuted(rows, count, keystream(random), width)
+    limit = max(1, IN_MEMORY // width)
+    return permuted_by_buckets(rows, count, keystream(random), folder, width, limit, random)
+
+
+def permuted(rows: Rows, count: int, draw: Draw, width: int) -> Iterator[Column]:
+    """Give a column of at most `count` envelopes of `width` bytes in a uniform order."""
+    column = np.empty((count, width), dtype=np.uint8)
+    filled = 0
+    for stretch in rows:
+        column[filled : filled + len(stretch)] = stretch
+        filled += len(stretch)
+    order = permutation(filled, draw)
+    for start in range(0, filled, RELEASED_BLOCK):
+        yield column[order[start : start + RELEASED_BLOCK]]
+
+
+def permuted_by_buckets(
+    rows: Rows, count: int, draw: Draw, folder: Path, width: int, limit: int, random: Random = os.urandom
+) -> Iterator[Column]:
+    """Give a column of `count` envelopes in a uniform order, with about `limit` of them in memory at a time.
+
+    Raises:
+        StoreError: where two keys are equal; nothing of what was given may be used then.
+    """
+    bits = max(1, math.ceil(math.log2(count / limit * 4 / 3)))  # so that hardly any bucket is above the limit
+    with Buckets(folder, bits, width, random) as buckets:
+        for stretch in _gathered(rows):
+            buckets.add(draw(len(stretch)), stretch)
+        for keys, column in buckets:
+            order = np.argsort(keys)
+            if _has_tie(keys[order]):
+                raise StoreError("two of the permutation's keys are equal; it is drawn again")
+            yield column[order]
+
+
+def _has_tie(ordered: Keys) -> bool:
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _gathered(rows: Rows) -> Iterator[Column]:
+    gathered: list[Column] = []
+    for stretch in rows:
+        gathered.append(stretch)
+        if sum(map(len, gathered)) >= GATHERED:
+            yield np.concatenate(gathered)
+            gathered = []
+    if gathered:
+        yield np.concatenate(gathered)
+
+
+def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: Column | Spool) -> Iterator[Column]:
+    """Give one query's envelopes as they came, and then those added; only if there are `count` of those that came."""
+    # The count is checked while blocks are already being stored: the error takes the store's whole transaction back.
+    found, start, end = 0, sum(widths[:query]), sum(widths[: query + 1])
+    for block in inners.arrived():
+        rows = np.frombuffer(block, dtype=np.uint8).reshape(-1, sum(widths))[:, start:end]
+        found += len(rows)
+        if found > count:
+            raise StoreError(f"the store holds more than the {count} acknowledged submissions; is it damaged?")
+        yield rows
+    if found != count:
+        raise StoreError(f"the store holds {found} of {count} acknowledged submissions; is it damaged?")
+    yield from added.stretches() if isinstance(added, Spool) else (added,)
+
+
+def _stored(inners: Inners, query: int, mixed: Rows, width: int) -> Iterator[bytes]:
+    """Store the permuted list block by block, giving each block on for the digest."""
+    for block, envelopes in enumerate(blocks(mixed, width)):
+        inners.put_released(query, block, envelopes)
+        yield envelopes
+
+
+def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
+    """Give a list in blocks of `RELEASED_BLOCK` envelopes, the last one shorter."""
+    rest: Column = np.empty((0, width), dtype=np.uint8)
+    for stretch in mixed:
+        # Only what is left of the stretch before is joined to this one, so that no long one is copied as a whole.
+        start = min((RELEASED_BLOCK - len(rest)) % RELEASED_BLOCK, len(stretch))
+        rest = np.concatenate([rest, stretch[:start]])
+        if len(rest) < RELEASED_BLOCK and start == len(stretch):
+            continue
+        if len(rest):
+            yield rest.tobytes()
+        end = start + (len(stretch) - start) // RELEASED_BLOCK * RELEASED_BLOCK
+        yield from (stretch[at : at + RELEASED_BLOCK].tobytes() for at in range(start, end, RELEASED_BLOCK))
+        rest = stretch[end:]
+    if len(rest):
+        yield rest.tobytes()
+
+
+def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: Place | None) -> BatchRecord:
+    if round_.keys is None or round_.closed_by is None:
+        raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
+    return BatchRecord(
+        batch=BatchId(round_.task_id, round_.number, query),
+        reports=round_.submissions,
+        digest=digest,
+        key_set_hash=round_.keys.key_set.hash,
+        closed_by=round_.closed_by,
+        refusals=round_.refusals_at_cut,
+        dummies=dummies,
+        admission=task.stated_mode,
+        place=place,
+    )

@@ -1,0 +1,216 @@
+"""Mixing on Spark: the order of 128-bit keys that follow from a fresh secret and a row's position.
+
+An engine runs tasks again, and some twice at once. So no task draws anything: the key of row j of block b is a PRF of
+the secret, ChaCha20's keystream at (b, j), and each try of a task computes the same. Given that no two keys are equal
+each order is equally likely; equal ones fall into one part, where they are seen, and all keys are drawn again under
+another secret (with 10⁹ envelopes, once in 10²⁰ mixings). So the order is exactly uniform.
+
+Envelopes go to tasks, and parts of the permuted list come back, in enciphered files (`service.spark.files`). They are
+released block by block as any list is, with one digest over all of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+from hubbub.service.settings import SparkSettings
+from hubbub.service.spark.files import Files
+from hubbub.service.spark.session import Session, begin_task, failures, session, workplace
+from hubbub.shuffler.mix import mix
+from hubbub.shuffler.mix.external_sort import Column, Keys
+from hubbub.shuffler.mix.mix import Order, Random, Rows
+from hubbub.shuffler.records import StoreError
+
+KEY_BYTES = 16
+"""Length of a row's key."""
+
+BLOCK_BYTES = 2**22
+"""Envelopes that one task spreads over the parts."""
+
+PART_BYTES = 2**25
+"""Keys and envelopes of one part, about: a task sorts that much in memory."""
+
+_KEYSTREAM_NONCE_BYTES = 12
+
+
+class Numbered(Protocol):
+    """What tasks read from and write to: `Files`."""
+
+    def read(self, number: int) -> bytes:
+        """Return what was written under a number."""
+
+    def write(self, number: int, content: bytes) -> None:
+        """Write under a number, whole; a task that is run again writes the same."""
+
+
+MakeFiles = Callable[[Path, bytes], Files]
+"""Makes files in a folder under a key."""
+
+KeysAt = Callable[[bytes, int, int], Keys]
+"""Gives the keys of so many rows of a block under a secret: `keys_at`."""
+
+
+def order_by(settings: SparkSettings) -> Order:
+    """Return what gives a column in a uniform order: on Spark where the settings say so, else in this process."""
+    return functools.partial(in_uniform_order, settings) if settings.master else mix.in_uniform_order
+
+
+def in_uniform_order(
+    settings: SparkSettings, rows: Rows, count: int, width: int, folder: Path, random: Random = os.urandom
+) -> Iterator[Column]:
+    """Give a column of at most `count` envelopes of `width` bytes in a uniform order.
+
+    It is made on Spark from `settings.minimum_envelopes` on; a session and its files are in `settings.folder`, or in
+    `folder` where that names none.
+
+    Raises:
+        SparkError: where Spark cannot be used or the job fails; nothing of what was given may be used then.
+    """
+    if count < settings.minimum_envelopes:
+        yield from mix.in_uniform_order(rows, count, width, folder, random)
+        return
+    with workplace(settings, folder) as place:
+        with session(settings, place) as begun:
+            mixing = mixed_on(begun, place, rows, width, random)
+        # Not before: while the store takes the list, which may fail, the cluster is free again.
+        yield from mixing.column()
+
+
+def mixed_on(
+    begun: Session,
+    place: Path,
+    rows: Rows,
+    width: int,
+    random: Random = os.urandom,
+    make_files: MakeFiles = Files,
+    keys: KeysAt | None = None,
+) -> Mixing:
+    """Put a column of envelopes of `width` bytes into a uniform order on a session that runs, in files in `place`.
+
+    Raises:
+        SparkError: where the job fails.
+        StoreError: where it gave another number of envelopes.
+    """
+    with tempfile.TemporaryDirectory(dir=place) as came:
+        arrived = make_files(Path(came), random(32))
+        blocks, count = _written(rows, width, arrived)
+        while True:
+            # Another key for other contents: a number of one key has one content.
+            secret, permuted = random(32), make_files(Path(tempfile.mkdtemp(dir=place)), random(32))
+            mixing = Mixing(secret, _parts(count, width), width, arrived, permuted, keys or keys_at)
+            if _mixed(begun, mixing, blocks, count):
+                return mixing
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """A permutation under way: its secret (32 bytes), how many parts it makes, and what it reads and writes."""
+
+    secret: bytes = field(repr=False)
+    parts: int
+    width: int
+    arrived: Files
+    permuted: Files
+    keys: KeysAt
+
+    def spread(self, block: int) -> Iterator[tuple[int, bytes]]:
+        """Give a block's records, each a key and an envelope, by the part that they fall into."""
+        begin_task()
+        column = np.frombuffer(self.arrived.read(block), dtype=np.uint8).reshape(-1, self.width)
+        keys = self.keys(self.secret, block, len(column))
+        records = np.empty((len(column), KEY_BYTES + self.width), dtype=np.uint8)
+        records[:, :KEY_BYTES] = keys.view(np.uint8).reshape(-1, KEY_BYTES)
+        records[:, KEY_BYTES:] = column
+        # By the first 32 bits, which rise with the key: parts one after the other are the order of the keys.
+        places = ((keys[:, 0] >> np.uint64(32)) * np.uint64(self.parts)) >> np.uint64(32)
+        records = records[np.argsort(places, kind="stable")]
+        ends = np.cumsum(np.bincount(places.astype(np.intp), minlength=self.parts)).tolist()
+        for part, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            if start < end:
+                yield part, records[start:end].tobytes()
+
+    def gather(self, part: int, found: Iterable[tuple[int, bytes]]) -> Iterator[int]:
+        """Write a part in the order of its keys; give how many envelopes it has, or -1 where two keys are equal."""
+        begin_task()
+        joined = b"".join(records for _, records in found)
+        records = np.frombuffer(joined, dtype=np.uint8).reshape(-1, KEY_BYTES + self.width)
+        keys = np.ascontiguousarray(records[:, :KEY_BYTES]).view(np.uint64)
+        order = order_of(keys)
+        if order is None:
+            yield -1
+            return
+        # In which order records came here says nothing of where they go: a try in another order writes the same.
+        self.permuted.write(part, records[order, KEY_BYTES:].tobytes())
+        yield len(records)
+
+    def column(self) -> Iterator[Column]:
+        """Give the parts one after the other, each gone when it was read."""
+        for part in range(self.parts):
+            yield np.frombuffer(self.permuted.read(part), dtype=np.uint8).reshape(-1, self.width)
+            self.permuted.remove(part)
+
+
+def keys_at(secret: bytes, block: int, count: int) -> Keys:
+    """Return the keys of a block's rows, shape (count, 2): ChaCha20's keystream (RFC 8439) whose nonce is the block."""
+    nonce = bytes(4) + block.to_bytes(_KEYSTREAM_NONCE_BYTES, "big")
+    keystream = Cipher(ChaCha20(secret, nonce), mode=None).encryptor().update(bytes(KEY_BYTES * count))
+    return np.frombuffer(keystream, dtype=np.uint64).reshape(-1, 2)
+
+
+def order_of(keys: Keys) -> np.ndarray[tuple[int], np.dtype[np.intp]] | None:
+    """Return the order of keys, shape (count, 2), by their first and then their second halves; None on a tie."""
+    order = np.argsort(keys[:, 0])
+    ordered = keys[order]
+    if (ordered[1:, 0] == ordered[:-1, 0]).any():
+        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        ordered = keys[order]
+    return None if (ordered[1:] == ordered[:-1]).all(axis=1).any() else order
+
+
+def _written(rows: Rows, width: int, files: Numbered) -> tuple[int, int]:
+    """Write a column as blocks of one length, the last one shorter; return how many blocks and envelopes there are."""
+    size, held, block, count = max(1, BLOCK_BYTES // width) * width, bytearray(), 0, 0
+    for stretch in rows:
+        held += stretch.tobytes()
+        count += len(stretch)
+        while len(held) >= size:
+            files.write(block, bytes(held[:size]))
+            del held[:size]
+            block += 1
+    if held:
+        files.write(block, bytes(held))
+        block += 1
+    return block, count
+
+
+def _parts(count: int, width: int) -> int:
+    return max(1, math.ceil(count * (KEY_BYTES + width) / PART_BYTES))
+
+
+def _mixed(begun: Session, mixing: Mixing, blocks: int, count: int) -> bool:
+    """Make all parts; return False where two keys were equal, and all is to be drawn again."""
+    with failures():
+        spread = begun.context.parallelize(range(blocks), max(1, blocks)).flatMap(mixing.spread)
+        sizes = spread.partitionBy(mixing.parts, _itself).mapPartitionsWithIndex(mixing.gather).collect()
+    if -1 in sizes:
+        return False
+    if len(sizes) != mixing.parts or sum(sizes) != count:
+        raise StoreError(
+            f"Spark permuted {sum(sizes)} of {count} envelopes; nothing of it is used, and it is done again"
+        )
+    return True
+
+
+def _itself(part: int) -> int:
+    return part

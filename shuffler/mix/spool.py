@@ -1,0 +1,51 @@
+"""Spool: envelopes that wait on the disk for mixing, where they are too many for memory.
+
+The file has no name and is enciphered under a key that only this process has: whoever reads the disk later learns
+nothing from it, not even which envelopes of a released batch are dummies.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+from hubbub.shuffler.mix.external_sort import Column
+
+STRETCH = 2**16
+"""Envelopes read at once."""
+
+
+class Spool:
+    """A column of envelopes of `width` bytes in `folder`, filled and then read, as often as it is wanted."""
+
+    def __init__(self, folder: Path, width: int, random: Callable[[int], bytes] = os.urandom) -> None:
+        self._width, self._count = width, 0
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `close` closes it
+        # One key for one stream, so that a nonce of zeros is used once.
+        self._cipher = Cipher(ChaCha20(random(32), bytes(16)), mode=None)
+        self._enciphering = self._cipher.encryptor()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, column: Column) -> None:
+        """Put envelopes behind those that are there."""
+        self._file.write(self._enciphering.update(np.ascontiguousarray(column).tobytes()))
+        self._count += len(column)
+
+    def stretches(self) -> Iterator[Column]:
+        """Give the envelopes in the order in which they were added, some at a time."""
+        self._file.seek(0)
+        deciphering = self._cipher.decryptor()
+        while block := self._file.read(STRETCH * self._width):
+            yield np.frombuffer(deciphering.update(block), dtype=np.uint8).reshape(-1, self._width)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()

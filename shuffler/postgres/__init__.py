@@ -1,5 +1,0 @@
-"""The shuffler's store on PostgreSQL: what can be erased is there only enciphered, its keys are in a keyring here."""
-
-from hubbub.shuffler.postgres.store import PostgresStore
-
-__all__ = ["PostgresStore"]

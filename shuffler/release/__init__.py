@@ -1,0 +1,1 @@
+"""Delivers a mixed round to the next party."""

@@ -1,0 +1,75 @@
+"""Reaching: the analyzer, over a channel that is opened anew with new TLS files; calls in work end on the old one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeySet
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Stretch
+from hubbub.protos.rpc import DeliveryCaller
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.service.net.tls_reload import Certificates
+
+CLOSE_SECONDS = 60.0
+"""How long calls in work may take on a channel that was replaced; a longer one is made again, as all may be."""
+
+
+class Reached:
+    """The analyzer at an address (`release.Analyzer`), called with the TLS files that are in use."""
+
+    def __init__(self, address: str, tls: TLS, certificates: Certificates) -> None:
+        """Open a channel; it connects at the first call.
+
+        Raises:
+            HubbubError: where the TLS files cannot be used.
+        """
+        self._address, self._tls, self._certificates = address, tls, certificates
+        self._opened_at = certificates.renewals
+        self._channel = open_channel(address, tls)
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def _caller(self) -> DeliveryCaller:
+        renewals = self._certificates.renewals
+        if renewals != self._opened_at:
+            # A gRPC channel keeps the files that it was opened with, also when it connects again.
+            following = open_channel(self._address, self._tls)
+            self._close(self._channel)
+            self._channel, self._opened_at = following, renewals
+        return DeliveryCaller(self._channel)
+
+    def _close(self, channel: grpc.aio.Channel) -> None:
+        closing = asyncio.create_task(channel.close(CLOSE_SECONDS))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close the channel, and end the calls on those before it."""
+        for closing in list(self._closing):
+            closing.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._channel.close()
+
+    async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
+        """Return the analyzer's key record for a round."""
+        return await self._caller().get_key(task_id, round_number, deadline)
+
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
+        """Return what the analyzer knows of a task's releases."""
+        return await self._caller().get_releases(task_id, deadline)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        """Announce a batch, with what is new of the releases; return the offset to go on from."""
+        return await self._caller().begin(record, key_set, releases, deadline)
+
+    async def put(self, stretch: Envelopes, deadline: float) -> int:
+        """Send a stretch; return the offset to go on from."""
+        return await self._caller().put(stretch, deadline)
+
+    async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
+        """Have the batch counted."""
+        return await self._caller().commit(batch, digest, deadline)

@@ -1,0 +1,334 @@
+"""Release: a mixed round's batches go to the analyzer, once each, however often anything dies on the way.
+
+Where the task's records state their places, the analyzer is first asked which releases it knows: one that it counted
+and knows no more shows that its store is an old copy. Begin says where to go on, Put sends stretches, Commit has the
+batch counted; all may be repeated. Only a Commit that was acknowledged is noted, and only when all are does the round
+go on. An analyzer that is down, slow or refuses only delays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import KeySet
+from hubbub.protos.messages import Committed, Envelopes, RoundState
+from hubbub.protos.records.batch import BatchId, BatchRecord, begun_digest
+from hubbub.protos.records.release_chain import Known, Release, Stretch, head_after
+from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
+from hubbub.protos.task.signers import signers
+from hubbub.protos.task.task import Task
+from hubbub.shuffler.records import Round, StoredBatch, StoreError
+from hubbub.shuffler.stores.protocol import Store
+
+CALL_SECONDS = 30.0
+"""Deadline of a call to the analyzer."""
+
+COMMITS_PER_SECOND = 2000
+"""A commit opens the whole batch: its deadline allows for an analyzer as slow as this, in reports."""
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+"""Seconds between tries: doubled from the first to the longest, each by a random factor from 0.5 to 1."""
+
+GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
+"""Refusals that are final: the analyzer's ledger only grows, and a key that it destroyed opens nothing any more."""
+
+COUNTED = frozenset({RoundState.RELEASED, RoundState.ERASED})
+"""States of a round whose batches the analyzer has all counted."""
+
+
+class Undeliverable(HubbubError):
+    """What is stored of a round is not what was signed: nobody takes it, however often it is sent."""
+
+
+class RolledBack(HubbubError):
+    """The analyzer's store is older than what it acknowledged."""
+
+
+Pause = Callable[[float], Awaitable[None]]
+Notice = Callable[[HubbubError | None], None]
+"""Is told what keeps who comes next from taking a batch; None where nothing does any more."""
+
+_LOG = structlog.get_logger(__name__)
+
+
+class Analyzer(Protocol):
+    """The analyzer as the shuffler calls it (`wire.DeliveryCaller`), or a hop, which is called alike."""
+
+    async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
+        """Return the analyzer's key record for a round."""
+
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
+        """Return what the analyzer knows of a task's releases."""
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        """Announce a batch, with the releases up to its round's; return the offset to go on from."""
+
+    async def put(self, stretch: Envelopes, deadline: float) -> int:
+        """Send a stretch; return the offset to go on from."""
+
+    async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
+        """Have the batch counted."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A batch as it is handed over: its record, its round's key set and releases, and the digest of its list."""
+
+    batch: BatchId
+    record: SignedDocument
+    key_set: KeySet
+    releases: Stretch
+    digest: bytes
+
+
+Read = Callable[[int], Awaitable[Sequence[bytes]]]
+"""Reads some of a batch's envelopes from an offset on; none at its end."""
+
+Look = Callable[[], Awaitable[None]]
+"""Raises where a list is not the one that was signed. Asked where the other side says so, and not before: to read every
+list twice takes an eighth of a mix, and what is damaged is refused, and forgotten, by whoever it is sent to."""
+
+
+async def _no_look() -> None:
+    """Return at once, for lists that are in memory."""
+
+
+async def hand_over(
+    taker: Analyzer,
+    parcel: Parcel,
+    read: Read,
+    parties: int = 1,
+    moved: Callable[[], None] = lambda: None,
+    look: Look = _no_look,
+) -> Committed:
+    """Deliver a batch from where the other side has it, and have it committed; `moved` is told of each stretch.
+
+    `parties` is how many open the batch before the commit is answered.
+
+    Raises:
+        Refusal, Unreachable: what the calls raise; all of it may be done again.
+        HubbubError: what `look` raises; then no other try mends it.
+    """
+    try:
+        return await _handed_over(taker, parcel, read, parties, moved)
+    except Refusal as refusal:
+        if refusal.reason is Reason.DIGEST_DIFFERS:
+            await look()
+        raise
+
+
+async def _handed_over(
+    taker: Analyzer, parcel: Parcel, read: Read, parties: int, moved: Callable[[], None]
+) -> Committed:
+    offset = await taker.begin(parcel.record, parcel.key_set, parcel.releases, CALL_SECONDS)
+    while envelopes := await read(offset):
+        following = await taker.put(Envelopes(parcel.batch, offset, tuple(envelopes)), CALL_SECONDS)
+        # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
+        if following <= offset:
+            raise Refusal(Reason.WRONG_OFFSET, f"it stays at offset {offset}")
+        offset = following
+        moved()
+    return await taker.commit(parcel.batch, parcel.digest, _commit_seconds(offset, parties))
+
+
+def _commit_seconds(envelopes: int, parties: int) -> float:
+    return parties * (CALL_SECONDS + envelopes / COMMITS_PER_SECOND)
+
+
+async def check_list(read: Read, digest: bytes, whose: str) -> None:
+    """Return only if a list is the one that was signed; `whose` it is, in words.
+
+    Raises:
+        Undeliverable: where it is not: its store's disk or somebody has changed it since.
+    """
+    found, offset = begun_digest(), 0
+    while envelopes := await read(offset):
+        found.update(b"".join(envelopes))
+        offset += len(envelopes)
+    if found.digest() != digest:
+        raise Undeliverable(
+            f"{whose} is not the list that was signed, so its store is damaged and nobody takes it. Put the store of "
+            "that moment back, if there is one; else give the round up"
+        )
+
+
+class Patience:
+    """Pauses between tries of one thing, longer and longer."""
+
+    def __init__(self, pause: Pause = asyncio.sleep) -> None:
+        self._pause = pause
+        self._next = FIRST_PAUSE
+
+    async def wait(self, asked: float | None = None) -> None:
+        """Wait before the next try, at least as long as the other side asked (seconds)."""
+        seconds = self._next * random.uniform(0.5, 1)
+        self._next = min(LONGEST_PAUSE, self._next * 2)
+        await self._pause(max(seconds, asked or 0))
+
+    def succeeded(self) -> None:
+        """Begin with short pauses again."""
+        self._next = FIRST_PAUSE
+
+
+class Courier:
+    """Delivers mixed rounds."""
+
+    def __init__(self, store: Store, analyzer: Analyzer, pause: Pause = asyncio.sleep) -> None:
+        self._store = store
+        self._analyzer = analyzer
+        self._pause = pause
+
+    async def deliver(self, round_: Round, task: Task, notice: Notice) -> Round:
+        """Deliver all batches of a mixed round of a task; return it RELEASED. Tries for ever.
+
+        Raises:
+            Refusal: one of `GIVEN_UP`.
+            Undeliverable: where a list, or its record, is not what was signed, and the analyzer has not counted it.
+            StoreError: where the store could not be read or written.
+        """
+        if round_.keys is None:
+            # This is the shuffler's own disk. The round's step fails and is tried again from there.
+            raise StoreError("a mixed round has no keys; is the store damaged?")
+        for batch in await self._store.batches(round_):
+            if not batch.committed:
+                await self._deliver_one(round_, task, round_.keys.key_set, batch, notice)
+            # A kill before this line is harmless: the commit is asked for again, and the analyzer answers the same.
+            round_ = await self._store.commit_batch(round_, batch.query)
+        if round_.state is not RoundState.RELEASED:
+            raise StoreError("a delivered round has batches left; is the store damaged?")
+        return round_
+
+    async def _deliver_one(
+        self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, notice: Notice
+    ) -> None:
+        patience = Patience(self._pause)
+        while True:
+            try:
+                committed = await self._try(round_, task, key_set, batch, patience)
+                break
+            except StoreError:
+                raise
+            except HubbubError as error:
+                # Another try mends neither.
+                if isinstance(error, Undeliverable) or (isinstance(error, Refusal) and error.reason in GIVEN_UP):
+                    raise
+                notice(error)
+                await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
+        notice(None)
+        query = task.queries[batch.query].name
+        _LOG.info("delivered", task=task.name, round=round_.number, query=query, counted=committed.counted)
+
+    async def _try(
+        self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, patience: Patience
+    ) -> Committed:
+        parties = 1 + len(task.identities.hops)
+        releases = await self._releases(round_, task)
+        batch_id = BatchId(task.id, round_.number, batch.query)
+        try:
+            digest = _signed_digest(round_, task, batch)
+        except Undeliverable as error:
+            deadline = _commit_seconds(round_.submissions, parties)
+            return await self._counted_before(batch_id, batch.digest, deadline, error)
+        parcel = Parcel(batch_id, batch.record, key_set, releases, digest)
+        read = _reader(self._store, round_, task, batch)
+        look = functools.partial(check_signed, self._store, round_, task, batch)
+        return await hand_over(self._analyzer, parcel, read, parties, patience.succeeded, look)
+
+    async def _counted_before(
+        self, batch: BatchId, digest: bytes, deadline: float, damaged: Undeliverable
+    ) -> Committed:
+        """Have a batch committed that cannot be announced: the other side may have had it whole before the damage."""
+        try:
+            return await self._analyzer.commit(batch, digest, deadline)
+        except Refusal as refusal:
+            if refusal.reason in TRANSIENT | GIVEN_UP:
+                raise
+            raise damaged from refusal
+
+    async def _releases(self, round_: Round, task: Task) -> Stretch:
+        """Return the releases that the analyzer lacks up to this round's, unless it lacks one that it had counted.
+
+        Raises:
+            RolledBack: where it does; nothing more is delivered to it.
+        """
+        if task.stated is None:
+            return Stretch()
+        # Read before the analyzer is asked: what was counted then must be known to it.
+        rounds = {found.number: found for found in await self._store.rounds() if found.task_id == task.id}
+        releases = await self._store.releases(task.id)
+        # Asked before each try, not once: the analyzer's store may be put back at any time.
+        known = await self._analyzer.get_releases(task.id, CALL_SECONDS)
+        check_analyzer(known, releases, rounds)
+        end = [release.round for release in releases].index(round_.number) + 1
+        # Where its chain is not the beginning of ours, it is sent all, so that it says for itself what is wrong.
+        follows = head_after(task.id, releases[: known.count]) == known.head
+        first = min(known.count, end - 1) if follows else 0
+        return Stretch(first, tuple(releases[first:end]))
+
+
+async def check_signed(store: Store, round_: Round, task: Task, batch: StoredBatch) -> None:
+    """Return only if a batch is stored as it was signed: sent otherwise, it would be refused for ever.
+
+    Raises:
+        Undeliverable: where it is not.
+    """
+    digest = _signed_digest(round_, task, batch)
+    await check_list(_reader(store, round_, task, batch), digest, _whose(round_, task, batch))
+
+
+def _signed_digest(round_: Round, task: Task, batch: StoredBatch) -> bytes:
+    """Return the digest that a batch's record signs."""
+    try:
+        return BatchRecord.read(batch.record, signers(task, round_.number).shuffler).digest
+    except HubbubError as error:
+        whose = _whose(round_, task, batch)
+        raise Undeliverable(f"the record of {whose} does not hold, so the store is damaged: {error}") from error
+
+
+def _reader(store: Store, round_: Round, task: Task, batch: StoredBatch) -> Read:
+    width = task.inner_bytes[batch.query]
+
+    async def read(offset: int) -> Sequence[bytes]:
+        return await store.envelopes(round_, batch.query, offset, width)
+
+    return read
+
+
+def _whose(round_: Round, task: Task, batch: StoredBatch) -> str:
+    return f"query {task.queries[batch.query].name} of round {round_.number}"
+
+
+def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[int, Round]) -> None:
+    """Return only if the analyzer still has every round that it had counted whole.
+
+    Raises:
+        RolledBack: naming the first that is missing.
+    """
+    missing = {release.round for release in releases[known.count :]} | set(known.uncounted)
+    lost = sorted(number for number in missing if number in rounds and rounds[number].state in COUNTED)
+    if lost:
+        raise RolledBack(
+            f"its store is an old copy: round {lost[0]}, which it had counted, is missing there; put its newest store "
+            "back, or end the task"
+        )
+
+
+def in_words(error: HubbubError) -> str:
+    """Say what keeps who comes next, the analyzer or a hop, from taking something."""
+    if isinstance(error, Unreachable):
+        return "did not answer"
+    if isinstance(error, Refusal) and error.reason in TRANSIENT:
+        return f"asked to wait: {error.message}"
+    if isinstance(error, Refusal):
+        return f"refused, {error.reason.value}: {error.message}"
+    return str(error)

@@ -1,0 +1,71 @@
+"""Giving up: an operator ends a round that cannot be delivered, such as one whose list was damaged on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import closing
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import RoundState
+from hubbub.protos.task.task import Task
+from hubbub.service.receiving.key_check import KeyDamaged, checked_key
+from hubbub.shuffler.records import FINAL, Round
+from hubbub.shuffler.release.delivery import Undeliverable, check_signed
+from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.tasks import Tasks
+
+REASON = "its operator gave it up"
+"""What `hubbub status` says of such a round."""
+
+_NAMED = re.compile(r"([0-9a-f]{8,64}):([0-9]{1,10})")
+
+
+async def give_up(opened: Callable[[], Store], named: str, tasks: Tasks, *, though_whole: bool = False) -> Round:
+    """Erase a round, EXPIRED, in the store that `opened` opens, while no shuffler runs; return it.
+
+    `named` is "TASK:ROUND": the beginning of the task's id, at least eight hex digits, and the round's number. What it
+    was charged stays charged, and a release that was signed stays in the chain of releases. What the analyzer has
+    whole, or has counted, stays counted there. A round of which nothing here is damaged is erased only `though_whole`.
+
+    Raises:
+        HubbubError: where `named` is not that, there is no such round, it is over or counted already, or it is whole.
+    """
+    found = _NAMED.fullmatch(named)
+    if found is None:
+        raise HubbubError(f"--give-up is {named!r:.80}: give TASK:ROUND, the beginning of the task's id and the number")
+    with closing(opened()) as store:
+        rounds = [each for each in await store.rounds() if each.task_id.hex().startswith(found[1])]
+        if len({each.task_id for each in rounds}) > 1:
+            raise HubbubError(f"several tasks have an id that begins with {found[1]}; give more of it")
+        round_ = next((each for each in rounds if each.number == int(found[2])), None)
+        if round_ is None:
+            raise HubbubError(f"there is no round {found[2]} of a task whose id begins with {found[1]}; see its status")
+        if round_.state in FINAL or round_.state is RoundState.RELEASED:
+            raise HubbubError(f"round {round_.number} is {round_.state.name} already; nothing was changed")
+        if not though_whole and not await _is_damaged(store, tasks.get(round_.task_id), round_):
+            # It is counted at the cut.
+            answers = round_.submissions or await store.submissions(round_)
+            raise HubbubError(
+                f"nothing of round {round_.number} is known to be damaged in this store, and it was not given up: the "
+                f"{answers} answers in it would be lost. Start the shuffler, which goes on with it; if it "
+                "can still not be delivered, such as where the analyzer's key is damaged, add --though-whole"
+            )
+        return await store.erase(round_, RoundState.EXPIRED, REASON)
+
+
+async def _is_damaged(store: Store, task: Task | None, round_: Round) -> bool:
+    """Whether a list of a round cannot be delivered, or an open round's key opens nothing."""
+    if task is None:
+        return False  # nothing can be compared without its task
+    try:
+        if round_.state is RoundState.OPEN and round_.keys is not None:
+            await asyncio.to_thread(checked_key, round_.keys.private_key, round_.keys.key_set.shuffler, task.hpke)
+        if round_.state is RoundState.MIXED:
+            for batch in await store.batches(round_):
+                if not batch.committed:
+                    await check_signed(store, round_, task, batch)
+    except (KeyDamaged, Undeliverable):
+        return True
+    return False

@@ -1,0 +1,139 @@
+"""Control: what the operator may ask of the shuffler: how far rounds are, and to cut one now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Step
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.schedule import taken_from
+from hubbub.protos.task.task import Task
+from hubbub.service.observability.rounding import Counts
+from hubbub.shuffler.admit.enrollment import Enrolment
+from hubbub.shuffler.records import Round, StoreError
+from hubbub.shuffler.rounds.lifecycle import Rounds
+from hubbub.shuffler.rounds.shown_counts import refusals_of, shown_submissions, shown_tally
+from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.tasks import Tasks, at
+
+_LOG = structlog.get_logger(__name__)
+
+
+class Control:
+    """Answers the operator (`wire.ControlHandler`)."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: Store,
+        rounds: Rounds,
+        clock: Callable[[], float],
+        enrolment: Enrolment,
+        counts: Counts = Counts(),  # noqa: B008 - a value
+    ) -> None:
+        self._tasks = tasks
+        self._store = store
+        self._rounds = rounds
+        self._clock = clock
+        self._enrolment = enrolment
+        self._counts = counts
+
+    async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
+        """Cut a round now; a round that is cut already stays as it is.
+
+        Raises:
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, CLOSED_BY_SCHEDULE, BELOW_MINIMUM, or NOT_READY where the
+                disk does not take it.
+        """
+        task = self._task(task_id)
+        round_ = await self._round(task, round_number)
+        if round_.state is RoundState.OPEN:
+            round_ = await self._cut(task, round_)
+        return await self._status(task, round_)
+
+    async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
+        """Return how far rounds are, oldest first, of one task or of all.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        tasks = self._tasks.values() if task_id is None else [self._task(task_id)]
+        wanted = {task.id: task for task in tasks}
+        held = [found for found in await self._store.rounds() if found.task_id in wanted]
+        return [await self._status(wanted[found.task_id], found) for found in held]
+
+    async def get_condition(self) -> Condition:
+        """Return what holds the shuffler up."""
+        return self._rounds.troubles.condition()
+
+    async def manage_credentials(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrolment stands then.
+
+        Raises:
+            Refusal: NOT_READY where the disk does not take it.
+        """
+        found = await self._enrolment.manage(step, devices)
+        # A ticket is spent when its device submits for the first time.
+        return replace(found, spent=self._counts.down(found.spent))
+
+    def _task(self, task_id: bytes) -> Task:
+        task = self._tasks.get(task_id)
+        if task is None:
+            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; is the task file up to date?")
+        return task
+
+    async def _round(self, task: Task, number: int) -> Round:
+        schedule = task.schedule
+        if not 0 <= number < schedule.rounds:
+            raise Refusal(Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}")
+        round_ = await self._store.find(task.id, number)
+        if round_ is not None:
+            return round_
+        if self._clock() < schedule.cut(number):
+            raise _too_early(task, number)
+        raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} was over before this shuffler first ran; name a later one")
+
+    async def _cut(self, task: Task, round_: Round) -> Round:
+        if task.schedule.close != "operator":
+            moment = at(task.schedule.cut(round_.number))
+            raise Refusal(Reason.CLOSED_BY_SCHEDULE, f"the task's rounds are cut by schedule, this one at {moment}")
+        if self._clock() < taken_from(task.schedule, round_.number):
+            raise _too_early(task, round_.number)
+        try:
+            cut = await self._store.cut(round_, "operator", task.minimum_reports)
+        except StoreError as error:
+            # The service goes on by itself, as the error says; what the operator asked for does not.
+            text = f"round {round_.number} was not closed; close it again once the store can be used: {error}"
+            raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
+        # The round sleeps until its scheduled cut; woken, it looks again at once.
+        self._rounds.alarm.wake()
+        _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
+        return cut
+
+    async def _status(self, task: Task, round_: Round) -> RoundStatus:
+        tally = await self._store.tally(task.id, round_.number)
+        held, most = await self._store.submissions(round_), task.maximum_reports
+        is_full = round_.state is RoundState.OPEN and most is not None and held >= most
+        full = f"; it is full, with its maximum_reports = {most}" if is_full else ""
+        return RoundStatus(
+            task_id=task.id,
+            round=round_.number,
+            state=round_.state,
+            submissions=shown_submissions(self._counts, round_, held),
+            minimum_reports=task.minimum_reports,
+            refusals=refusals_of(shown_tally(self._counts, round_, tally)),
+            waiting_for=f"{self._rounds.waiting_for(round_)}{self._reached(task, round_, held)}{full}",
+        )
+
+    def _reached(self, task: Task, round_: Round, held: int) -> str:
+        """Say whether an open round may be cut, which its rounded count may not show."""
+        if round_.state is not RoundState.OPEN or self._counts.step == 1 or held < task.minimum_reports:
+            return ""
+        return "; its minimum is reached"
+
+
+def _too_early(task: Task, number: int) -> Refusal:
+    return Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(task.schedule.opens(number))}; wait until then")

@@ -1,0 +1,402 @@
+"""Rounds: the life of each, OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED under the minimum at the cut.
+
+A round that the task's budget has no room for expires too, with a reason: it is erased, and nothing of it is delivered.
+The ledger only grows, so this is done as soon as it is known: nobody is asked for answers that could not be used.
+Each step is decided by the state on disk alone and may be done again, so a round goes on from where a killed process
+left it. A step that fails is tried again for ever: a round is never released half, and never dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Callable
+
+import structlog
+
+from hubbub.accountant.spending.ledger import BudgetExceeded
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.keys import Identity
+from hubbub.protos.messages import RoundState
+from hubbub.protos.refusals import Refusal
+from hubbub.protos.sealing.envelope import FIRST_HOP
+from hubbub.protos.task.schedule import first_not_cut, prepared_from, taken_from
+from hubbub.protos.task.signers import signers
+from hubbub.protos.task.task import Task, hop_name
+from hubbub.service.ledger.charges import TaskLocks
+from hubbub.service.ledger.ledgers import charges_for
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.receiving.key_check import KeyDamaged, checked_key
+from hubbub.shuffler.keys import check_signers, make_keys
+from hubbub.shuffler.mix.dummies import let_go, seal_dummies
+from hubbub.shuffler.mix.mix import Order, Random, mix
+from hubbub.shuffler.records import FINAL, Round, StoreError
+from hubbub.shuffler.release.delivery import (
+    CALL_SECONDS,
+    GIVEN_UP,
+    Analyzer,
+    Courier,
+    Patience,
+    Pause,
+    Undeliverable,
+    in_words,
+)
+from hubbub.shuffler.rounds.timer import Alarm
+from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.tasks import Tasks, at
+
+Clock = Callable[[], float]
+_LOG = structlog.get_logger(__name__)
+
+
+class Rounds:
+    """Runs the rounds of all tasks. `analyzer_name` (host:port; a hop's, where tasks name hops) is used in texts.
+
+    `observe` is called after each step with the state that the step began in, and the seconds that it took.
+    `order` permutes lists where it is not this process alone that does (`mix.Order`).
+    """
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: Store,
+        identity: Identity,
+        analyzer: Analyzer,
+        analyzer_name: str,
+        *,
+        clock: Clock,
+        pause: Pause = asyncio.sleep,
+        random: Random = os.urandom,
+        observe: Callable[[RoundState, float], None] = lambda _state, _seconds: None,
+        troubles: Troubles | None = None,
+        order: Order | None = None,
+    ) -> None:
+        self.alarm = Alarm(clock)
+        self.damaged_keys: set[int] = set()
+        """`Round.key` of the open rounds whose private key opens nothing: devices are given none of theirs."""
+        self.troubles = troubles or Troubles(clock)
+        self._tasks = tasks
+        self._store = store
+        self._identity = identity
+        self._analyzer = analyzer
+        self._analyzer_name = analyzer_name
+        self._clock = clock
+        self._pause = pause
+        self._random = random
+        self._order = order
+        self._observe = observe
+        self._courier = Courier(store, analyzer, pause)
+        self._locks = TaskLocks()
+        self._fitting: dict[bytes, int] = {}
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._watching: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Go on with the rounds that are not over, and begin those whose time comes.
+
+        Raises:
+            SignatureError: where a round's keys are not signed by those who sign the round; nothing was begun.
+        """
+        held = [round_ for round_ in await self._store.rounds() if round_.state not in FINAL]
+        for round_ in held:
+            if round_.keys is not None and round_.task_id in self._tasks:
+                check_signers(self._tasks[round_.task_id], round_.number, round_.keys.key_set)
+        held = [await self._with_checked_key(round_) for round_ in held]
+        for round_ in held:
+            # A round whose task was taken out of the settings is kept as it is until the task comes back.
+            if round_.task_id in self._tasks:
+                self._run(self._tasks[round_.task_id], round_)
+            else:
+                _LOG.warning(
+                    "held, but its task is not among the tasks", task=round_.task_id.hex(), round=round_.number
+                )
+        self._watching = [asyncio.create_task(self._watch(task)) for task in self._tasks.values()]
+
+    async def _with_checked_key(self, round_: Round) -> Round:
+        """Compare an open round's private key with its record; return the round, with the key mended if it can be."""
+        task = self._tasks.get(round_.task_id)
+        if task is None or round_.keys is None or round_.state is not RoundState.OPEN:
+            return round_
+        keys = round_.keys
+        try:
+            private = await asyncio.to_thread(checked_key, keys.private_key, keys.key_set.shuffler, task.hpke)
+        except KeyDamaged as error:
+            text = f"{self._title(round_)}its key is damaged, so devices are told to wait: {error}"
+            names = {"task": task.name, "round": round_.number}
+            self.troubles.meet(("key", round_.key), Kind.ROUNDS, "a key is damaged", text, error, **names)
+            self.damaged_keys.add(round_.key)
+            return round_
+        if private == keys.private_key:
+            return round_
+        _LOG.warning("the key was damaged, and is mended", task=task.name, round=round_.number)
+        return await self._store.mend_key(round_, private)
+
+    async def stop(self) -> None:
+        """Stop where each round is; what is on disk is gone on with at the next start."""
+        tasks = [*self._watching, *self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def settled(self, round_: Round) -> None:
+        """Return when the round is over."""
+        running = self._running.get(round_.key)
+        if running is not None:
+            # Who waits may give up; the round goes on.
+            await asyncio.shield(running)
+
+    def in_trouble(self, round_: Round) -> bool:
+        """Return whether a failure, a full disk, a refusal or a silent analyzer holds a round up."""
+        if round_.state in FINAL:
+            return False
+        return self.troubles.of(_key(round_)) is not None or self.troubles.count(Kind.STORE) > 0
+
+    def cannot_begin(self, task: Task) -> bool:
+        """Return whether a failure holds up the beginning of the task's next round."""
+        return self.troubles.of(task.id) is not None
+
+    def waiting_for(self, round_: Round) -> str:
+        """Say in words what a round waits for."""
+        if round_.state in FINAL:
+            return f"nothing, it was erased: {round_.reason}" if round_.reason else "nothing"
+        trouble = self.troubles.of(_key(round_))
+        if trouble is not None:
+            return f"{trouble.text.removeprefix(self._title(round_))}, since {at(trouble.since)}"
+        if round_.state is RoundState.OPEN:
+            full = "; the store takes nothing now" if self.troubles.count(Kind.STORE) else ""
+            return self._waiting_open(round_) + full
+        return {
+            RoundState.CUT: "mixing",
+            RoundState.MIXED: f"{self._taker(self._tasks.get(round_.task_id))} to count it",
+        }.get(round_.state, "erasing")
+
+    def _waiting_open(self, round_: Round) -> str:
+        task = self._tasks.get(round_.task_id)
+        if task is None:
+            return "its task, which is not among this shuffler's any more"
+        schedule, number, now = task.schedule, round_.number, self._clock()
+        if now < taken_from(schedule, number):
+            return f"its opening at {at(schedule.opens(number))}"
+        closable = schedule.close == "operator" and now >= schedule.opens(number)
+        by_operator = ", or the operator to close it" if closable else ""
+        return f"submissions until {at(schedule.cut(number))}{by_operator}"
+
+    # Beginning
+
+    async def _watch(self, task: Task) -> None:
+        """Begin the task's rounds when their time comes. Those that were over before this is first run never begin."""
+        schedule = task.schedule
+        patience = Patience(self._pause)
+        number = first_not_cut(schedule, self._clock())
+        while number < schedule.rounds:
+            try:
+                await self.alarm.until(prepared_from(schedule, number))
+                if self._clock() < schedule.cut(number):
+                    self._run(task, await self._store.add_round(task.id, number))
+            except Exception as error:
+                # Whatever it was: without this loop the task would have no more rounds, and nobody would know.
+                text = f"round {number} of {task.name} cannot begin: {error}"
+                self.troubles.meet(
+                    task.id, Kind.ROUNDS, "a round cannot begin", text, error, task=task.name, round=number
+                )
+                await patience.wait()
+            else:
+                # Only now: a round that the disk refused is tried again.
+                self.troubles.over(task.id)
+                patience.succeeded()
+                number += 1
+
+    def _run(self, task: Task, round_: Round) -> None:
+        if round_.state not in FINAL and round_.key not in self._running:
+            self._running[round_.key] = asyncio.create_task(self._live(task, round_))
+            self._running[round_.key].add_done_callback(lambda _done: self._running.pop(round_.key, None))
+
+    # Living
+
+    async def _live(self, task: Task, round_: Round) -> None:
+        patience = Patience(self._pause)
+        while round_.state not in FINAL:
+            try:
+                round_ = await self._observed_step(task, round_)
+            except Undeliverable as error:
+                # No further try mends it. The next start looks again; the trouble lasts until then.
+                text = f"it cannot be delivered: {error} ({_give_up(round_)})"
+                self._notice(task, round_, Kind.ROUNDS, "not delivered, damaged", text, error)
+                return
+            except Exception as error:
+                # Whatever it was: a round whose loop ends here would keep its reports, unseen, until the next start.
+                self._notice(task, round_, Kind.ROUNDS, "a step failed", f"another try: {error}", error)
+                await patience.wait()
+                round_ = await self._read_anew(round_)
+            else:
+                self.troubles.over(_key(round_))
+                patience.succeeded()
+
+    async def _observed_step(self, task: Task, round_: Round) -> Round:
+        started = time.perf_counter()
+        reached = await self._step(task, round_)
+        self._observe(round_.state, time.perf_counter() - started)
+        _LOG.info("round", task=task.name, round=reached.number, state=reached.state, n=reached.submissions)
+        return reached
+
+    async def _read_anew(self, round_: Round) -> Round:
+        """Return a round whose step failed: it may have reached the disk before, or the operator has cut the round."""
+        try:
+            return await self._current(round_)
+        except Exception:
+            # Where the store cannot be read either, the step finds out: what it decides is decided by what is stored.
+            return round_
+
+    async def _step(self, task: Task, round_: Round) -> Round:
+        match round_.state:
+            case RoundState.OPEN:
+                return await self._collect(task, round_)
+            case RoundState.CUT if round_.submissions < task.minimum_reports:
+                return await self._store.erase(round_, RoundState.EXPIRED, await self._too_much(task, round_))
+            case RoundState.CUT:
+                return await self._mix(task, round_)
+            case RoundState.MIXED:
+                return await self._deliver(task, round_)
+            case _:
+                return await self._store.erase(round_, RoundState.ERASED)
+
+    async def _mix(self, task: Task, round_: Round) -> Round:
+        """Charge the round and mix it, or erase it where the task's budget does not allow it."""
+        async with self._locks.charging(task):
+            try:
+                stored = await self._store.charges(task.id)
+                charges = await asyncio.to_thread(charges_for, task, round_.number, stored)
+            except BudgetExceeded as error:
+                return await self._beyond_budget(task, round_, str(error))
+            signer = self._identity.named(signers(task, round_.number).shuffler)
+            dummies = await seal_dummies(task, round_, self._random, self._store.folder)
+            signed = functools.partial(mix, round_=round_, task=task, identity=signer)
+            work = functools.partial(signed, random=self._random, dummies=dummies, order=self._order)
+            try:
+                mixed = await self._store.mix(round_, work, charges)
+            finally:
+                let_go(dummies)
+        self.alarm.wake()  # what is left of the budget may be too little for rounds that are open
+        return mixed
+
+    async def _too_much(self, task: Task, round_: Round) -> str:
+        """Say why the round is beyond what is left of the task's budget; nothing where it is not."""
+        stored = await self._store.charges(task.id)
+        # Every round of a task costs the same, and a task is run only if one round is within its budget.
+        if task.privacy.epsilon_total is None or len(stored) == self._fitting.get(task.id, 0):
+            return ""
+        try:
+            await asyncio.to_thread(charges_for, task, round_.number, stored)
+        except BudgetExceeded as error:
+            return str(error)
+        self._fitting[task.id] = len(stored)
+        return ""
+
+    async def _deliver(self, task: Task, round_: Round) -> Round:
+        try:
+            notice = functools.partial(self._notice_analyzer, task, round_, "not delivered")
+            return await self._courier.deliver(round_, task, notice)
+        except Refusal as refusal:
+            if refusal.reason not in GIVEN_UP:
+                raise
+            return await self._beyond_budget(task, round_, f"{_refuser(task)} refused it: {refusal.message}")
+
+    async def _beyond_budget(self, task: Task, round_: Round, reason: str) -> Round:
+        _LOG.warning("given up, erased", task=task.name, round=round_.number, reason=reason)
+        return await self._store.erase(round_, RoundState.EXPIRED, reason)
+
+    async def _collect(self, task: Task, round_: Round) -> Round:
+        """Take submissions until the cut, by schedule or by the operator, or until the budget has no room for them."""
+        fetching = asyncio.create_task(self._fetch_keys(task, round_))
+        try:
+            reason = await self._until_cut(task, round_)
+        finally:
+            fetching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await fetching
+        # A round that the operator cut meanwhile stays as it is. A kill after this line leaves it CUT; the next step
+        # then finds out again whether it is beyond the budget.
+        cut = await self._store.cut(round_, "schedule", task.minimum_reports)
+        return await self._beyond_budget(task, cut, reason) if reason else cut
+
+    async def _until_cut(self, task: Task, round_: Round) -> str:
+        """Wait for the round's end; return why it is beyond the budget, as soon as it is."""
+        cut = task.schedule.cut(round_.number)
+        while True:
+            # Read before the check: a charge that is made during it ends the wait below at once.
+            charged = len(await self._store.charges(task.id))
+            reason = await self._too_much(task, round_)
+            if reason or not await self._is_open(round_) or self._clock() >= cut:
+                return reason
+            await self.alarm.until(cut, functools.partial(self._is_closed_or_charged, round_, charged))
+
+    async def _is_closed_or_charged(self, round_: Round, charged: int) -> bool:
+        """Return whether the round was cut, or its task has more than `charged` charges."""
+        return not await self._is_open(round_) or len(await self._store.charges(round_.task_id)) > charged
+
+    async def _is_open(self, round_: Round) -> bool:
+        return (await self._current(round_)).state is RoundState.OPEN
+
+    async def _current(self, round_: Round) -> Round:
+        return await self._store.find(round_.task_id, round_.number) or round_
+
+    async def _fetch_keys(self, task: Task, round_: Round) -> None:
+        """Get the analyzer's key record and make the round's key set, once; tries until the round is cut."""
+        patience = Patience(self._pause)
+        while round_.keys is None:
+            try:
+                record = await self._analyzer.get_key(task.id, round_.number, CALL_SECONDS)
+                round_ = await self._store.install(round_, make_keys(task, round_.number, self._identity, record))
+            except Exception as error:
+                # Whatever it was: without keys nobody can answer the round.
+                self._notice_analyzer(task, round_, "no keys yet", error)
+                await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
+            else:
+                self.troubles.over(_key(round_))
+                _LOG.info("keys", task=task.name, round=round_.number)
+
+    # What is waited for
+
+    def _notice(self, task: Task, round_: Round, kind: Kind, event: str, text: str, error: Exception) -> None:
+        names = {"task": task.name, "round": round_.number, "state": round_.state}
+        self.troubles.meet(_key(round_), kind, event, f"{self._title(round_)}{text}", error, **names)
+
+    def _title(self, round_: Round) -> str:
+        """Name a round before what is said of it, where it is not among others of its task."""
+        task = self._tasks.get(round_.task_id)
+        return f"round {round_.number} of {round_.task_id.hex() if task is None else task.name}: "
+
+    def _taker(self, task: Task | None) -> str:
+        """Name who takes a task's batches: the analyzer, or the first hop, who answers for all behind it."""
+        if task is None:
+            return self._analyzer_name
+        if not task.identities.hops:
+            return f"the analyzer at {self._analyzer_name}"
+        return f"{hop_name(FIRST_HOP)} at {self._analyzer_name}, or who comes after it"
+
+    def _notice_analyzer(self, task: Task, round_: Round, event: str, error: Exception | None) -> None:
+        if error is None:
+            self.troubles.over(_key(round_))
+        elif isinstance(error, HubbubError) and not isinstance(error, StoreError):
+            text = f"{self._taker(task)}: {in_words(error)}"
+            self._notice(task, round_, Kind.PEER, event, text, error)
+        else:
+            self._notice(task, round_, Kind.ROUNDS, event, f"another try: {error}", error)
+
+
+def _refuser(task: Task) -> str:
+    """Name whose a final refusal is; through a chain it comes from any of those behind, in its own words."""
+    return f"{hop_name(FIRST_HOP)}, or who comes after it," if task.identities.hops else "the analyzer"
+
+
+def _give_up(round_: Round) -> str:
+    """Say how a round is given up."""
+    return f"`hubbub shuffler SETTINGS.toml --give-up {round_.task_id.hex()[:16]}:{round_.number}`, while it is stopped"
+
+
+def _key(round_: Round) -> tuple[str, int]:
+    """Under which key a round's trouble is noted."""
+    return ("round", round_.key)

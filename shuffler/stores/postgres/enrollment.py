@@ -1,0 +1,67 @@
+"""Enrolling: what devices are admitted with, as the store keeps it: in the keyring alone, as it must be erasable."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+from hubbub.protos.messages import KeyState, Step
+from hubbub.service.postgres.sessions import Sessions
+from hubbub.shuffler.records import Master, Revoked, Spent
+from hubbub.shuffler.stores.postgres.ingest import Admitting
+from hubbub.shuffler.stores.postgres.keyring import Keyring
+from hubbub.shuffler.stores.sqlite import enrollment
+
+T = TypeVar("T")
+
+
+class Enrolling(Admitting):
+    """The part of a store that keeps tickets, revoked devices and master keys."""
+
+    def __init__(self, keyring: Keyring, sessions: Sessions) -> None:
+        super().__init__(keyring, sessions)
+        self._keyring = keyring
+
+    async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
+        """Change what is kept of devices; see `Keyring.change`."""
+        return await self._in_thread(lambda: self._keyring.change(work, everywhere=everywhere))
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys, oldest first."""
+        return await self._in_thread(lambda: self._keyring.read(enrollment.masters))
+
+    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+        """Prepare, activate or forget master keys; the first is active from the start."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            if not enrollment.masters(connection):
+                enrollment.add_master(connection, secret, KeyState.ACTIVE, now)
+            elif step is Step.PREPARE:
+                enrollment.add_master(connection, secret, KeyState.PENDING, now)
+            elif step is Step.ACTIVATE:
+                enrollment.activate(connection, now)
+            elif step is Step.FORGET:
+                enrollment.forget(connection, now)
+
+        # A new store's first key goes before everything else: those who are to follow come only when this one serves,
+        # and have the key before the first ticket is taken.
+        await self._enrolled(work, everywhere=step is not Step.STATUS)
+        if step is Step.FORGET:
+            await self._in_thread(self._keyring.clean)
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+        return await self._enrolled(lambda connection: enrollment.spend(connection, tickets))
+
+    async def spent(self) -> int:
+        """Return how many tickets were spent, and not forgotten."""
+        return await self._in_thread(lambda: self._keyring.read(enrollment.spent))
+
+    async def revoke(self, devices: Collection[bytes]) -> None:
+        """Admit these devices no more."""
+        await self._enrolled(lambda connection: enrollment.revoke(connection, devices))
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more."""
+        return await self._in_thread(lambda: self._keyring.read(enrollment.revoked))

@@ -1,0 +1,99 @@
+"""Admitting: the part of a store that submissions come to, which the keeper and its replicas have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from hubbub.service.errors import StoreError
+from hubbub.service.postgres.sessions import Connection, Sessions
+from hubbub.service.postgres.threads import Threads
+from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Round, RoundId
+from hubbub.shuffler.stores.postgres import tables
+from hubbub.shuffler.stores.postgres.group_commit import Writer
+from hubbub.shuffler.stores.postgres.inserts import Call
+from hubbub.shuffler.stores.postgres.secrets import Secrets, SecretsOf
+
+T = TypeVar("T")
+
+
+class Admitting:
+    """Holds submissions, and tells what is held; and the threads that all of a store uses."""
+
+    def __init__(self, secrets: SecretsOf, sessions: Sessions) -> None:
+        self._secrets = secrets
+        self._sessions = sessions
+        self._threads = Threads()
+        self._writer = Writer(sessions, secrets)
+        self._begun: set[RoundId] = set()
+        self._counting: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for the thread that holds."""
+        return self._writer.waiting
+
+    def _stop(self) -> None:
+        """Write what is waiting, and close the connections."""
+        # The writer first: it still writes what waits.
+        self._writer.close()
+        self._threads.shutdown()
+        self._sessions.close()
+
+    def secrets_of(self, round_: Round) -> Secrets:
+        """Return what is held of a round.
+
+        Raises:
+            StoreError: where there is nothing of it, and should be.
+        """
+        return self._secrets.of((round_.task_id, round_.number))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await self._threads.do(work)
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        return await self._in_thread(lambda: self._sessions.read(work))
+
+    # Reading
+
+    async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
+        """Return for each submission id the digest of what is held under it, None where nothing is."""
+        cipher = self.secrets_of(round_).cipher
+        if cipher is None or not ids:
+            return [None] * len(ids)
+        stored = [cipher.id(each) for each in ids]
+        found = await self._read(lambda connection: tables.digests(connection, round_, stored))
+        return [cipher.open_digest(each, found[each]) if each in found else None for each in stored]
+
+    async def submissions(self, round_: Round) -> int:
+        """Return how many submissions of a round were acknowledged."""
+        return await self._read(lambda connection: tables.held(connection, round_))
+
+    async def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
+        """Return refusals by reason, and retries, of a round (or of a task, with number -1)."""
+        await self._writer.flush()
+        return await self._read(lambda connection: tables.tally(connection, task_id, number))
+
+    async def hold(
+        self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
+    ) -> list[Held]:
+        """Hold submissions, each by itself; count what is not new, and those that did not open."""
+        return await self._writer.hold(Call(round_, submissions, unopenable, most))
+
+    # Counting
+
+    def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
+        """Count refusals, to be written with the next transaction: a kill loses at most those since the last one."""
+        # Only rounds that were begun have counts of their own: invented numbers must not fill the store.
+        begun = (task_id, number) in self._begun
+        first = self._writer.count({(task_id, number if begun else ANY_ROUND): Counter(names)})
+        if first and (self._counting is None or self._counting.done()):
+            self._counting = asyncio.get_running_loop().create_task(self._write_counts())
+
+    async def _write_counts(self) -> None:
+        # What could not be written waits for the next transaction.
+        with contextlib.suppress(StoreError):
+            await self._writer.flush()

@@ -1,0 +1,199 @@
+"""Keyring: what must be erasable for good, in a small SQLite file of the one who keeps the rounds.
+
+A round's secret, its private key and the key of its places; and what devices are admitted with: spent tickets, revoked
+devices, master keys. None of it is ever in the database. A round's row stays when its keys are destroyed, without them:
+so a round that is being erased is told from one whose keys were lost.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from hubbub.protos.cluster import Row
+from hubbub.protos.sqlite_versions import Layout
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.postgres.keyring import FILE_NAME, KEYRING_TABLE, KeyringFile
+from hubbub.service.postgres.sealing import SECRET_BYTES
+from hubbub.service.sqlite.files import create
+from hubbub.service.sqlite.secure_delete import put_away, taken_out
+from hubbub.shuffler.records import RoundId
+from hubbub.shuffler.stores.postgres.replication import changes
+from hubbub.shuffler.stores.postgres.sealing import RoundCipher
+from hubbub.shuffler.stores.postgres.secrets import DESTROYED, Secrets
+from hubbub.shuffler.stores.sqlite.enrollment import ADMISSION_TABLES
+
+T = TypeVar("T")
+
+
+def _name_copy(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE copy (id BLOB NOT NULL) STRICT")
+    connection.execute("INSERT INTO copy VALUES (randomblob(16))")
+
+
+LAYOUT = Layout(
+    what="shuffler's keyring",
+    version=2,
+    older="there is no older one",
+    migrations={1: _name_copy},
+    script=KEYRING_TABLE
+    + """
+-- Which copy of the keyring this is: those that follow have the id of the one that they follow.
+CREATE TABLE copy (id BLOB NOT NULL) STRICT;
+INSERT INTO copy VALUES (randomblob(16));
+-- A round's secret (what is stored of it is enciphered under keys from it), private key and place key; none: destroyed.
+CREATE TABLE secret (
+    key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
+    storage BLOB, private_key BLOB, place_key BLOB,
+    UNIQUE (task, number)
+) STRICT;
+"""
+    + ADMISSION_TABLES,
+)
+
+
+class Copies(Protocol):
+    """The copies of a keyring, which are told of every change."""
+
+    def tell(self, changes: Sequence[Row]) -> None:
+        """Note what has changed; called in order, and returns at once."""
+
+    def wait(self) -> None:
+        """Return once all that was told is on the disks of those that must have it.
+
+        Raises:
+            StoreError: where one is away.
+        """
+
+
+class Keyring(KeyringFile[Secrets]):
+    """The shuffler's keyring: secrets of rounds, and what devices are admitted with.
+
+    `sqlite.enrolled` reads and writes the latter, on the connection that `read` and `change` hand to their work.
+    """
+
+    @staticmethod
+    def create(folder: Path) -> Path:
+        """Make a new keyring in `folder`, and return its file.
+
+        Raises:
+            StoreError: where there is one already, or something is left of one; nothing was made then.
+        """
+        return create(folder, FILE_NAME, LAYOUT)
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Open the keyring in `folder`.
+
+        Raises:
+            StoreError: where there is none, another process uses it, or another version wrote it.
+        """
+        self._copies: Copies | None = None
+        super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
+        try:
+            self.copy: bytes = self.read(lambda reader: reader.execute("SELECT id FROM copy").fetchone()[0])
+        except BaseException:
+            self.close()
+            raise
+
+    # Copies
+
+    def copied_by(self, copies: Copies) -> None:
+        """Tell copies of every change from now on, and answer changes only once they have them."""
+        with self.lock, self._failing():
+            changes.watch(self._database.writer)
+            self._copies = copies
+
+    def whole(self, position: Callable[[], T]) -> tuple[list[Row], T]:
+        """Return all rows, and what `position` returns at that moment, between two changes."""
+        with self.lock, self._failing():
+            return list(changes.every(self._database.writer)), position()
+
+    def follow(self, changed: Sequence[Row], keyring: bytes = b"") -> None:
+        """Have rows be as another keyring has them; nothing is left of what was destroyed there.
+
+        With the id of a `keyring`, they are all of it, and this is a copy of it from now on.
+        """
+
+        def work(writer: sqlite3.Connection) -> None:
+            changes.apply(writer, changed, anew=bool(keyring))
+            if keyring:
+                writer.execute("UPDATE keyring SET id = ?", (keyring,))
+
+        with self.lock:
+            self._change(work)
+            with self._failing():
+                self._secrets = _load(self._database.writer)
+            self.id = keyring or self.id
+            if keyring or any(map(changes.destroys, changed)):
+                self.clean()
+
+    def _gathered(self) -> Callable[[], None]:
+        if self._copies is None:
+            return super()._gathered()
+        changed, copies = changes.changed(self._database.writer), self._copies
+        return lambda: copies.tell(changed) if changed else None
+
+    def _everywhere(self) -> None:
+        """Return once the copies have what was changed. Without the lock: others go on meanwhile."""
+        if self._copies is not None:
+            self._copies.wait()
+
+    # Rounds
+
+    def begin(self, round_: RoundId) -> None:
+        """Have a secret for a round, a new one where there is none."""
+        with self.lock:
+            if round_ not in self._secrets:
+                secret = os.urandom(SECRET_BYTES)
+                statement = "INSERT INTO secret (task, number, storage) VALUES (?, ?, ?)"
+                self._change(lambda writer: writer.execute(statement, (*round_, put_away(secret))))
+                self._secrets[round_] = Secrets(RoundCipher.of_secret(secret, *round_))
+        self._everywhere()
+
+    def install(self, round_: RoundId, private_key: bytes, place_key: bytes) -> None:
+        """Keep a round's keys, in place of those that no device was ever shown."""
+        values = (put_away(private_key), put_away(place_key) if place_key else None, *round_)
+        statement = "UPDATE secret SET private_key = ?, place_key = ? WHERE task = ? AND number = ?"
+        with self.lock:
+            self._change(lambda writer: writer.execute(statement, values))
+            self._secrets[round_] = replace(self.of(round_), private_key=private_key, place_key=place_key)
+        self._everywhere()
+
+    def destroy_private(self, round_: RoundId) -> None:
+        """Destroy a round's private key; it is in no file any more."""
+        with self.lock:
+            statement = "UPDATE secret SET private_key = NULL WHERE task = ? AND number = ?"
+            self._change(lambda writer: writer.execute(statement, round_))
+            self._secrets[round_] = replace(self.of(round_), private_key=b"")
+            self.clean()
+        self._everywhere()
+
+    def destroy(self, round_: RoundId) -> None:
+        """Destroy all keys of a round; they are in no file any more, and what was stored under them means nothing."""
+        with self.lock:
+            statement = "UPDATE secret SET storage = NULL, private_key = NULL, place_key = NULL "
+            which = "WHERE task = ? AND number = ?"
+            self._change(lambda writer: writer.execute(statement + which, round_))
+            self._secrets[round_] = DESTROYED
+            self.clean()
+        self._everywhere()
+
+
+def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
+    found = {}
+    for task, number, *stored in connection.execute("SELECT task, number, storage, private_key, place_key FROM secret"):
+        storage, private, place = (taken_out(value) if value else b"" for value in stored)
+        found[task, number] = (
+            Secrets(RoundCipher.of_secret(storage, task, number), private, place) if storage else DESTROYED
+        )
+    return found

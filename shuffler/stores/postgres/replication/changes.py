@@ -1,0 +1,110 @@
+"""Rows: what a keyring holds, as it is copied to another one: whole, and then change by change.
+
+A change is told by the rows that it left, not by what was done: to apply it twice comes to the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hubbub.protos.cluster import Row
+from hubbub.service.errors import StoreError
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that is copied: what its rows are known by, and their columns, those first."""
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+TABLES = {
+    "secret": Table(("task", "number"), ("task", "number", "storage", "private_key", "place_key")),
+    "ticket": Table(("device",), ("device", "spent_by", "number", "expires")),
+    "revoked": Table(("device",), ("device",)),
+    "master": Table(("generation",), ("generation", "secret", "state", "since")),
+}
+"""Everything in a keyring but which one it is."""
+
+
+def is_gone(row: Row) -> bool:
+    """Return whether there is no such row any more."""
+    # Nobody is admitted again: a row of `revoked`, which has its key alone, is never gone.
+    return len(row.values) < len(TABLES[row.table].columns)
+
+
+def destroys(row: Row) -> bool:
+    """Return whether something may have been destroyed with this change, of which nothing must be left."""
+    return is_gone(row) or None in row.values
+
+
+def watch(connection: sqlite3.Connection) -> None:
+    """Have a connection note from now on which rows are changed, in memory; no values of theirs."""
+    connection.execute("PRAGMA temp_store = MEMORY").fetchall()
+    connection.execute("CREATE TEMP TABLE changed (name TEXT, one, two, UNIQUE (name, one, two))")
+    for name, table in TABLES.items():
+        for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+            keys = [f"{row}.{key}" for key in table.keys] + ["0"] * (2 - len(table.keys))
+            noted = f"INSERT OR IGNORE INTO changed VALUES ('{name}', {', '.join(keys)})"  # noqa: S608
+            connection.execute(f"CREATE TEMP TRIGGER {name}_{event} AFTER {event} ON main.{name} BEGIN {noted}; END")
+
+
+def changed(connection: sqlite3.Connection) -> list[Row]:
+    """Return the rows that were changed since this was last asked, as they are now."""
+    noted = connection.execute("SELECT name, one, two FROM temp.changed").fetchall()
+    connection.execute("DELETE FROM temp.changed")
+    found = []
+    for name, *given in noted:
+        keys = tuple(given[: len(TABLES[name].keys)])
+        row = connection.execute(f"SELECT {_columns(name)} FROM {name} WHERE {_which(name)}", keys).fetchone()  # noqa: S608
+        found.append(Row(name, keys if row is None else row))
+    return found
+
+
+def every(connection: sqlite3.Connection) -> Iterator[Row]:
+    """Return all rows."""
+    for name in TABLES:
+        for row in connection.execute(f"SELECT {_columns(name)} FROM {name}"):  # noqa: S608
+            yield Row(name, row)
+
+
+def apply(connection: sqlite3.Connection, rows: Sequence[Row], *, anew: bool = False) -> None:
+    """Have rows be as they are told, in the caller's transaction; `anew`: and no others be there."""
+    for name in TABLES if anew else ():
+        connection.execute(f"DELETE FROM {name}")  # noqa: S608
+    for row in rows:
+        _statement(row)(connection)
+
+
+def checked(row: Row) -> Row:
+    """Return a row that another keyring told.
+
+    Raises:
+        StoreError: where it is of no table that is known, or has not its columns.
+    """
+    table = TABLES.get(row.table)
+    if table is None or len(row.values) not in (len(table.keys), len(table.columns)):
+        raise StoreError("the keeper tells of rows that this version does not know; install the same hubbub on both")
+    return row
+
+
+def _statement(row: Row) -> Callable[[sqlite3.Connection], object]:
+    name, table = row.table, TABLES[row.table]
+    if is_gone(row):
+        return lambda connection: connection.execute(f"DELETE FROM {name} WHERE {_which(name)}", row.values)  # noqa: S608
+    rest = ", ".join(f"{each} = excluded.{each}" for each in table.columns[len(table.keys) :])
+    marks = ", ".join("?" * len(table.columns))
+    conflict = f"ON CONFLICT ({', '.join(table.keys)}) DO {f'UPDATE SET {rest}' if rest else 'NOTHING'}"
+    statement = f"INSERT INTO {name} ({_columns(name)}) VALUES ({marks}) {conflict}"  # noqa: S608
+    return lambda connection: connection.execute(statement, row.values)
+
+
+def _columns(name: str) -> str:
+    return ", ".join(TABLES[name].columns)
+
+
+def _which(name: str) -> str:
+    return " AND ".join(f"{key} = ?" for key in TABLES[name].keys)

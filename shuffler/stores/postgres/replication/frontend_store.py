@@ -1,0 +1,246 @@
+"""Replica: the part of a store that answers devices, in a process beside the keeper's, with secrets in memory alone.
+
+Whether a submission is held is decided in the database, by the transaction that holds it, as at the keeper. So what a
+replica remembers of a round may be old: it is looked at again after `FRESH_SECONDS`. Secrets are the keeper's: they are
+asked for once a round, when its keys are there. When a replica sees that a round is cut, it forgets the private key and
+the key of blocks; when it sees that the round is over, all of it. It looks at every round that it has secrets of each
+`LOOK_SECONDS`; where it cannot look, it forgets them `LATE_SECONDS` after the scheduled cut.
+
+While no keeper answers, rounds whose secrets are here go on. Others are NOT_READY, whatever their state: without their
+secrets a retry cannot be told from what comes too late, and nobody who was acknowledged may be told that it was. Nor
+are devices enrolled, and a master key that is new is not known here; so after `OUTDATED_SECONDS` whoever shows an
+unknown one is told to come again, and not that it is a stranger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hubbub.protos.enrollment.admitted import Admitted, Master, Revoked, Spent
+from hubbub.protos.messages import RoundState
+from hubbub.protos.refusals import Refusal
+from hubbub.service.errors import StoreError
+from hubbub.service.postgres.sessions import Connection, Sessions
+from hubbub.shuffler.records import Round, RoundId, is_over, not_ready
+from hubbub.shuffler.stores.postgres import tables
+from hubbub.shuffler.stores.postgres.ingest import Admitting
+from hubbub.shuffler.stores.postgres.replication.leader_client import Asking
+from hubbub.shuffler.stores.postgres.sealing import RoundCipher
+from hubbub.shuffler.stores.postgres.secrets import DESTROYED, Secrets
+
+FRESH_SECONDS = 1.0
+"""How long what was read of a round is used."""
+
+LOOK_SECONDS = 2.0
+"""How often the keeper is asked who is admitted, and rounds are looked at whose secrets are here."""
+
+LATE_SECONDS = 60.0
+"""How long after its scheduled cut the secrets of a round are kept that cannot be looked at."""
+
+OUTDATED_SECONDS = 10.0
+"""How old what is known of master keys may be before it may be too old."""
+
+
+IDLE_SECONDS, STATEMENT_SECONDS = 10, 30
+"""After so many seconds the server takes back a transaction that a replica left standing, or a statement that lasts."""
+
+
+class ReplicaSessions(Sessions):
+    """A replica's connections: one that is stopped in the middle of holding holds up nobody's cut for long."""
+
+    def configure(self, connection: Connection) -> None:
+        """Have a new connection be one of these."""
+        super().configure(connection)
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'")
+        connection.execute(f"SET statement_timeout = '{STATEMENT_SECONDS}s'")
+
+
+def _suffice(secrets: Secrets | None, round_: Round) -> bool:
+    """Return whether a round can be answered for: one that was cut since it was looked at comes without its key."""
+    return secrets is not None and bool(secrets.private_key or round_.state is not RoundState.OPEN)
+
+
+class Secreted:
+    """Secrets of rounds in memory (`secrets.SecretsOf`); from any thread."""
+
+    def __init__(self) -> None:
+        self._secrets: dict[RoundId, Secrets] = {}
+
+    def of(self, round_: RoundId) -> Secrets:
+        """Return what is held of a round.
+
+        Raises:
+            StoreError: where nothing is.
+        """
+        found = self._secrets.get(round_)
+        if found is None:
+            raise StoreError(f"the secrets of round {round_[1]} are not here; they come from the keeper, try again")
+        return found
+
+    def get(self, round_: RoundId) -> Secrets | None:
+        """Return what is held of a round, None where nothing is."""
+        return self._secrets.get(round_)
+
+    def put(self, round_: RoundId, secrets: Secrets) -> None:
+        """Hold what the keeper told."""
+        self._secrets[round_] = secrets
+
+    def keep_rest(self, round_: RoundId) -> None:
+        """Forget what is needed no more once a round is cut."""
+        found = self._secrets.get(round_)
+        if found is not None and found.cipher is not None:
+            self._secrets[round_] = Secrets(found.cipher.without_blocks(), b"", found.place_key)
+
+    def forget(self, round_: RoundId) -> None:
+        """Forget all that is held of a round."""
+        if round_ in self._secrets:
+            self._secrets[round_] = DESTROYED
+
+    @property
+    def held(self) -> list[RoundId]:
+        """The rounds that something is held of."""
+        return [round_ for round_, secrets in list(self._secrets.items()) if secrets.cipher is not None]
+
+
+class ReplicaStore(Admitting):
+    """A replica's store (`shuffler.store.Admits`); `cut_of` says when a round is to be cut, in seconds since 1970."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        keeper: Asking,
+        cut_of: Callable[[RoundId], float],
+        clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is asked yet; `learn` comes first."""
+        secrets = Secreted()
+        super().__init__(secrets, sessions)
+        self._secreted = secrets
+        self._keeper, self._cut_of, self._clock, self._monotonic = keeper, cut_of, clock, monotonic
+        self._seen: dict[RoundId, tuple[float, Round | None]] = {}
+        self._lacking: set[RoundId] = set()
+        self._held: dict[int, tuple[float, int]] = {}
+        self._looking: dict[RoundId, asyncio.Task[Round | None]] = {}
+        self._admitted = Admitted(b"")
+        self._learnt = -math.inf
+
+    def close(self) -> None:
+        """Write what waits, and close the connections."""
+        self._stop()
+
+    # Rounds
+
+    async def find(self, task_id: bytes, number: int) -> Round | None:
+        """Return a round as it was at most `FRESH_SECONDS` ago.
+
+        Raises:
+            Refusal: NOT_READY, while it has keys and its secrets are not here.
+        """
+        key = (task_id, number)
+        when, round_ = self._seen.get(key, (-math.inf, None))
+        if self._monotonic() - when >= FRESH_SECONDS:
+            round_ = await self._look(key)
+        if key in self._lacking:
+            raise not_ready(number)
+        return round_
+
+    async def submissions(self, round_: Round) -> int:
+        """Return how many submissions of a round were acknowledged, at most `FRESH_SECONDS` ago."""
+        when, held = self._held.get(round_.key, (-math.inf, 0))
+        if self._monotonic() - when < FRESH_SECONDS:
+            return held
+        held = await super().submissions(round_)
+        self._held[round_.key] = self._monotonic(), held
+        return held
+
+    async def _look(self, key: RoundId) -> Round | None:
+        """Look at a round in the database; who wants the same meanwhile waits for it."""
+        task = self._looking.get(key)
+        if task is None:
+            task = self._looking[key] = asyncio.create_task(self._looked_at(key))
+            task.add_done_callback(lambda _: self._looking.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _looked_at(self, key: RoundId) -> Round | None:
+        found = await self._read(lambda connection: tables.find(connection, *key))
+        if found is not None:
+            self._begun.add(key)
+            secrets = await self._secrets_for(found)
+            lacking = found.keys is not None and not _suffice(secrets, found)
+            (self._lacking.add if lacking else self._lacking.discard)(key)
+            found = replace(found, keys=None) if secrets is None else tables.with_secrets(found, secrets)
+        self._seen[key] = self._monotonic(), found
+        return found
+
+    async def _secrets_for(self, round_: Round) -> Secrets | None:
+        """Return what a replica is to hold of a round in its state; None where that is not to be had now."""
+        key = (round_.task_id, round_.number)
+        if is_over(round_):
+            self._secreted.forget(key)
+            return DESTROYED
+        if round_.keys is None:
+            return None
+        if round_.state is not RoundState.OPEN:
+            self._secreted.keep_rest(key)
+        found = self._secreted.get(key)
+        if found is None:
+            # Where no keeper answers, it is asked again with the next look.
+            with contextlib.suppress(StoreError, Refusal):
+                told = await self._keeper.ask(lambda caller, deadline: caller.get_secrets(*key, deadline))
+                found = Secrets(RoundCipher(told.storage, *key), told.private_key, told.place_key)
+                self._secreted.put(key, found)
+        return found
+
+    async def look(self) -> None:
+        """Look at every round whose secrets are here, and forget what is needed no more."""
+        now = self._monotonic()
+        self._seen = {key: seen for key, seen in self._seen.items() if now - seen[0] < FRESH_SECONDS}
+        self._held = {key: held for key, held in self._held.items() if now - held[0] < FRESH_SECONDS}
+        for key in self._secreted.held:
+            try:
+                await self._look(key)
+            except StoreError:
+                if self._clock() > self._cut_of(key) + LATE_SECONDS:
+                    self._secreted.forget(key)
+                    self._seen.pop(key, None)
+
+    # Who is admitted
+
+    async def learn(self) -> bool:
+        """Ask the keeper who is admitted; return whether that has changed.
+
+        Raises:
+            StoreError: where no keeper answers.
+        """
+        asked = self._monotonic()
+        found = await self._keeper.ask(lambda caller, deadline: caller.get_admitted(self._admitted.version, deadline))
+        self._learnt = asked
+        if found is not None:
+            self._admitted = found
+        return found is not None
+
+    @property
+    def outdated(self) -> bool:
+        """Whether there may be a master key that is not known here."""
+        return self._monotonic() - self._learnt > OUTDATED_SECONDS
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys as they were last told."""
+        return list(self._admitted.masters)
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more, as it was last told."""
+        return self._admitted.revoked
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Have the keeper note tickets as spent; return what is then known of each device, in order."""
+        try:
+            return await self._keeper.ask(lambda caller, deadline: caller.spend(tickets, deadline))
+        except Refusal as error:
+            raise StoreError(f"the keeper does not spend tickets: {error}") from error

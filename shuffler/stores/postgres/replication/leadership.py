@@ -1,0 +1,247 @@
+"""Term: one keeper acts at a time, and one that was replaced never changes anything again.
+
+Two things in the database, for two purposes:
+
+- *A lock*, held by a session of its own, says who acts. It is for order alone: while somebody has it, nobody else
+  tries. The session looks at the database every `LOOK_SECONDS`, and the server ends it where it was silent for
+  `LEASE_SECONDS`: so the lock of a process that died, was stopped, or was cut off from the network is free by then.
+- *A term*, a number that only rises, is what safety rests on. Whoever takes the lock raises it, and every transaction
+  of a keeper begins by sharing the term's own lock and comparing the term with its own (`Term.check`).
+
+Why nothing of an earlier keeper is committed after a term was raised: raising takes the term's lock alone. So a
+transaction that shares it is over by then, or it was ended (its session is terminated, which takes it back, also where
+its process is stopped in the middle); and one that comes later waits, reads the new term, and fails. What was answered
+was committed before, and the next keeper reads it. It does not matter when the earlier keeper learns of this.
+
+Whoever lost the lock alone, as when the server was started again, tries to have it back. Until then it goes on: its
+term is still the last, or each of its transactions fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+
+import psycopg
+import structlog
+from psycopg.conninfo import make_conninfo
+
+from hubbub.service.errors import StoreError
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_error, configure, lock, shown
+from hubbub.shuffler.stores.postgres.schema import SCHEMA
+
+LEASE_SECONDS = 10
+"""After so many seconds of silence the server frees the lock of a keeper."""
+
+LOOK_SECONDS = 1.0
+"""How often the keeper looks whether its term is still the last, and a standby whether the lock is free."""
+
+TAKEOVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS + WAIT_SECONDS
+"""From the last sign of a keeper to a standby's term, at most, where the standby reaches a server that answers."""
+
+_LOCK_SECONDS = 2
+"""How long raising waits for transactions of an earlier keeper before it ends those that have begun meanwhile."""
+
+_TRIES = 5
+_HOLDER_BYTES = 16
+
+_ACTING, _TERM = "keeper", "term"
+"""The kinds of the two locks."""
+
+_LOST = "the keeper's lock is lost"
+
+_LOG = structlog.get_logger(__name__)
+
+# A lock's key of 64 bits is shown in two halves.
+_END_SHARING = """
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid = 1
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND ((classid::bigint << 32) | objid::bigint) = hashtextextended(%s, 0)
+"""
+
+
+class FencedError(StoreError):
+    """Another keeper has taken over: nothing was done, and nothing will be."""
+
+
+class Term:
+    """The right to act as the keeper, until another takes over or it is closed. `number` is the term.
+
+    Random bytes stand beside the number: so a database that went back, as to a replica that was behind, has none of its
+    terms twice.
+    """
+
+    @classmethod
+    def take(
+        cls,
+        address: str,
+        entitled: Callable[[Connection], None] = lambda _connection: None,
+        troubles: Troubles | None = None,
+    ) -> Term | None:
+        """Become the keeper of a database; return None where another is.
+
+        `entitled` returns only if this one may: it is asked in the transaction that raises the term, with its lock, so
+        that it sees all that any earlier keeper has committed or ever will.
+
+        Raises:
+            StoreError: where the server could not be used, or `entitled` raises it; nothing was changed then.
+        """
+        try:
+            connection = _session(address)
+            with contextlib.ExitStack() as failing:
+                failing.callback(connection.close)
+                if not _locked(connection):
+                    return None
+                number, holder = _raise(connection, address, entitled)
+                failing.pop_all()
+        except psycopg.Error as error:
+            raise as_store_error(error, address) from error
+        _LOG.info("acting as the keeper", term=number)
+        return cls(connection, address, (number, holder), troubles or Troubles())
+
+    def __init__(self, connection: Connection, address: str, row: tuple[int, bytes], troubles: Troubles) -> None:
+        """See `take`, which has raised the term on the connection that holds the lock."""
+        self.number = row[0]
+        self._row = row
+        self._address = address
+        self._troubles = troubles
+        self._connection: Connection | None = connection
+        self._guard = threading.Lock()
+        self._over = False
+        self._tell: list[Callable[[], object]] = []
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="term", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        """Whether another keeper is known to have taken over."""
+        return self._over
+
+    def when_over(self, tell: Callable[[], object]) -> None:
+        """Call `tell`, from whichever thread, once another keeper is known to have taken over."""
+        with self._guard:
+            self._tell.append(tell)
+            told = self._over
+        if told:
+            tell()
+
+    def check(self, connection: Connection) -> None:
+        """Return only if this is the last term, and have it stay so until the transaction ends.
+
+        Raises:
+            FencedError: where another keeper has taken over.
+        """
+        # Two statements: the second sees what was committed while the first one waited.
+        lock(connection, _TERM, "", shared=True)
+        self._compare(connection)
+        if self._over:
+            raise self._fenced()
+
+    def close(self) -> None:
+        """Give the lock back, so that another may take over at once. Nothing may be changed in this term any more."""
+        self._closing.set()
+        # A server that does not answer at all is left alone: it frees the lock by itself.
+        self._thread.join(WAIT_SECONDS)
+        self._drop()
+
+    def _compare(self, connection: Connection) -> None:
+        row = connection.execute("SELECT term, holder FROM keeper").fetchone()
+        if row != self._row:
+            self._end()
+
+    def _end(self) -> None:
+        with self._guard:
+            tell, self._over = ([] if self._over else self._tell), True
+        for each in tell:
+            each()
+
+    def _fenced(self) -> FencedError:
+        return FencedError(
+            f"another keeper has taken over {shown(self._address)} since term {self.number}; nothing was done here, "
+            "and this one ends or stands by"
+        )
+
+    def _watch(self) -> None:
+        while not self._closing.wait(LOOK_SECONDS):
+            if self._over:
+                return
+            try:
+                if self._connection is None:
+                    self._regain()
+                else:
+                    self._compare(self._connection)
+            except psycopg.Error as error:
+                self._drop()
+                text = f"{as_store_error(error, self._address)}; until then a standby may take over"
+                self._troubles.meet((self._address, _LOST), Kind.STORE, _LOST, text)
+
+    def _regain(self) -> None:
+        connection = _session(self._address)
+        with contextlib.ExitStack() as failing:
+            failing.callback(connection.close)
+            self._compare(connection)
+            # Where another has the lock, it raises the term next: or it gives the lock back.
+            if not self._over and _locked(connection):
+                self._connection = connection
+                failing.pop_all()
+                self._troubles.over((self._address, _LOST))
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _session(address: str) -> Connection:
+    """Connect such that either end soon knows that the other is gone."""
+    settled = make_conninfo(
+        address,
+        connect_timeout=int(WAIT_SECONDS),
+        keepalives_idle=2,
+        keepalives_interval=2,
+        keepalives_count=2,
+        tcp_user_timeout=int(WAIT_SECONDS * 1000),
+    )
+    connection = psycopg.connect(settled, autocommit=True)
+    try:
+        configure(connection, SCHEMA.name)
+        connection.execute(f"SET idle_session_timeout = '{LEASE_SECONDS}s'")
+        connection.execute(f"SET statement_timeout = '{LEASE_SECONDS}s'")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _named(kind: str) -> str:
+    return f"{SCHEMA.name} {kind} "
+
+
+def _locked(connection: Connection) -> bool:
+    row = connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (_named(_ACTING),)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _raise(connection: Connection, address: str, entitled: Callable[[Connection], None]) -> tuple[int, bytes]:
+    """Raise the term once nothing of an earlier one is under way; return its row."""
+    for _ in range(_TRIES):
+        # One that is stopped, or cut off, in the middle of a transaction would hold it for ever.
+        connection.execute(_END_SHARING, (_named(_TERM),))
+        try:
+            with connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+                lock(connection, _TERM, "")
+                entitled(connection)
+                statement = "UPDATE keeper SET term = term + 1, holder = %s RETURNING term, holder"
+                row = connection.execute(statement, (os.urandom(_HOLDER_BYTES),)).fetchone()
+        except psycopg.errors.LockNotAvailable:
+            continue
+        if row is None:
+            raise StoreError(f"{shown(address)} has no term: is it an old copy? Put the newest copy back")
+        return int(row[0]), bytes(row[1])
+    raise StoreError(f"a transaction of an earlier keeper on {shown(address)} did not end; see what the server does")

@@ -1,0 +1,81 @@
+"""Sharing: what a keeper tells replicas of its keyring. They keep it in memory alone, as long as they need it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted, Master, Revoked, RoundSecrets, Spent
+from hubbub.protos.messages import RoundState
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.service.errors import StoreError
+from hubbub.shuffler.records import Round, is_over
+from hubbub.shuffler.stores.postgres.secrets import Secrets
+from hubbub.shuffler.stores.protocol import Store
+
+AGAIN_SECONDS = 1.0
+"""When a replica may ask again for the secrets of a round that has none yet."""
+
+
+class Sharing:
+    """Answers replicas (`wire.KeeperHandler`) from a keeper's store; `secrets_of` returns what it holds of a round."""
+
+    def __init__(self, store: Store, secrets_of: Callable[[Round], Secrets]) -> None:
+        self._store = store
+        self._secrets_of = secrets_of
+        self.damaged: Collection[int] = frozenset()
+        """The `Round.key` of rounds whose private key opens nothing: replicas are told nothing of them."""
+        # A version tells nothing of what it names, also to whoever knows some of that.
+        self._key = os.urandom(32)
+
+    async def get_secrets(self, task_id: bytes, round_number: int) -> RoundSecrets:
+        """Return a round's secrets: all of them while it is OPEN, and what tells retries until it is over.
+
+        Raises:
+            Refusal: UNKNOWN_ROUND, NOT_READY where it has no keys that can be used, ERASED where it is over, OVERLOADED
+                where the store cannot now, as in the other calls.
+        """
+        with _refused_for_now():
+            round_ = await self._store.find(task_id, round_number)
+        if round_ is None:
+            raise Refusal(Reason.UNKNOWN_ROUND, f"round {round_number} was not begun")
+        secrets = self._secrets_of(round_)
+        if is_over(round_) or secrets.cipher is None:
+            raise Refusal(Reason.ERASED, f"round {round_number} is over, and its secrets are destroyed")
+        if round_.keys is None or round_.key in self.damaged:
+            # With a damaged key a replica would refuse every submission as one that does not open, for good.
+            raise Refusal(Reason.NOT_READY, f"round {round_number} has no keys that can be used", AGAIN_SECONDS)
+        if round_.state is RoundState.OPEN:
+            return RoundSecrets(secrets.cipher.shared(), secrets.place_key, secrets.private_key)
+        return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.place_key)
+
+    async def get_admitted(self, version: bytes) -> Admitted | None:
+        """Return the master keys, and who is admitted no more; None where that is the version that is known."""
+        with _refused_for_now():
+            masters, revoked = await self._store.masters(), await self._store.revoked()
+        found = self._version(masters, revoked)
+        return None if found == version else Admitted(found, tuple(masters), revoked)
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, and return what is then known of each device, in order."""
+        with _refused_for_now():
+            return await self._store.spend(tickets)
+
+    def _version(self, masters: Sequence[Master], revoked: Revoked) -> bytes:
+        told = hashlib.blake2b(key=self._key, digest_size=VERSION_BYTES)
+        for each in masters:
+            told.update(f"{each.generation} {each.state.value} {each.since} ".encode() + each.secret)
+        for part in (revoked.devices, revoked.numbers):
+            told.update(b"".join([len(part).to_bytes(8, "big"), *sorted(part)]))
+        return told.digest()
+
+
+@contextlib.contextmanager
+def _refused_for_now() -> Iterator[None]:
+    """Have replicas told why the store cannot: they ask whoever else may keep the rounds, and come again."""
+    try:
+        yield
+    except StoreError as error:
+        raise Refusal(Reason.OVERLOADED, str(error), AGAIN_SECONDS) from error

@@ -1,0 +1,113 @@
+"""Sealing: how what belongs to a round is enciphered before it goes into the database (`service.postgres.sealing`).
+
+Ids: their keyed BLAKE2b digest (RFC 7693). Digests of envelopes: AES-256-SIV (RFC 5297), bound to the id, which is the
+same whenever it is asked, so that nothing has to be stored with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+from hubbub.protos.enrollment.admitted import BLOCK_KEY_BYTES, STORAGE_BYTES
+from hubbub.service.errors import StoreError
+from hubbub.service.postgres.sealing import BlockCipher, changed, derived
+
+ID_BYTES = 16
+"""Length of an id as it is stored; two of 10⁹ ids of a round share one with probability below 2⁻⁶⁸."""
+
+_REST_BYTES = STORAGE_BYTES - BLOCK_KEY_BYTES
+_ARRIVED = 0
+_RELEASED = 1
+
+
+def storage_keys(secret: bytes, task_id: bytes, number: int) -> bytes:
+    """Return the keys that follow from a secret: `BLOCK_KEY_BYTES` for blocks, then those of ids and digests."""
+    return derived(secret, b"hubbub store 1" + _named(task_id, number), STORAGE_BYTES)
+
+
+def _named(task_id: bytes, number: int) -> bytes:
+    return struct.pack(">32sq", task_id, number)
+
+
+class RoundCipher:
+    """Enciphers what belongs to one round, under its `storage_keys`; shows nothing of them.
+
+    Without the key of blocks (`without_blocks`) it is good for ids and digests alone.
+    """
+
+    def __init__(self, keys: bytes, task_id: bytes, number: int) -> None:
+        self._of = (task_id, number)
+        self._keys = keys
+        blocks, rest = keys[:-_REST_BYTES], keys[-_REST_BYTES:]
+        self._blocks = BlockCipher(blocks, _named(task_id, number)) if blocks else None
+        self._ids = hashlib.blake2b(key=rest[:32], digest_size=ID_BYTES)
+        self._digests = AESSIV(rest[32:])
+
+    @classmethod
+    def of_secret(cls, secret: bytes, task_id: bytes, number: int) -> RoundCipher:
+        """Return the cipher of the round that has this secret."""
+        return cls(storage_keys(secret, task_id, number), task_id, number)
+
+    def without_blocks(self) -> RoundCipher:
+        """Return what is left when no more is stored: retries are told by it."""
+        return RoundCipher(self._keys[-_REST_BYTES:], *self._of)
+
+    def shared(self) -> bytes:
+        """Return the keys, for a replica of the keeper alone."""
+        return self._keys
+
+    def _of_blocks(self) -> BlockCipher:
+        if self._blocks is None:
+            raise StoreError("the round is cut, and its key of blocks is not here any more")
+        return self._blocks
+
+    def id(self, submission_id: bytes) -> bytes:
+        """Return a submission's id as it is stored."""
+        keyed = self._ids.copy()
+        keyed.update(submission_id)
+        return keyed.digest()
+
+    def seal_digest(self, stored_id: bytes, digest: bytes) -> bytes:
+        """Return an envelope's digest as it is stored beside its id."""
+        return self._digests.encrypt(digest, [stored_id])
+
+    def open_digest(self, stored_id: bytes, sealed: bytes) -> bytes:
+        """Return an envelope's digest.
+
+        Raises:
+            StoreError: where it is not what was stored there.
+        """
+        try:
+            return self._digests.decrypt(sealed, [stored_id])
+        except (InvalidTag, ValueError) as error:
+            raise changed("an id's digest") from error
+
+    def seal_arrived(self, block: bytes, inners: bytes) -> bytes:
+        """Return submissions as they came, for the block of that id (16 random bytes)."""
+        return self._of_blocks().seal(struct.pack(">B16s", _ARRIVED, block), inners)
+
+    def open_arrived(self, block: bytes, sealed: bytes) -> bytes:
+        """Return submissions as they came.
+
+        Raises:
+            StoreError: where the block is not what was stored there.
+        """
+        return self._of_blocks().open(struct.pack(">B16s", _ARRIVED, block), sealed, "a block of submissions")
+
+    def seal_released(self, query: int, block: int, envelopes: bytes) -> bytes:
+        """Return a block of a permuted list."""
+        return self._of_blocks().seal(struct.pack(">BIQ", _RELEASED, query, block), envelopes)
+
+    def open_released(self, query: int, block: int, sealed: bytes) -> bytes:
+        """Return a block of a permuted list as it was.
+
+        Raises:
+            StoreError: where the block is not what was stored there.
+        """
+        return self._of_blocks().open(
+            struct.pack(">BIQ", _RELEASED, query, block), sealed, "a block of a permuted list"
+        )

@@ -1,0 +1,339 @@
+"""The store on PostgreSQL. What it has answered is committed on the server's disk, and in the keyring's file.
+
+A change of both goes in an order from which it can be done again: keys are in the keyring before the database speaks of
+them, and destroyed there before it says that a round was erased. Rounds are decided by their rows, which are locked
+while they change, so several processes may use one database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.messages import RoundState
+from hubbub.protos.records.release_chain import Release
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.task import Close
+from hubbub.service.errors import damaged
+from hubbub.service.ledger.charges import Charges
+from hubbub.service.ledger.ledgers import check_ledgers
+from hubbub.service.ledger.release_chain import check_chains
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.postgres import ledger
+from hubbub.service.postgres.binding import bind
+from hubbub.service.postgres.schema import bring_forward
+from hubbub.service.postgres.sessions import Connection, Sessions, lock
+from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.mix.mix import Inners
+from hubbub.shuffler.records import (
+    RETRIED,
+    Round,
+    RoundId,
+    StoredBatch,
+    StoreError,
+    is_over,
+)
+from hubbub.shuffler.stores.postgres import tables
+from hubbub.shuffler.stores.postgres.enrollment import Enrolling
+from hubbub.shuffler.stores.postgres.inserts import ROUND_LOCK
+from hubbub.shuffler.stores.postgres.keyring import Keyring
+from hubbub.shuffler.stores.postgres.replication.leadership import Term
+from hubbub.shuffler.stores.postgres.replication.replication import Standbys
+from hubbub.shuffler.stores.postgres.replication.secret_server import Sharing
+from hubbub.shuffler.stores.postgres.schema import SCHEMA
+
+T = TypeVar("T")
+
+_TASK_LOCK = "task"
+"""The kind of lock under which a task's ledger and chain grow."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class PostgresStore(Enrolling):
+    """The store (`shuffler.store.Store`) in a database, with its keyring.
+
+    One keyring belongs to a database. Several stores of one process may share it.
+    """
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        address: str,
+        observe: Observe = unobserved,
+        *,
+        connection: type[Connection] = psycopg.Connection,
+        troubles: Troubles | None = None,
+        keeps: bool = True,
+        term: Term | None = None,
+    ) -> None:
+        """Open the store in a database; `observe` is told how many seconds each transaction took.
+
+        `troubles` are told what the server does not take, `connection` is the class of the connections to it. Where the
+        store `keeps` its keyring, it is closed with it. With a `term` nothing is changed after another keeper has taken
+        over, and the store's closing ends it.
+
+        Raises:
+            StoreError: where the server cannot be used, a newer version wrote the database, or it is not the keyring's.
+                Also where a task's ledger or releases do not hold. The keyring is closed then.
+        """
+        self._keeps = keeps
+        self._term = term
+        self.standbys: Standbys | None = None
+        with contextlib.ExitStack() as opened:
+            if keeps:
+                opened.callback(keyring.close)
+            bring_forward(address, SCHEMA)
+            check = None if term is None else term.check
+            sessions = Sessions(address, SCHEMA.name, observe, connection=connection, troubles=troubles, check=check)
+            opened.callback(sessions.close)
+            begun = self._checked(keyring, sessions)
+            opened.pop_all()
+        super().__init__(keyring, sessions)
+        self._begun = begun
+        self.sharing = Sharing(self, self.secrets_of)
+
+    def _checked(self, keyring: Keyring, sessions: Sessions) -> set[RoundId]:
+        """Look at what the database holds, and finish what a killed process began; return which rounds were begun."""
+        sessions.change(lambda connection: bind(connection, keyring, sessions.address))
+        try:
+            found = sessions.read(_checked_rounds)
+        except (ValueError, TypeError, LookupError, AttributeError, SignatureError) as error:
+            raise damaged(error) from error
+        if self._keeps:
+            keyring.accept()
+        for round_ in found:
+            key = (round_.task_id, round_.number)
+            secrets = keyring.of(key)
+            if round_.state in (RoundState.MIXED, RoundState.RELEASED) and secrets.private_key:
+                keyring.destroy_private(key)
+            if is_over(round_) and secrets.cipher is not None:
+                keyring.destroy(key)
+        return {(round_.task_id, round_.number) for round_ in found}
+
+    @property
+    def folder(self) -> Path:
+        """The keyring's folder."""
+        return self._keyring.folder
+
+    def close(self) -> None:
+        """Write what is waiting and close the connections."""
+        self._stop()
+        if self._keeps:
+            self._keyring.close()
+        # Last: whoever takes over finds everything written, and the keyring free.
+        if self._term is not None:
+            self._term.close()
+
+    def follow(self, standbys: int) -> None:
+        """Have copies follow the keyring, so many `standbys` of which must have each change before it is answered."""
+        self.standbys = Standbys(self._keyring, self._sessions, standbys)
+
+    async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
+        # In a transaction of the database, though it holds nothing of this: so an earlier keeper changes nothing.
+        return await self._change(lambda _connection: self._keyring.change(work, everywhere=everywhere))
+
+    async def _change(self, work: Callable[[Connection], T]) -> T:
+        return await self._in_thread(lambda: self._sessions.change(work))
+
+    def _whole(self, round_: Round) -> Round:
+        """Return a round with its keys; see `tables.with_secrets`."""
+        return tables.with_secrets(round_, self._keyring.of((round_.task_id, round_.number)))
+
+    # Reading
+
+    async def find(self, task_id: bytes, number: int) -> Round | None:
+        """Return a round as it is on disk; None where it was never begun."""
+        found = await self._read(lambda connection: tables.find(connection, task_id, number))
+        if found is None:
+            return None
+        self._begun.add((task_id, number))
+        return self._whole(found)
+
+    async def rounds(self) -> list[Round]:
+        """Return all rounds, in the order in which they were begun."""
+        return [self._whole(round_) for round_ in await self._read(tables.rounds)]
+
+    async def charges(self, task_id: bytes) -> Charges:
+        """Return a task's ledger, oldest charge first."""
+        return await self._read(lambda connection: ledger.charges_of(connection, task_id))
+
+    async def releases(self, task_id: bytes) -> Sequence[Release]:
+        """Return a task's releases, the first of them first."""
+        return await self._read(lambda connection: ledger.releases_of(connection, task_id))
+
+    # A round's life
+
+    async def add_round(self, task_id: bytes, number: int) -> Round:
+        """Begin a round; return it as it is where it was begun before."""
+
+        def work(connection: Connection) -> Round:
+            made = tables.insert_round(connection, task_id, number)
+            if made is not None:
+                self._keyring.begin((task_id, number))
+                return made
+            found = tables.find(connection, task_id, number)
+            if found is None:
+                raise StoreError(f"round {number} was begun and is gone; is the database an old copy?")
+            return found
+
+        found = await self.find(task_id, number)
+        if found is not None:
+            return found
+        round_ = await self._change(work)
+        self._begun.add((task_id, number))
+        return self._whole(round_)
+
+    async def install(self, round_: Round, keys: RoundKeys) -> Round:
+        """Give a round its keys, once and for all."""
+
+        def work(connection: Connection) -> Round:
+            current = _locked(connection, round_)
+            # Devices may have sealed for the first key set already, so a second one never replaces it.
+            if current.keys is not None or current.state is not RoundState.OPEN:
+                return current
+            self._keyring.install((round_.task_id, round_.number), keys.private_key, keys.place_key)
+            tables.update_key_set(connection, current, keys.key_set)
+            return replace(current, keys=keys)
+
+        return self._whole(await self._change(work))
+
+    async def mend_key(self, round_: Round, private: bytes) -> Round:
+        """Store the private key of a round as it was."""
+
+        def work(connection: Connection) -> Round:
+            current = self._whole(_locked(connection, round_))
+            if current.keys is None or not current.keys.private_key:
+                return current
+            self._keyring.install((round_.task_id, round_.number), private, current.keys.place_key)
+            return self._whole(current)
+
+        return await self._change(work)
+
+    async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:
+        """Take no more submissions; by the operator only from `minimum` on.
+
+        Raises:
+            Refusal: BELOW_MINIMUM where the operator would cut under the minimum.
+        """
+        await self._writer.flush()
+
+        def work(connection: Connection) -> Round:
+            # Alone: whoever holds in the round has committed by then, or finds it cut.
+            lock(connection, ROUND_LOCK, str(round_.key))
+            current = _locked(connection, round_)
+            if current.state is not RoundState.OPEN:
+                return current
+            held = tables.held(connection, current)
+            if closed_by == "operator" and held < minimum:
+                # Not how many: asked often enough, it would tell when each person submits.
+                fewer = f"round {round_.number} holds fewer submissions than the minimum of {minimum}"
+                raise Refusal(Reason.BELOW_MINIMUM, f"{fewer}; wait for more of them")
+            tally = tables.tally(connection, round_.task_id, round_.number)
+            refusals = {name: count for name, count in tally.items() if name != RETRIED}
+            cut = replace(current, state=RoundState.CUT, submissions=held, closed_by=closed_by)
+            cut = replace(cut, refusals_at_cut=refusals)
+            tables.update_round(connection, cut)
+            return cut
+
+        return self._whole(await self._change(work))
+
+    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges = ()) -> Round:
+        """Store permuted lists, charge for them, delete what they came from, in one transaction; destroy the key."""
+        key = (round_.task_id, round_.number)
+
+        def job(connection: Connection) -> Round:
+            current = _locked(connection, round_)
+            cipher = self._keyring.of(key).cipher
+            if current.state is not RoundState.CUT or cipher is None:
+                return current
+            # The task's ledger and chain: rounds of other tasks are mixed meanwhile.
+            lock(connection, _TASK_LOCK, round_.task_id.hex())
+            ledger.check_charges(connection, round_.task_id, charges)
+            work(tables.RoundTables(connection, self._whole(current), cipher, self.folder))
+            ledger.insert_charges(connection, round_.task_id, charges)
+            tables.drop(connection, current, "arrived")
+            mixed = replace(current, state=RoundState.MIXED)
+            tables.update_round(connection, mixed)
+            return mixed
+
+        # A thread of its own: it takes long, and others must not wait for it.
+        mixed = await asyncio.to_thread(lambda: self._sessions.change(job))
+        if mixed.state is RoundState.MIXED:
+            try:
+                await self._in_thread(lambda: self._keyring.destroy_private(key))
+            except StoreError as error:
+                # The round is mixed, which is what was asked for. Erasing it, which comes next, insists on this.
+                _LOG.warning("the keyring still holds the key of a round that was mixed: %s", error)
+        return self._whole(mixed)
+
+    async def batches(self, round_: Round) -> list[StoredBatch]:
+        """Return a mixed round's batches, in the task's order of queries."""
+        return await self._read(lambda connection: tables.batches(connection, round_))
+
+    async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
+        """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end."""
+        cipher = self._keyring.of((round_.task_id, round_.number)).cipher
+        if cipher is None:
+            return []
+        return await self._read(lambda connection: tables.envelopes(connection, round_, cipher, query, offset, width))
+
+    async def commit_batch(self, round_: Round, query: int) -> Round:
+        """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
+
+        def work(connection: Connection) -> Round:
+            current = _locked(connection, round_)
+            left = tables.commit_batch(connection, current, query)
+            if left or current.state is not RoundState.MIXED:
+                return current
+            released = replace(current, state=RoundState.RELEASED)
+            tables.update_round(connection, released)
+            return released
+
+        return self._whole(await self._change(work))
+
+    async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
+        """Destroy the round's keys, then drop its tables, and with that say so, with the reason.
+
+        A kill in between leaves the earlier state, without anything that could be read, and all is done again.
+        """
+
+        def work(connection: Connection) -> Round:
+            # Alone, and first: whoever holds in the round has committed by then, or finds its keys destroyed.
+            lock(connection, ROUND_LOCK, str(round_.key))
+            current = _locked(connection, round_)
+            # Whatever the state says: keys that are in the keyring still must not be there when this is answered.
+            self._keyring.destroy((round_.task_id, round_.number))
+            if is_over(current):
+                return current
+            tables.drop(connection, current, "ids", "arrived", "released")
+            erased = replace(current, state=final, reason=reason)
+            tables.update_round(connection, erased)
+            return erased
+
+        return self._whole(await self._change(work))
+
+
+def _locked(connection: Connection, round_: Round) -> Round:
+    found = tables.find(connection, round_.task_id, round_.number, locked=True)
+    if found is None:
+        raise StoreError(
+            f"the database has no round {round_.number} of task {round_.task_id.hex()}; is it an old copy?"
+        )
+    return found
+
+
+def _checked_rounds(connection: Connection) -> list[Round]:
+    check_ledgers("shuffler", ledger.charges(connection), tables.batches_by_round(connection))
+    check_chains("shuffler", ledger.releases(connection), tables.all_records(connection), own=True)
+    return tables.rounds(connection)

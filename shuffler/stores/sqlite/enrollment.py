@@ -1,0 +1,103 @@
+"""Enrolled: the tables of what devices are admitted with: spent tickets, revoked devices, master keys.
+
+None of it is beside a submission: a round holds places, which only the round's own key leads to from a device's number.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+
+from hubbub.protos.messages import KeyState
+from hubbub.service.sqlite.secure_delete import put_away, taken_out
+from hubbub.shuffler.records import Master, Revoked, Spent
+
+KEPT_SECONDS = 366 * 86_400
+"""How long a device's number is kept after its ticket has expired: longer than rounds last."""
+
+ADMISSION_TABLES = """
+-- A ticket, by its device: a hash of the secret it was spent by, and the number drawn for the device.
+CREATE TABLE ticket (
+    device BLOB PRIMARY KEY, spent_by BLOB NOT NULL, number BLOB NOT NULL, expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE revoked (device BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE master (
+    generation INTEGER PRIMARY KEY, secret BLOB NOT NULL, state TEXT NOT NULL, since INTEGER NOT NULL
+) STRICT;
+"""
+"""What every store keeps of those who may submit."""
+
+ENROLLED_TABLES = f"""{ADMISSION_TABLES}
+-- What places in a round are computed with, by the round's key; gone with the round.
+CREATE TABLE place (round INTEGER PRIMARY KEY, secret BLOB NOT NULL) STRICT;
+"""
+"""What version 3 of the shuffler's store has beside version 2."""
+
+
+def masters(connection: sqlite3.Connection) -> list[Master]:
+    """Return the master keys, oldest first."""
+    rows = connection.execute("SELECT generation, secret, state, since FROM master ORDER BY generation").fetchall()
+    return [Master(number, taken_out(secret), KeyState(state), since) for number, secret, state, since in rows]
+
+
+def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState, now: int) -> None:
+    """Add a master key in that state, unless there is one in it; its generation is one above all others."""
+    held = masters(connection)
+    if any(key.state is state for key in held):
+        return
+    generation = max((key.generation for key in held), default=0) + 1
+    statement = "INSERT INTO master (generation, secret, state, since) VALUES (?, ?, ?, ?)"
+    connection.execute(statement, (generation, put_away(secret), state.value, now))
+
+
+def activate(connection: sqlite3.Connection, now: int) -> None:
+    """Make the pending key active and retire the one before; where none is pending, nothing changes."""
+    if not any(key.state is KeyState.PENDING for key in masters(connection)):
+        return
+    for before, after in ((KeyState.ACTIVE, KeyState.RETIRED), (KeyState.PENDING, KeyState.ACTIVE)):
+        statement = "UPDATE master SET state = ?, since = ? WHERE state = ?"
+        connection.execute(statement, (after.value, now, before.value))
+
+
+def forget(connection: sqlite3.Connection, now: int) -> None:
+    """Destroy the retired keys, and what is known of devices whose tickets expired more than `KEPT_SECONDS` ago.
+
+    A device keeps its number as long as that, so that a ticket which lasts longer gives it no second place in a round.
+    """
+    connection.execute("DELETE FROM master WHERE state = ?", (KeyState.RETIRED.value,))
+    connection.execute("DELETE FROM ticket WHERE expires <= ?", (now - KEPT_SECONDS,))
+
+
+def spend(connection: sqlite3.Connection, tickets: Sequence[Spent]) -> list[Spent]:
+    """Note tickets as spent, those that are not yet; return what is then known of each, in order."""
+    noted = connection.executemany(
+        "INSERT INTO ticket (device, spent_by, number, expires) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(ticket.device, ticket.spent_by, ticket.number, ticket.expires) for ticket in tickets],
+    )
+    if noted.rowcount == len(tickets):
+        # As nearly always: none of them was there before.
+        return list(tickets)
+    # The first stands. The same device may come with a ticket that lasts longer, and keeps its number then.
+    connection.executemany(
+        "UPDATE ticket SET expires = max(expires, ?) WHERE device = ? AND spent_by = ?",
+        [(ticket.expires, ticket.device, ticket.spent_by) for ticket in tickets],
+    )
+    query = "SELECT device, spent_by, number, expires FROM ticket WHERE device = ?"
+    return [Spent(*connection.execute(query, (ticket.device,)).fetchone()) for ticket in tickets]
+
+
+def revoke(connection: sqlite3.Connection, devices: Collection[bytes]) -> None:
+    """Admit these devices no more."""
+    connection.executemany("INSERT INTO revoked VALUES (?) ON CONFLICT DO NOTHING", [(each,) for each in devices])
+
+
+def revoked(connection: sqlite3.Connection) -> Revoked:
+    """Return who is admitted no more, by the devices of tickets, and by the numbers of those that were spent."""
+    devices = connection.execute("SELECT device FROM revoked").fetchall()
+    numbers = connection.execute("SELECT number FROM ticket JOIN revoked USING (device)").fetchall()
+    return Revoked(frozenset(device for (device,) in devices), frozenset(number for (number,) in numbers))
+
+
+def spent(connection: sqlite3.Connection) -> int:
+    """Return how many tickets were spent."""
+    return int(connection.execute("SELECT count(*) FROM ticket").fetchone()[0])

@@ -1,0 +1,359 @@
+"""The store in one SQLite file. What it has answered is on disk.
+
+A commit appends one block per round instead of one row per submission: ids with digests in `known`, inner envelopes in
+`arrived`. `arrived` is deleted when its permuted lists are stored, `known` serves retries until the round is erased.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.messages import KeyState, RoundState, Step
+from hubbub.protos.records.release_chain import Release
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task.task import Close
+from hubbub.service.errors import as_store_error, damaged
+from hubbub.service.ledger.charges import Charges
+from hubbub.service.ledger.ledgers import check_ledgers
+from hubbub.service.ledger.release_chain import check_chains
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.sqlite.database import Database
+from hubbub.service.sqlite.files import create, unusable
+from hubbub.service.sqlite.group_commit import GroupCommit
+from hubbub.service.sqlite.release_table import all_chains, releases_of
+from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.mix.mix import Inners
+from hubbub.shuffler.records import (
+    ANY_ROUND,
+    RETRIED,
+    Held,
+    Master,
+    Opened,
+    Revoked,
+    Round,
+    Spent,
+    StoredBatch,
+    StoreError,
+    Tally,
+    is_over,
+)
+from hubbub.shuffler.stores.sqlite import enrollment, tables
+from hubbub.shuffler.stores.sqlite.mixing import Mixer
+from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
+from hubbub.shuffler.stores.sqlite.transaction import Unit
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+
+class SqliteStore:
+    """The store (`shuffler.store.Store`) in a folder, for one process at a time."""
+
+    @staticmethod
+    def create(folder: Path) -> Path:
+        """Make a new store in `folder`, and return its file.
+
+        Raises:
+            StoreError: where there is one already, or something is left of one; nothing was made then.
+        """
+        return create(folder, FILE_NAME, LAYOUT)
+
+    def __init__(
+        self,
+        folder: Path,
+        observe: Observe = unobserved,
+        *,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+        commits: type[GroupCommit[Unit]] = GroupCommit,
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Open the store in `folder`; `observe` is told how many seconds each transaction took.
+
+        `troubles` are told what the disk does not take. `connection` is the class of the
+        connections to the file, `commits` that of what writes through them.
+
+        Raises:
+            StoreError: where there is none, another process uses it, or another version wrote it; then nothing was
+                made or touched. Also where a task's ledger or releases do not hold.
+        """
+        self._folder = folder
+        self._database = Database(folder, FILE_NAME, LAYOUT, connection)
+        try:
+            self._view = tables.load(self._database.writer)
+            writer = self._database.writer
+            check_ledgers("shuffler", self._view.charges, tables.batches_by_round(writer))
+            check_chains("shuffler", all_chains(writer), tables.all_records(writer), own=True)
+            self._database.accept()
+        except StoreError:
+            self._database.close()
+            raise
+        except (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, SignatureError) as error:
+            self._database.close()
+            path = self._database.path
+            # A ValueError: the rows are there, and hold what no version writes.
+            raise (unusable(path, error) if isinstance(error, sqlite3.Error) else damaged(error, path)) from error
+        self._reading = threading.Lock()
+        self._counting: asyncio.Future[None] | None = None
+        self._outcome = (troubles or Troubles()).of_store(self._database.path)
+        self._failed = functools.partial(as_store_error, path=self._database.path)
+        self._writer = commits(
+            self._database.writer,
+            lambda: Unit(self._database.writer, self._view),
+            observe=observe,
+            failed=self._failed,
+            outcome=self._outcome,
+            committed=self._database.committed,
+        )
+        self._mixer = Mixer(self._writer, self._database, self._view, self._read)
+
+    @property
+    def folder(self) -> Path:
+        """The store's own folder."""
+        return self._folder
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait for the thread that writes."""
+        return self._writer.waiting
+
+    def close(self) -> None:
+        """Write what is waiting and close the file."""
+        # The writer first: it still writes what waits.
+        self._writer.close()
+        self._database.close()
+
+    # Reading: the view of the disk is in memory, and this process alone changes it
+
+    async def find(self, task_id: bytes, number: int) -> Round | None:
+        """Return a round as it is on disk; None where it was never begun."""
+        return self._view.rounds.get((task_id, number))
+
+    async def rounds(self) -> list[Round]:
+        """Return all rounds, in the order in which they were begun."""
+        return sorted(self._view.rounds.values(), key=lambda round_: round_.key)
+
+    async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
+        """Return for each submission id the digest of what is held under it, None where nothing is."""
+        return self._view.ids(round_.key).find(ids)
+
+    async def submissions(self, round_: Round) -> int:
+        """Return how many submissions of a round were acknowledged."""
+        current = self._view.rounds[round_.task_id, round_.number]
+        if current.state is RoundState.OPEN:
+            return len(self._view.ids(round_.key))
+        return current.submissions
+
+    async def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
+        """Return refusals by reason, and retries, of a round (or of a task, with number -1)."""
+        return self._view.tally((task_id, number))
+
+    async def charges(self, task_id: bytes) -> Charges:
+        """Return a task's ledger, oldest charge first."""
+        return self._view.charges.get(task_id, [])
+
+    async def releases(self, task_id: bytes) -> Sequence[Release]:
+        """Return a task's releases, the first of them first."""
+        return await asyncio.to_thread(self._read, lambda: releases_of(self._database.reader, task_id))
+
+    # Counting
+
+    def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
+        """Count refusals, to be written with the next commit: a kill loses at most those since the last one."""
+        # Only rounds that were begun have counts of their own: invented numbers must not fill the store.
+        begun = (task_id, number) in self._view.rounds
+        self._view.add_pending({(task_id, number if begun else ANY_ROUND): Counter(names)})
+        self._write_counts()
+
+    def _write_counts(self) -> None:
+        """Have a transaction begun for the counts, if none is on its way: all that wait go into the next one."""
+        if self._counting is None or self._counting.done():
+            self._counting = self._writer.submit(lambda _unit: None)
+            self._counting.add_done_callback(self._counted)
+
+    def _counted(self, counting: asyncio.Future[None]) -> None:
+        """Write what was counted meanwhile; after a failure it waits for the next transaction."""
+        if counting.exception() is None and self._view.pending:
+            with contextlib.suppress(StoreError):
+                self._write_counts()
+
+    # A round's life
+
+    async def add_round(self, task_id: bytes, number: int) -> Round:
+        """Begin a round; return it as it is where it was begun before."""
+
+        def work(unit: Unit) -> Round:
+            return unit.find(task_id, number) or unit.add_round(task_id, number)
+
+        return await self._writer.submit(work)
+
+    async def install(self, round_: Round, keys: RoundKeys) -> Round:
+        """Give a round its keys, once and for all."""
+
+        def work(unit: Unit) -> Round:
+            current = unit.current(round_)
+            # Devices may have sealed for the first key set already, so a second one never replaces it.
+            if current.keys is not None or current.state is not RoundState.OPEN:
+                return current
+            return unit.write_keys(replace(current, keys=keys))
+
+        return await self._writer.submit(work)
+
+    async def mend_key(self, round_: Round, private: bytes) -> Round:
+        """Store the private key of a round as it was."""
+        return await self._writer.submit(lambda unit: unit.mend_key(unit.current(round_), private))
+
+    async def hold(
+        self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
+    ) -> list[Held]:
+        """Hold submissions, each by itself; count what is not new, and those that did not open."""
+
+        def work(unit: Unit) -> list[Held]:
+            outcomes = unit.hold(round_, submissions, most)
+            unit.count(round_, _tally(outcomes, unopenable))
+            return outcomes
+
+        return await self._writer.submit(work)
+
+    async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:
+        """Take no more submissions; by the operator only from `minimum` on.
+
+        Raises:
+            Refusal: BELOW_MINIMUM where the operator would cut under the minimum.
+        """
+
+        def work(unit: Unit) -> Round:
+            current = unit.current(round_)
+            if current.state is not RoundState.OPEN:
+                return current
+            held = unit.submissions(current)
+            if closed_by == "operator" and held < minimum:
+                # Not how many: asked often enough, it would tell when each person submits.
+                fewer = f"round {round_.number} holds fewer submissions than the minimum of {minimum}"
+                raise Refusal(Reason.BELOW_MINIMUM, f"{fewer}; wait for more of them")
+            refusals = {name: count for name, count in unit.tally(current).items() if name != RETRIED}
+            cut = replace(current, state=RoundState.CUT, submissions=held, closed_by=closed_by)
+            return unit.write_cut(replace(cut, refusals_at_cut=refusals))
+
+        return await self._writer.submit(work)
+
+    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges = ()) -> Round:
+        """Store permuted lists in steps, make them the round's in one transaction, delete what they came from in steps.
+
+        See `shuffler.sqlite.mixing`.
+        """
+        return await self._mixer.mix(round_, work, charges)
+
+    async def batches(self, round_: Round) -> list[StoredBatch]:
+        """Return a mixed round's batches, in the task's order of queries, once nothing is left of what they came from.
+
+        As after a kill in the middle of deleting that.
+        """
+        await self._mixer.sweep(round_)
+        return await asyncio.to_thread(self._read, lambda: tables.batches(self._database.reader, round_))
+
+    async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
+        """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end."""
+        return await asyncio.to_thread(
+            self._read, lambda: tables.envelopes(self._database.reader, round_, query, offset, width)
+        )
+
+    def _read(self, work: Callable[[], T]) -> T:
+        with self._reading:
+            try:
+                return work()
+            except sqlite3.Error as error:
+                self._outcome(error)
+                raise self._failed(error) from error
+
+    async def commit_batch(self, round_: Round, query: int) -> Round:
+        """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
+        return await self._writer.submit(lambda unit: unit.commit_batch(unit.current(round_), query))
+
+    async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
+        """Erase everything but numbers and signed records, and only then say so, with the reason.
+
+        Deleting piece by piece, writing the file anew, cutting the log and saying so are steps: a kill in between
+        leaves the earlier state, and all are done again.
+        """
+        await self._writer.submit(lambda unit: unit.destroy_keys(unit.current(round_)))
+        for table in tables.CONTENTS:
+            await self._mixer.delete(table, round_)
+        while await self._writer.submit_bare(lambda _unit: self._database.shrink()):
+            pass
+        await self._writer.submit_bare(lambda _unit: self._database.rewrite())
+        await self._writer.submit_bare(lambda _unit: self._database.cut_log())
+
+        def work(unit: Unit) -> Round:
+            current = unit.current(round_)
+            if is_over(current):
+                return current
+            return unit.write_state(replace(current, state=final, reason=reason))
+
+        return await self._writer.submit(work)
+
+    # What devices are admitted with
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys, oldest first."""
+        return await asyncio.to_thread(self._read, lambda: enrollment.masters(self._database.reader))
+
+    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+        """Prepare, activate or forget master keys; the first is active from the start."""
+
+        def work(unit: Unit) -> None:
+            if not enrollment.masters(unit.connection):
+                enrollment.add_master(unit.connection, secret, KeyState.ACTIVE, now)
+            elif step is Step.PREPARE:
+                enrollment.add_master(unit.connection, secret, KeyState.PENDING, now)
+            elif step is Step.ACTIVATE:
+                enrollment.activate(unit.connection, now)
+            elif step is Step.FORGET:
+                enrollment.forget(unit.connection, now)
+
+        await self._writer.submit(work)
+        if step is Step.FORGET:
+            # The log still holds the key that was destroyed.
+            await self._writer.submit_bare(lambda _unit: self._database.cut_log())
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+        return await self._writer.submit(lambda unit: enrollment.spend(unit.connection, tickets))
+
+    async def spent(self) -> int:
+        """Return how many tickets were spent, and not forgotten."""
+        return await asyncio.to_thread(self._read, lambda: enrollment.spent(self._database.reader))
+
+    async def revoke(self, devices: Collection[bytes]) -> None:
+        """Admit these devices no more."""
+        await self._writer.submit(lambda unit: enrollment.revoke(unit.connection, devices))
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more."""
+        return await asyncio.to_thread(self._read, lambda: enrollment.revoked(self._database.reader))
+
+
+def _tally(outcomes: Sequence[Held], unopenable: int) -> Tally:
+    if not unopenable and outcomes.count(Held.NEW) == len(outcomes):
+        return Counter()
+    names = {
+        Held.SAME: RETRIED,
+        Held.CONFLICT: Reason.ID_CONFLICT.value,
+        Held.CUT: Reason.TOO_LATE.value,
+        Held.FULL: Reason.ROUND_FULL.value,
+    }
+    tally = Counter(names[outcome] for outcome in outcomes if outcome is not Held.NEW)
+    tally[Reason.UNOPENABLE.value] += unopenable
+    return +tally

@@ -1,0 +1,204 @@
+"""Unit: one transaction of the store: what its jobs gathered, and how the view of the disk changes afterwards."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hubbub.protos.messages import RoundState
+from hubbub.service.ledger.charges import Charge, Charges, check_follows
+from hubbub.service.sqlite.ledger_table import insert_charges
+from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.records import Held, Opened, Round, RoundId, Tally, is_over
+from hubbub.shuffler.stores.sqlite import tables
+from hubbub.shuffler.stores.sqlite.id_index import Ids
+from hubbub.shuffler.stores.sqlite.snapshot import View, add_counts
+
+
+class Unit:
+    """One transaction on `connection`. Used by the writer's thread alone."""
+
+    def __init__(self, connection: sqlite3.Connection, view: View) -> None:
+        self._connection = connection
+        self._view = view
+        self._rounds: dict[RoundId, Round] = {}
+        self._fresh: dict[int, dict[bytes, bytes]] = {}
+        self._inners: dict[int, list[bytes]] = {}
+        self._counts: dict[RoundId, Tally] = {}
+        self._taken: dict[RoundId, Tally] = {}
+        self._charges: dict[bytes, list[Charge]] = {}
+        self._unswept: set[int] = set()
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """What a job writes through that changes nothing of a round."""
+        return self._connection
+
+    # What is stored, with this transaction's changes
+
+    def find(self, task_id: bytes, number: int) -> Round | None:
+        """Return a round."""
+        return self._rounds.get((task_id, number)) or self._view.rounds.get((task_id, number))
+
+    def current(self, round_: Round) -> Round:
+        """Return a round as it is now."""
+        return self.find(round_.task_id, round_.number) or round_
+
+    def submissions(self, round_: Round) -> int:
+        """Return how many submissions are held."""
+        return len(self._view.ids(round_.key)) + len(self._fresh.get(round_.key, {}))
+
+    def tally(self, round_: Round) -> Tally:
+        """Return everything that was counted for a round."""
+        self._take()
+        key = (round_.task_id, round_.number)
+        parts = (self._view.tallies, self._counts, self._taken)
+        return sum((part.get(key, Counter()) for part in parts), Counter())
+
+    # Changes
+
+    def count(self, round_: Round, tally: Tally) -> None:
+        """Count for a round."""
+        if tally:
+            self._counts.setdefault((round_.task_id, round_.number), Counter()).update(tally)
+
+    def hold(self, round_: Round, submissions: Sequence[Opened], most: int | None = None) -> list[Held]:
+        """Gather what is new, up to `most` of the round, and say of each what became of it."""
+        is_open = self.current(round_).state is RoundState.OPEN
+        known = self._view.ids(round_.key)
+        fresh = self._fresh.setdefault(round_.key, {})
+        inners = self._inners.setdefault(round_.key, [])
+        room = math.inf if most is None else most - len(known) - len(fresh)
+        outcomes, new = [], Held.NEW
+        digests = known.find([submission.id for submission in submissions])
+        for submission, held in zip(submissions, digests, strict=True):
+            # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is asked too: the same
+            # transaction may have brought two copies.
+            digest = held or fresh.get(submission.id)
+            if digest is not None:
+                outcomes.append(Held.SAME if digest == submission.digest else Held.CONFLICT)
+            elif not is_open:
+                outcomes.append(Held.CUT)
+            elif room <= 0:
+                outcomes.append(Held.FULL)
+            else:
+                fresh[submission.id] = submission.digest
+                inners.append(submission.inners)
+                outcomes.append(new)
+                room -= 1
+        return outcomes
+
+    def add_round(self, task_id: bytes, number: int) -> Round:
+        """Begin a round."""
+        key = tables.insert_round(self._connection, task_id, number)
+        return self._note(Round(key, task_id, number, RoundState.OPEN))
+
+    def write_keys(self, round_: Round) -> Round:
+        """Write a round's keys."""
+        tables.update_keys(self._connection, round_)
+        return self._note(round_)
+
+    def mend_key(self, round_: Round, private: bytes) -> Round:
+        """Write a round's private key as it was, unless it was destroyed."""
+        if round_.keys is None or not round_.keys.private_key:
+            return round_
+        tables.update_private_key(self._connection, round_, private)
+        return self._note(replace(round_, keys=replace(round_.keys, private_key=private)))
+
+    def write_cut(self, round_: Round) -> Round:
+        """Write a cut round."""
+        tables.update_cut(self._connection, round_)
+        return self._note(round_)
+
+    def write_state(self, round_: Round) -> Round:
+        """Write a round's state."""
+        tables.update_state(self._connection, round_)
+        return self._note(round_)
+
+    def write_mixed(self, round_: Round) -> Round:
+        """Destroy the private key; the round is MIXED, and what its permuted lists came from is to be swept."""
+        self._unswept.add(round_.key)
+        return self.write_state(_without_private_key(replace(round_, state=RoundState.MIXED)))
+
+    def check_charges(self, round_: Round, charges: Charges) -> None:
+        """Return only if charges follow those that the round's task has.
+
+        Raises:
+            LedgerMoved: where they do not; the job may fail alone then, as long as it has written nothing.
+        """
+        known = len(self._view.charges.get(round_.task_id, ())) + len(self._charges.get(round_.task_id, ()))
+        check_follows(known, charges)
+
+    def charge(self, round_: Round, charges: Charges) -> None:
+        """Add to the ledger of the round's task."""
+        insert_charges(self._connection, round_.task_id, charges)
+        self._charges.setdefault(round_.task_id, []).extend(charges)
+
+    def commit_batch(self, round_: Round, query: int) -> Round:
+        """Note a committed batch; with the last one the round is RELEASED."""
+        left = tables.commit_batch(self._connection, round_, query)
+        if left or round_.state is not RoundState.MIXED:
+            return round_
+        return self.write_state(replace(round_, state=RoundState.RELEASED))
+
+    def destroy_keys(self, round_: Round) -> Round:
+        """Destroy the round's secret keys, before what it holds is deleted."""
+        # What this very transaction gathered for the round must not be written after all.
+        self._fresh.pop(round_.key, None)
+        self._inners.pop(round_.key, None)
+        return self.write_state(_without_secrets(round_))
+
+    def _note(self, round_: Round) -> Round:
+        self._rounds[round_.task_id, round_.number] = round_
+        return round_
+
+    # What group commit calls
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        self._take()
+        for key, fresh in self._fresh.items():
+            if fresh:
+                block = self._view.next_block.get(key, 0)
+                tables.insert_block(self._connection, key, block, fresh, self._inners[key])
+        for counts in (self._counts, self._taken):
+            tables.add_tallies(self._connection, counts)
+
+    def settle(self) -> None:
+        """Show what was written."""
+        for key, fresh in self._fresh.items():
+            if fresh:
+                if key not in self._view.known:  # `setdefault` would make a table, and its cipher, at every commit
+                    self._view.known[key] = Ids()
+                self._view.known[key].update(fresh)
+                self._view.next_block[key] = self._view.next_block.get(key, 0) + 1
+        self._view.show_counts(self._counts, self._taken)
+        for task_id, charges in self._charges.items():
+            self._view.charges[task_id] = [*self._view.charges.get(task_id, ()), *charges]
+        self._view.rounds.update(self._rounds)
+        self._view.unswept.update(self._unswept)
+        for round_ in self._rounds.values():
+            if is_over(round_):
+                # A round that is over answers no retries.
+                self._view.known.pop(round_.key, None)
+
+    def abandon(self) -> None:
+        """Keep the counts that others gave; all else is forgotten."""
+        self._view.put_back(self._taken)
+
+    def _take(self) -> None:
+        add_counts(self._taken, self._view.take_pending())
+
+
+def _without_private_key(round_: Round) -> Round:
+    if round_.keys is None:
+        return round_
+    # Its places are still looked up, for retries, until the round is erased.
+    return replace(round_, keys=replace(round_.keys, private_key=b""))
+
+
+def _without_secrets(round_: Round) -> Round:
+    return replace(round_, keys=None if round_.keys is None else RoundKeys(b"", round_.keys.key_set))

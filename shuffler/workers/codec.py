@@ -1,0 +1,166 @@
+"""Records: what goes over a line, to and from bytes: rounds, ids, and submissions that were opened.
+
+What is sent for each submission has a fixed width, so that thousands are joined and cut apart at once.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.protos.messages import RoundState
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES
+from hubbub.service.rpc import ipc_messages
+from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.records import DIGEST_BYTES, Held, Opened, Round
+
+_WHICH = struct.Struct(">32sI")
+"""A round: its task's id, its number."""
+
+_ROUND = struct.Struct(">QBBBQHHHI")
+"""A round's key, its state, whether it has keys, whether its key is damaged, its submissions, and the lengths of the
+reason, the private key, the key of places and the key set, which follow."""
+
+_HOLD = struct.Struct(">32sIIQI")
+"""Task id, round, how many did not open, the most that the round holds (0: no such limit), and the bytes of the inner
+envelopes of one submission. Submissions follow."""
+
+_STATES, _OUTCOMES = tuple(RoundState), tuple(Held)
+_NAMED = {outcome: index for index, outcome in enumerate(_OUTCOMES)}
+_NOTHING, _SOMETHING = b"\0" + bytes(DIGEST_BYTES), b"\1"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A round as the one that keeps it sees it, how many submissions it has, and whether its private key is damaged."""
+
+    round: Round
+    submissions: int
+    damaged: bool
+
+
+def write_which(task_id: bytes, number: int) -> bytes:
+    """Encode which round is meant."""
+    return _WHICH.pack(task_id, number)
+
+
+def read_which(payload: bytes) -> tuple[bytes, int]:
+    """Decode which round is meant."""
+    task_id, number = _WHICH.unpack_from(payload)
+    return task_id, number
+
+
+def write_looked(looked: Looked | None) -> bytes:
+    """Encode a round, with its secrets; nothing for one that was never begun."""
+    if looked is None:
+        return b""
+    round_, keys = looked.round, looked.round.keys
+    parts = [round_.reason.encode()]
+    if keys is not None:
+        parts += [keys.private_key, keys.place_key, ipc_messages.write_key_set(keys.key_set)]
+    else:
+        parts += [b"", b"", b""]
+    head = (round_.key, _STATES.index(round_.state), keys is not None, looked.damaged, looked.submissions)
+    return b"".join([_ROUND.pack(*head, *map(len, parts)), *parts])
+
+
+def read_looked(which: tuple[bytes, int], payload: bytes) -> Looked | None:
+    """Decode the round that was meant."""
+    if not payload:
+        return None
+    key, state, has_keys, damaged, submissions, *lengths = _ROUND.unpack_from(payload)
+    parts, start = [], _ROUND.size
+    for length in lengths:
+        parts.append(payload[start : start + length])
+        start += length
+    reason, private, place, key_set = parts
+    keys = RoundKeys(private, ipc_messages.read_key_set(key_set), place) if has_keys else None
+    round_ = Round(key, *which, _STATES[state], keys, submissions, reason=reason.decode())
+    return Looked(round_, submissions, bool(damaged))
+
+
+# Submissions
+
+
+def write_ids(task_id: bytes, number: int, ids: Sequence[bytes]) -> bytes:
+    """Encode ids of submissions of a round."""
+    return b"".join([write_which(task_id, number), *ids])
+
+
+def read_ids(payload: bytes) -> list[bytes]:
+    """Decode them."""
+    return _cut(payload, _WHICH.size, SUBMISSION_ID_BYTES)
+
+
+def write_digests(digests: Sequence[bytes | None]) -> bytes:
+    """Encode what is held under ids, in order."""
+    return b"".join([_NOTHING if digest is None else _SOMETHING + digest for digest in digests])
+
+
+def read_digests(payload: bytes) -> list[bytes | None]:
+    """Decode it."""
+    return [each[1:] if each[0] else None for each in _cut(payload, 0, 1 + DIGEST_BYTES)]
+
+
+def write_opened(round_: Round, submissions: Sequence[Opened], unopenable: int, most: int | None) -> bytes:
+    """Encode submissions that are to be held, all of one round.
+
+    Raises:
+        ValueError: where one is not as long as the others; it would shift all that follow.
+    """
+    width = len(submissions[0].inners) if submissions else 0
+    if any(len(each.inners) != width or len(each.id) != SUBMISSION_ID_BYTES for each in submissions):
+        raise ValueError(f"a submission's inner envelopes have not the {width} bytes that the round's have")
+    head = _HOLD.pack(round_.task_id, round_.number, unopenable, most or 0, width)
+    return b"".join([head, *(part for each in submissions for part in (each.id, each.digest, each.inners))])
+
+
+def read_opened(payload: bytes) -> tuple[list[Opened], int, int | None]:
+    """Decode the submissions, how many more did not open, and the most that the round holds."""
+    _task_id, _number, unopenable, most, width = _HOLD.unpack_from(payload)
+    ids, digests = SUBMISSION_ID_BYTES, SUBMISSION_ID_BYTES + DIGEST_BYTES
+    records = _cut(payload, _HOLD.size, digests + width) if width else []
+    return [Opened(each[:ids], each[ids:digests], each[digests:]) for each in records], unopenable, most or None
+
+
+def write_outcomes(outcomes: Sequence[Held]) -> bytes:
+    """Encode what became of each, in order."""
+    return bytes([_NAMED[outcome] for outcome in outcomes])
+
+
+def read_outcomes(payload: bytes) -> list[Held]:
+    """Decode it."""
+    return [_OUTCOMES[each] for each in payload]
+
+
+def _cut(payload: bytes, start: int, width: int) -> list[bytes]:
+    if (len(payload) - start) % width:
+        raise ValueError(f"{len(payload) - start} bytes came, which is no multiple of {width}")
+    return [payload[begin : begin + width] for begin in range(start, len(payload), width)]
+
+
+# What is asked or told rarely
+
+
+def write_counts(task_id: bytes, number: int, names: Mapping[str, int]) -> bytes:
+    """Encode refusals by reason."""
+    return json.dumps([task_id.hex(), number, dict(names)]).encode()
+
+
+def read_counts(payload: bytes) -> tuple[bytes, int, dict[str, int]]:
+    """Decode them."""
+    task_id, number, names = json.loads(payload)
+    return bytes.fromhex(task_id), number, names
+
+
+def write_document(document: Any) -> bytes:
+    """Encode a document of numbers and texts."""
+    return json.dumps(document).encode()
+
+
+def read_document(payload: bytes) -> Any:
+    """Decode it."""
+    return json.loads(payload)

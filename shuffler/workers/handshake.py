@@ -1,0 +1,103 @@
+"""Starting: what an acceptor is given before its line: settings with the ports that were reserved, and what is served.
+
+Tasks and identities are those of the shuffler's start: files that were changed since are for its next one, and an
+acceptor that is started again meanwhile must not answer otherwise than the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.keys import Role
+from hubbub.protos.identity.lineage import Lineage
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
+from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.tasks import Tasks
+
+_LENGTH = 4
+_VERSION = version("hubbub")
+"""That of this process: another one may be installed since."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """The identities (32 bytes each, public) of operator and shuffler, and the tasks, which were checked."""
+
+    operator: bytes
+    shuffler: bytes
+    tasks: Tasks
+
+
+@dataclass(frozen=True)
+class Start:
+    """The shuffler's settings, what it serves, and which of its acceptors this one is, from 1 on."""
+
+    settings: Settings
+    served: Served
+    number: int
+
+
+async def write_start(there: socket.socket, start: Start) -> None:
+    """Send it, as the first that goes over the socket, which does not block."""
+    served = start.served
+    content = {
+        "version": _VERSION,
+        "settings": start.settings.model_dump(mode="json"),
+        "operator": served.operator.hex(),
+        "shuffler": served.shuffler.hex(),
+        "tasks": [_write_task(task) for task in served.tasks.values()],
+        "number": start.number,
+    }
+    raw = json.dumps(content).encode()
+    await asyncio.get_running_loop().sock_sendall(there, len(raw).to_bytes(_LENGTH, "big") + raw)
+
+
+def read_start(here: socket.socket) -> Start:
+    """Wait for it.
+
+    Raises:
+        EOFError: where the other end is gone.
+        HubbubError: where it is of another version: what goes over the line may be, too.
+    """
+    content = json.loads(_exactly(here, int.from_bytes(_exactly(here, _LENGTH), "big")))
+    if content["version"] != _VERSION:
+        raise HubbubError(
+            f"hubbub {_VERSION} is installed, and the shuffler that runs is of {content['version']}; restart it"
+        )
+    settings = Settings.model_validate(content["settings"])
+    known = {role: bytes.fromhex(content[role.value]) for role in (Role.OPERATOR, Role.SHUFFLER)}
+    tasks = [_read_task(document, successions, known) for document, successions in content["tasks"]]
+    served = Served(known[Role.OPERATOR], known[Role.SHUFFLER], {task.id: task for task in tasks})
+    return Start(settings, served, content["number"])
+
+
+def _write_task(task: Task) -> tuple[str, list[str]]:
+    successions = () if task.lineage is None else task.lineage.successions
+    return SignedTask(task).encode().decode(), [each.encode().decode() for each in successions]
+
+
+def _read_task(document: str, successions: Iterable[str], known: dict[Role, bytes]) -> Task:
+    """Return a task that was checked by who wrote it."""
+    task = SignedTask.decode(document.encode()).task
+    found = [Succession.decode(each.encode()) for each in successions]
+    if not found:
+        return task
+    return replace(task, lineage=Lineage.of({**known, Role.ANALYZER: task.identities.analyzer}, found))
+
+
+def _exactly(here: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        part = here.recv(count - len(found))
+        if not part:
+            raise EOFError("who started this process is gone")
+        found += part
+    return found

@@ -1,0 +1,103 @@
+"""Joined: the metrics of acceptors, added to those of the process that keeps the rounds, as one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
+
+from hubbub.service.observability.rounding import CoarseRegistry, Counts, Exact
+
+_Key = tuple[str, frozenset[tuple[str, str]]]
+"""A sample's name and labels."""
+
+_GONE = 0
+"""Those that have ended, beside acceptors, which are counted from 1 on."""
+
+_LEFT_OUT = ("_build", "_troubles")
+"""What each process says of itself, and is said once."""
+
+
+def pictured(registry: CollectorRegistry, prefix: str) -> list[Any]:
+    """Return what a registry shows now under names with that prefix, as a document of numbers and texts."""
+    return [
+        [each.name, each.documentation, each.type, [[s.name, s.labels, s.value] for s in each.samples]]
+        for each in registry.collect()
+        if each.name.startswith(prefix) and not each.name.endswith(_LEFT_OUT)
+    ]
+
+
+class Joined:
+    """What acceptors pictured last. What was counted by one that has ended stays counted.
+
+    Metrics are collected in threads of their own: each change of what is shown is a single assignment.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[int, dict[_Key, float]] = {_GONE: {}}
+        self._labels: dict[_Key, tuple[str, dict[str, str]]] = {}
+        self._families: dict[str, tuple[str, str]] = {}
+
+    def put(self, acceptor: int, picture: list[Any]) -> None:
+        """Take what an acceptor shows now."""
+        values: dict[_Key, float] = {}
+        for name, documentation, kind, samples in picture:
+            self._families[name] = documentation, kind
+            for sample, labels, value in samples:
+                key = sample, frozenset(labels.items())
+                self._labels[key] = name, labels
+                values[key] = values.get(key, 0.0) + value
+        self._shown = {**self._shown, acceptor: values}
+
+    def end(self, acceptor: int) -> None:
+        """Note that an acceptor has ended: what it counted stays, what it held does not."""
+        shown = dict(self._shown)
+        gone = dict(shown[_GONE])
+        for key, value in shown.pop(acceptor, {}).items():
+            name, _labels = self._labels[key]
+            if self._families[name][1] != "gauge":
+                gone[key] = gone.get(key, 0.0) + value
+        self._shown = {**shown, _GONE: gone}
+
+    def onto(self, families: Iterable[Metric]) -> Iterator[Metric]:
+        """Return families with what acceptors show added to their samples, and what these alone show behind them."""
+        shown = list(self._shown.values())
+        own: dict[str, list[Sample]] = {}
+        for key, (name, labels) in list(self._labels.items()):
+            value = sum(each.get(key, 0.0) for each in shown)
+            own.setdefault(name, []).append(Sample(key[0], labels, value, None, None))
+        for family in families:
+            yield _added(family, own.pop(family.name, []))
+        for name, samples in own.items():
+            documentation, kind = self._families[name]
+            found = Metric(name, documentation, kind)
+            found.samples = samples
+            yield found
+
+
+def _added(family: Metric, more: list[Sample]) -> Metric:
+    if not more:
+        return family
+    values = {(each.name, frozenset(each.labels.items())): each for each in more}
+    found = Metric(family.name, family.documentation, family.type, family.unit)
+    for each in family.samples:
+        other = values.pop((each.name, frozenset(each.labels.items())), None)
+        found.samples.append(each if other is None else each._replace(value=each.value + other.value))
+    found.samples += values.values()
+    return found
+
+
+class JoinedRegistry(CoarseRegistry):
+    """A registry that shows what it holds with what acceptors show, rounded together."""
+
+    def __init__(self, counts: Counts, exact: Exact, joined: Joined) -> None:
+        """Begin empty."""
+        super().__init__(counts, exact)
+        self._joined = joined
+
+    def gathered(self) -> Iterator[Metric]:
+        """Return all families as they are."""
+        return self._joined.onto(super().gathered())

@@ -1,0 +1,275 @@
+"""Processes: the acceptors of a shuffler are started, started again where one ends, told what they must know, stopped.
+
+They share the devices' ports: these are reserved here, where nobody listens, and each acceptor listens at them, so the
+system shares connections out. One that is killed takes nothing with it but its connections: devices send again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from asyncio.subprocess import Process
+from typing import Any
+
+import structlog
+
+from hubbub.protos.enrollment.admitted import Admitted
+from hubbub.protos.errors import HubbubError
+from hubbub.service.errors import StoreError
+from hubbub.service.net import grpc_server
+from hubbub.service.net.limits import memory_of
+from hubbub.service.net.ports import DRAIN_SECONDS, Ports
+from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.processes import subprocesses
+from hubbub.service.rpc import ipc_messages
+from hubbub.shuffler.admit.proxy_warning import warn_if_exposed
+from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.workers import codec
+from hubbub.shuffler.workers.handshake import Served, Start, write_start
+from hubbub.shuffler.workers.ipc import Frame, Line
+from hubbub.shuffler.workers.metrics import Joined
+from hubbub.shuffler.workers.store_server import Desk
+
+AGAIN_SECONDS = 1.0
+"""Pause before one that ended soon after its start is started again."""
+
+TELL_SECONDS = 10.0
+"""How long an acceptor may take to know who is admitted; one that does not know it by then is ended."""
+
+SILENT_LOOKS = 30
+"""After so many looks, one a second, at which nothing came from an acceptor since the one before, it is ended: it says
+once a second how it does, and whoever the system connects with one that stands still waits in vain."""
+
+STOP_SECONDS = DRAIN_SECONDS + 5.0
+"""How long an acceptor may drain before it is ended."""
+
+PORTS = {"submission": "listen", "devices": "devices_listen", "https": "https_listen"}
+"""The devices' ports, and the settings that name their addresses."""
+
+_ENDED = "an acceptor ended"
+_LOG = structlog.get_logger(__name__)
+
+
+class Acceptors:
+    """The acceptors of a shuffler, as many as `settings` say, whose questions `desk` answers.
+
+    `troubles` are told of theirs, `joined` of what they count.
+    """
+
+    def __init__(self, settings: Settings, served: Served, desk: Desk, troubles: Troubles, joined: Joined) -> None:
+        self._settings, self._served, self._desk = settings, served, desk
+        self._troubles, self._joined = troubles, joined
+        # What is held of open rounds is in this process, and not in those that take it.
+        self._memory = memory_of(settings.limits)
+        self._all: list[_Acceptor] = []
+        self._reserved: list[socket.socket] = []
+
+    async def start(self, ports: Ports) -> None:
+        """Start all of them, and return when devices can reach each.
+
+        Raises:
+            HubbubError: where an address cannot be used, or one does not start; nothing is left of them then.
+        """
+        warn_if_exposed(self._settings)
+        addresses = {name: getattr(self._settings, setting) for name, setting in PORTS.items()}
+        found = {}
+        try:
+            for name, address in addresses.items():
+                if address:
+                    found[name], reserved = grpc_server.reserve(address)
+                    self._reserved += reserved
+            known = self._settings.model_copy(update={PORTS[name]: address for name, address in found.items()})
+            self._all = [
+                _Acceptor(Start(known, self._served, number), self._desk, self._troubles, self._joined)
+                for number in range(1, self._settings.acceptors + 1)
+            ]
+            await asyncio.gather(*(each.start() for each in self._all))
+        except BaseException:
+            await self.stop()
+            raise
+        ports.elsewhere(found, self._tell_troubled, self._memory.full)
+
+    async def tell(self, admitted: Admitted) -> None:
+        """Tell each who is admitted; return when all that run know it."""
+        told = ipc_messages.write_admitted(admitted)
+        await asyncio.gather(*(each.tell(Frame.ADMITTED, told) for each in self._all))
+
+    def _tell_troubled(self, kinds: frozenset[str]) -> None:
+        told = codec.write_document({"kinds": sorted(kinds), "full": self._memory.full()})
+        for each in self._all:
+            each.look()
+            each.tell_soon(Frame.TROUBLED, told)
+
+    async def stop(self) -> None:
+        """Have each answer the calls in work, and end."""
+        await asyncio.gather(*(each.stop() for each in self._all))
+        self._all = []
+        for each in self._reserved:
+            each.close()
+        self._reserved = []
+
+
+def _kill(process: Process | None) -> None:
+    if process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+
+
+class _Acceptor:
+    """One of them, which is started again whenever it ends."""
+
+    def __init__(self, start: Start, desk: Desk, troubles: Troubles, joined: Joined) -> None:
+        self._start, self._desk, self._troubles, self._joined = start, desk, troubles, joined
+        self._process: Process | None = None
+        self._line: Line | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._serves: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stopping = False
+        self._why = ""
+        self._served, self._silent = False, 0
+        self._met: set[str] = set()
+
+    # What it is told
+
+    async def start(self) -> None:
+        """Start it, and return when it serves.
+
+        Raises:
+            HubbubError: with what kept it from that.
+        """
+        self._running = asyncio.create_task(self._live())
+        await self._serves
+
+    async def tell(self, frame: Frame, payload: bytes) -> None:
+        """Tell it something, and return when it knows; one that does not say so is ended."""
+        line, process = self._line, self._process
+        if line is None or process is None:
+            return  # whichever comes asks
+        try:
+            async with asyncio.timeout(TELL_SECONDS):
+                await line.ask(frame, payload)
+        except (StoreError, TimeoutError):
+            # It has ended, it cannot take what it was told, or it stands still: it must not go on with what was so.
+            _kill(process)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), TELL_SECONDS)
+
+    def tell_soon(self, frame: Frame, payload: bytes) -> None:
+        """Tell it something, whenever it reads it."""
+        if self._line is not None:
+            self._line.tell(frame, payload)
+
+    def look(self) -> None:
+        """End it where it has said nothing for long since it served; called once a second.
+
+        Looks are counted and not seconds: after this process itself stood still, all were silent for as long.
+        """
+        self._silent += 1
+        if self._served and self._silent > SILENT_LOOKS:
+            self._why = f"it said nothing for {SILENT_LOOKS} s"
+            _kill(self._process)
+
+    async def stop(self) -> None:
+        """Have it end, and kill it where it does not."""
+        self._stopping = True
+        self.tell_soon(Frame.STOP, b"")
+        if self._running is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self._running), STOP_SECONDS)
+            _kill(self._process)
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    # Its life
+
+    async def _live(self) -> None:
+        while not self._stopping:
+            began = time.monotonic()
+            try:
+                await self._once()
+            except OSError as error:
+                self._ended(f"it could not be started: {error}")
+            if not self._stopping and time.monotonic() - began < AGAIN_SECONDS:
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _once(self) -> None:
+        self._why = ""
+        here, there = socket.socketpair()
+        try:
+            with there:
+                self._process = process = await asyncio.create_subprocess_exec(
+                    *subprocesses.command("hubbub.shuffler.workers.worker"),
+                    stdin=there.fileno(),
+                    env=subprocesses.environment(),
+                    # A signal from a terminal is for this process: one that has only begun would die of it.
+                    start_new_session=True,
+                )
+            here.setblocking(False)
+            await write_start(here, self._start)
+            line = Line(self._answer, lambda: None)
+            await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=here)
+        except BaseException:
+            here.close()
+            raise
+        self._line = line
+        if self._stopping:
+            # All were told to stop when this one had no line yet.
+            self.tell_soon(Frame.STOP, b"")
+        try:
+            status = await process.wait()
+        finally:
+            _kill(self._process)
+            self._line = self._process = None
+            self._served = False
+            line.close()
+            self._forget()
+        self._ended(self._why or f"its status was {status}")
+
+    def _ended(self, why: str) -> None:
+        if not self._serves.done():
+            self._serves.set_exception(HubbubError(f"acceptor {self._start.number} ended before it served: {why}"))
+        elif not self._stopping:
+            text = f"acceptor {self._start.number} ended, and is started again: {why}; see the log"
+            self._troubles.meet((_ENDED, self._start.number), Kind.PORTS, _ENDED, text, acceptor=self._start.number)
+
+    def _forget(self) -> None:
+        self._joined.end(self._start.number)
+        for key in self._met:
+            self._troubles.over(key)
+        self._met = set()
+
+    # What it says
+
+    async def _answer(self, frame: Frame, payload: bytes) -> bytes:
+        self._silent = 0
+        if frame is Frame.SERVING:
+            self._serving(codec.read_document(payload))
+        elif frame is Frame.REPORT:
+            self._reported(codec.read_document(payload))
+        else:
+            return await self._desk.answer(frame, payload)
+        return b""
+
+    def _serving(self, told: dict[str, Any]) -> None:
+        if "error" in told:
+            self._why = told["error"]
+            if not self._serves.done():
+                self._serves.set_exception(HubbubError(self._why))
+            return
+        self._served = True
+        self._troubles.over((_ENDED, self._start.number))
+        if not self._serves.done():
+            self._serves.set_result(None)
+
+    def _reported(self, told: dict[str, Any]) -> None:
+        number = self._start.number
+        self._joined.put(number, told["metrics"])
+        met = set()
+        for key, kind, event, text in told["troubles"]:
+            met.add(f"acceptor {number}: {key}")
+            self._troubles.meet(f"acceptor {number}: {key}", Kind(kind), event, text, acceptor=number)
+        for key in self._met - met:
+            self._troubles.over(key)
+        self._met = met

@@ -1,0 +1,327 @@
+"""What a device remembers, for how long, and that nothing of it is lost or kept too long."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import KeySetChanged, NoRound, StateError
+from hubbub.client.state.store import DONE, Drawn, Entry, History, Round, State
+from hubbub.protos.messages import Submission
+from hubbub.protos.task.task import Task
+from support.bills import BILL
+from support.fake_shuffler import FakeShuffler
+from support.samples import Parties
+
+OVER_AT = 1000.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.sqlite"
+
+
+@pytest.fixture
+def state(path: Path) -> Iterator[State]:
+    state = State(path)
+    yield state
+    state.close()
+
+
+@pytest.fixture
+def fake(task: Task, parties: Parties) -> FakeShuffler:
+    return FakeShuffler(task, parties)
+
+
+@pytest.fixture
+def of(state: State, fake: FakeShuffler) -> Round:
+    """Round 1, its keys pinned."""
+    of = Round(fake.task.id, 1)
+    state.pin(of, fake.keys(1)[2], OVER_AT)
+    return of
+
+
+def submission() -> Submission:
+    return Submission(os.urandom(16), os.urandom(152))
+
+
+def test_what_was_kept_is_found_by_another_process(state: State, path: Path, of: Round) -> None:
+    sent = submission()
+    state.keep(of, {"": sent}, BILL)
+    other = State(path)
+    assert other.find(of, [""]) == {"": Entry(sent.id, sent.envelope, None)}
+    assert other.find(of, [""])[""].submission == sent
+    other.close()
+
+
+ANOTHER = """
+import sys
+from pathlib import Path
+from hubbub.client.state.store import Round, State
+
+state = State(Path(sys.argv[1]))
+print(*state.find(Round(bytes(32), 1), ["alice"]))
+state.close()
+"""
+
+
+def test_two_states_of_one_process_do_not_undo_each_others_locks(path: Path) -> None:
+    """Where a second one opened the file beside SQLite, another process took the file for unused, and cut its log."""
+
+    def seen_by_another_process() -> str:
+        ran = subprocess.run([sys.executable, "-c", ANOTHER, path], capture_output=True, text=True, check=True)
+        return ran.stdout.strip()
+
+    of, first, second = Round(bytes(32), 1), State(path), State(path)
+    first.forget(0.0)
+    second.forget(0.0)
+    assert seen_by_another_process() == ""
+    first.keep_reports(of, "alice", Drawn(bytes(16), b"reports"), OVER_AT, BILL)
+    assert seen_by_another_process() == "alice"
+    first.close()
+    second.close()
+
+
+def test_the_first_submission_of_a_device_stays(state: State, of: Round) -> None:
+    first, second, other = submission(), submission(), submission()
+    state.keep(of, {"a": first}, BILL)
+    kept, _ = state.keep(of, {"a": second, "b": other}, BILL)
+    assert {device: entry.submission for device, entry in kept.items()} == {"a": first, "b": other}
+
+
+def test_settled_submissions_lose_their_bytes_and_keep_their_id(state: State, path: Path, of: Round) -> None:
+    one, two = submission(), submission()
+    state.keep(of, {"a": one, "b": two}, BILL)
+    state.settle(of, {"a": DONE, "b": "too_late"})
+    entries = state.find(of, ["a", "b", "c"])
+    assert entries == {"a": Entry(one.id, None, DONE), "b": Entry(two.id, None, "too_late")}
+    assert entries["a"].submission is None
+    state.close()
+    assert one.envelope not in path.read_bytes()
+    assert two.envelope not in path.read_bytes()
+
+
+def test_waiting_names_rounds_that_are_not_settled(state: State, fake: FakeShuffler) -> None:
+    for number in range(3):
+        of = Round(fake.task.id, number)
+        state.pin(of, fake.keys(number)[2], OVER_AT)
+        state.keep(of, {"": submission()}, BILL)
+    state.settle(Round(fake.task.id, 1), {"": DONE})
+    assert state.waiting(fake.task.id, "") == [0, 2]
+    assert state.waiting(fake.task.id, "other") == []
+
+
+def test_a_round_has_one_key_set(state: State, of: Round, fake: FakeShuffler) -> None:
+    assert state.key_set(of) == fake.keys(1)[2]
+    state.pin(of, fake.keys(1)[2], OVER_AT)
+    fake.rotate(1)
+    with pytest.raises(KeySetChanged, match=r"it was first seen with .* tell the operator"):
+        state.pin(of, fake.keys(1)[2], OVER_AT)
+    assert state.key_set(Round(of.task_id, 2)) is None
+
+
+def test_a_round_that_is_over_is_forgotten_with_its_bytes(state: State, path: Path, of: Round) -> None:
+    sent = submission()
+    state.keep(of, {"": sent}, BILL)
+    assert state.forget(OVER_AT) == 0
+    assert state.find(of, [""])
+    assert state.forget(OVER_AT + 1) == 1
+    assert state.find(of, [""]) == {}
+    for file in path.parent.iterdir():
+        content = file.read_bytes()
+        assert sent.envelope not in content, file
+        assert sent.id not in content, file
+
+
+def test_a_clock_that_runs_backwards_brings_no_round_back(state: State, of: Round, fake: FakeShuffler) -> None:
+    state.forget(OVER_AT + 1)
+    with pytest.raises(NoRound, match="round 1 is over on this device, the last one forgotten is 1"):
+        state.key_set(of)
+    with pytest.raises(NoRound):
+        state.pin(of, fake.keys(1)[2], OVER_AT)
+    with pytest.raises(NoRound):
+        state.key_set(Round(of.task_id, 0))
+    assert state.key_set(Round(of.task_id, 2)) is None
+    assert state.key_set(Round(b"o" * 32, 0)) is None
+
+
+def test_nothing_is_kept_for_a_round_without_keys(state: State) -> None:
+    with pytest.raises(NoRound, match="nothing is stored for it any more"):
+        state.keep(Round(b"t" * 32, 0), {"": submission()}, BILL)
+
+
+def test_settling_what_was_forgotten_changes_nothing(state: State, of: Round) -> None:
+    state.keep(of, {"": submission()}, BILL)
+    state.forget(OVER_AT + 1)
+    state.settle(of, {"": DONE})
+    assert state.find(of, [""]) == {}
+
+
+def test_the_file_is_its_owners_alone_and_every_commit_is_synced(state: State, path: Path, of: Round) -> None:
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    connection = state._connection
+    assert connection is not None
+    settings = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")}
+    assert settings == {"synchronous": 2, "journal_mode": "wal"}
+
+
+def test_a_file_of_another_version_is_refused_untouched(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE other (x)")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StateError, match="of version 99, this hubbub knows 6; nothing was touched: install the newer"):
+        State(path).forget(0)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_file_is_refused_untouched(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE other (x)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StateError, match=r"is not a file of this kind \(state file\)"):
+        State(path).forget(0)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("place", ["missing/state.sqlite", "."])
+def test_a_path_that_cannot_be_used_is_named(tmp_path: Path, place: str) -> None:
+    with pytest.raises(StateError, match="cannot use the state file"):
+        State(tmp_path / place).forget(0)
+
+
+def test_a_damaged_file_is_named(path: Path) -> None:
+    path.write_bytes(b"not a database, but long enough to look like one" * 50)
+    with pytest.raises(StateError, match=r"is not a file of this kind \(state file\)"):
+        State(path).forget(0)
+
+
+def test_a_file_that_another_program_holds_is_told_as_that(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    State(path).forget(0.0)
+    monkeypatch.setattr("hubbub.client.state.file.BUSY_SECONDS", 0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StateError, match=r"in use by another program for 0\.05 s .* end that program, or try again"):
+        State(path).forget(0.0)
+    other.close()
+
+
+def test_a_failed_commit_stores_nothing_and_says_so(state: State, of: Round) -> None:
+    connection = state._connection
+    assert connection is not None
+    connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
+    with pytest.raises(StateError, match="disk"):
+        state.keep(of, {str(number): submission() for number in range(1000)}, BILL)
+    assert state.find(of, [str(number) for number in range(1000)]) == {}
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_connections_that_open_and_keep_at_once_agree(path: Path, fake: FakeShuffler, attempt: int) -> None:
+    of, key_set = Round(fake.task.id, 1), fake.keys(1)[2]
+    results: list[Entry] = []
+    start = threading.Barrier(16)
+
+    def work() -> None:
+        state = State(path)
+        start.wait()
+        state.pin(of, key_set, OVER_AT)
+        results.append(state.keep(of, {"": submission()}, BILL)[0][""])
+        state.close()
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 16
+    assert len(set(results)) == 1
+
+
+VECTOR = Path(__file__).parents[2] / "vectors" / "stores" / "state-1"
+
+
+def test_rounds_that_version_1_forgot_are_not_counted_as_unanswered(path: Path) -> None:
+    path.write_bytes(gzip.decompress(VECTOR.with_suffix(".db.gz").read_bytes()))
+    task_id = bytes.fromhex(json.loads(VECTOR.with_suffix(".json").read_text())["task"])
+    state = State(path)
+    # Round 0 was forgotten, round 1 acknowledged, round 2 sealed.
+    assert state.history(task_id, "kiosk") == History(2, 2, 1)
+    assert state.last_forgotten(task_id) == 0
+    state.forget(10_000.0)
+    assert state.history(task_id, "kiosk") == History(2, 2, 1)
+    state.close()
+
+
+def test_what_was_sealed_is_counted_when_it_is_forgotten_and_what_was_not_is_told_apart(state: State) -> None:
+    for number in range(3):
+        state.keep_reports(Round(b"t" * 32, number), "a", Drawn(os.urandom(16), b"reports"), 10.0 * number, BILL)
+    of = Round(b"t" * 32, 1)
+    (entry,) = state.find(of, ["a"]).values()
+    state.seal(of, {"a": Submission(entry.submission_id, b"sealed")})
+    assert state.history(b"t" * 32, "a") == History(3, 1, 0)
+    state.forget(15.0)
+    assert state.history(b"t" * 32, "a") == History(3, 1, 0)
+    state.forget(100.0)
+    assert state.history(b"t" * 32, "a") == History(3, 1, 0)
+    assert state.history(b"t" * 32, "b") == History(0, 0, 0)
+
+
+def test_reports_are_overwritten_once_they_are_sealed(state: State, path: Path) -> None:
+    of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), os.urandom(40))
+    state.keep_reports(of, "a", drawn, OVER_AT, BILL)
+    assert any(drawn.reports in file.read_bytes() for file in path.parent.iterdir())
+    sealed = Submission(drawn.submission_id, os.urandom(100))
+    assert state.seal(of, {"a": sealed, "b": submission()}) == {"a": Entry(sealed.id, sealed.envelope, None)}
+    for file in path.parent.iterdir():
+        assert drawn.reports not in file.read_bytes(), file
+
+
+def test_sealed_bytes_are_overwritten_once_they_are_settled(state: State, path: Path) -> None:
+    of, sealed = Round(b"t" * 32, 1), Submission(os.urandom(16), os.urandom(100))
+    state.keep_reports(of, "a", Drawn(sealed.id, os.urandom(40)), OVER_AT, BILL)
+    state.seal(of, {"a": sealed})
+    assert any(sealed.envelope in file.read_bytes() for file in path.parent.iterdir())
+    state.settle(of, {"a": DONE})
+    state.empty_log()
+    for file in path.parent.iterdir():
+        assert sealed.envelope not in file.read_bytes(), file
+
+
+def test_the_first_seal_of_the_same_reports_stays(state: State) -> None:
+    of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), b"reports")
+    state.keep_reports(of, "a", drawn, OVER_AT, BILL)
+    first = Submission(drawn.submission_id, b"first")
+    for one in (first, Submission(drawn.submission_id, b"second"), Submission(os.urandom(16), b"other")):
+        assert state.seal(of, {"a": one})["a"].submission == first
+
+
+def test_keys_that_are_damaged_are_named(state: State, of: Round) -> None:
+    connection = state._connection
+    assert connection is not None
+    for damaged in (b"{}", b"[]", b"not JSON", b"\xff"):
+        connection.execute("UPDATE round SET key_set = ?", (damaged,))
+        with pytest.raises(StateError, match="holds keys of a round that cannot be read; it is damaged"):
+            state.key_set(of)
+
+
+def test_a_schema_that_is_damaged_is_named(path: Path) -> None:
+    state = State(path)
+    state.forget(0)
+    state.close()
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"CREATE TABLE history", b"CREATE T\xffBLE history"))
+    with pytest.raises(StateError, match="cannot use the state file"):
+        State(path).forget(0)

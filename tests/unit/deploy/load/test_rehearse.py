@@ -1,0 +1,80 @@
+"""Made-up devices take turns through the answers that are stated, and are admitted as the task's devices are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from unit.shuffler.admit.test_mtls import Certified
+from unit.shuffler.test_server import analyzer_at, running
+
+from hubbub.cli.commands.rehearse import _certificates
+from hubbub.deploy.load.rehearse import certificates_in, send, turns
+from hubbub.deploy.settings import ClientSettings
+from hubbub.protos.errors import UsageError
+from hubbub.protos.task.task import Task
+from support.samples import Parties, sample_task
+
+
+@pytest.fixture
+def task() -> Task:
+    return sample_task(Parties.generate())
+
+
+def test_devices_take_turns_through_each_querys_answers(task: Task) -> None:
+    answers = list(turns(task, ["carrier=AA", "carrier=UA", "delay=1.5"], 3))
+    assert answers == [
+        {"carrier": "AA", "delay": 1.5},
+        {"carrier": "UA", "delay": 1.5},
+        {"carrier": "AA", "delay": 1.5},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "no answers to carrier.*--answer carrier=VALUE"),
+        (["carrier"], "is not NAME=VALUE"),
+        (["nothing=1"], "nothing"),
+        (["carrier=AA", "delay=x"], "delay"),
+    ],
+)
+def test_answers_that_do_not_fit_are_refused_before_anything_is_sent(task: Task, words: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        turns(task, words, 3)
+
+
+def test_a_missing_answer_is_bad_use(task: Task) -> None:
+    with pytest.raises(UsageError):
+        turns(task, ["delay=1"], 3)
+
+
+async def test_devices_with_certificates_come_one_by_one_and_a_second_run_has_no_place(tmp_path: Path) -> None:
+    deployment, folder = Certified(tmp_path), tmp_path / "certificates"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        deployment.issuer.issue(name, [], folder / f"{name}.pem", folder / f"{name}.key")
+    (folder / "without a key.pem").write_text("")
+    certificates = certificates_in(folder)
+    assert [path.stem for path, _key in certificates] == ["a", "b", "c"]
+    deployment.parties.shuffler.save_public(tmp_path / "shuffler.pub.pem")
+    answers, done = [{"carrier": "AA", "delay": 1.5}] * 3, list[int]()
+    async with analyzer_at(deployment) as (name, _), running(deployment.settings(name)) as addresses:
+        files = ClientSettings(
+            task=tmp_path / "tasks" / "task.json",
+            shuffler=addresses["devices"],
+            operator_key=tmp_path / "operator.pub.pem",
+            shuffler_key=tmp_path / "shuffler.pub.pem",
+            state=tmp_path / "unused.db",
+            authority=deployment.settings(name).tls.authority,
+        )
+        first = await send(files, answers, 0, done.append, certificates=certificates)
+        again = await send(files, answers, 0, done.append, certificates=certificates)
+    assert (first.accepted, dict(first.refused), done) == (3, {}, [1] * 6)
+    assert (again.accepted, dict(again.refused)) == (0, {"id_conflict": 3})
+
+
+def test_too_few_certificates_are_told_before_anything_is_sent(tmp_path: Path) -> None:
+    deployment = Certified(tmp_path)
+    with pytest.raises(UsageError, match="there are 0 for 2; have their authority issue as many"):
+        _certificates(deployment.task, None, 2)

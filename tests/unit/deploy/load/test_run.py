@@ -1,0 +1,90 @@
+"""What can be asked of a load, and what is not loaded by mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.shuffler.admit.test_mtls import Certified
+
+from hubbub.deploy.load.run import checked_offer, deployment_in
+from hubbub.deploy.load.schedule import Offer, Step
+from hubbub.protos.errors import UsageError
+
+NOTHING: dict[str, Any] = {
+    "rate": None,
+    "rates": None,
+    "crowd": None,
+    "think": None,
+    "seconds": 10.0,
+    "per_call": 1,
+    "patience": 10.0,
+}
+
+
+def test_offers_are_a_rate_several_or_a_crowd() -> None:
+    assert checked_offer(**NOTHING) == Offer((Step(200.0, 10.0),))
+    assert checked_offer(**NOTHING | {"rates": "10,20.5", "per_call": 5}) == Offer(
+        (Step(10.0, 10.0), Step(20.5, 10.0)), per_call=5
+    )
+    assert checked_offer(**NOTHING | {"crowd": 3, "think": 0.5}) == Offer((Step(0.0, 10.0, 3, 0.5),))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"rate": 1.0, "rates": "1"}, "--rate and --steps both say how many come"),
+        ({"rates": "1,x"}, "give numbers of devices a second with commas"),
+        ({"rates": "1,,2"}, "give numbers of devices a second with commas"),
+        ({"crowd": 5}, "--think for how long each waits; give both"),
+        ({"think": 5.0}, "give both"),
+        ({"crowd": 5, "think": 0.0}, "--think 0: give a number above 0"),
+        ({"rate": 0.0}, "--rate 0: give a number above 0"),
+        ({"rate": float("nan")}, "--rate nan"),
+        ({"rates": "1,1e9"}, "--steps 1e.09: give a number above 0, and at most 1e.06"),
+        ({"seconds": -1.0}, "--seconds -1"),
+        ({"patience": float("inf")}, "--patience inf"),
+        ({"per_call": 10_001}, "a call takes at most 10000 devices"),
+        ({"rate": 1e6, "seconds": 60.0}, "at most 2000000 are: ask for fewer seconds, or a lower rate"),
+    ],
+)
+def test_offers_that_make_no_sense_are_bad_use(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        checked_offer(**NOTHING | asked)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Path:
+    """The settings of a client whose task admits by certificates."""
+    deployment = Certified(tmp_path)
+    deployment.parties.operator.save_public(tmp_path / "operator.pub.pem")
+    deployment.parties.shuffler.save_public(tmp_path / "shuffler.pub.pem")
+    path = tmp_path / "client.toml"
+    path.write_text(
+        'task = "tasks/task.json"\nshuffler = "127.0.0.1:1"\nstate = "devices.db"\n'
+        'operator_key = "operator.pub.pem"\nshuffler_key = "shuffler.pub.pem"\nauthority = "authority.pem"\n'
+    )
+    return path
+
+
+OFFER = Offer((Step(1.0, 1.0),))
+
+
+@pytest.mark.parametrize(
+    "address", ["collector.example:443", "192.0.2.1:443", "[2001:db8::1]:443", "https://192.0.2.1:443"]
+)
+def test_services_beyond_this_machine_are_not_loaded_by_mistake(client: Path, address: str) -> None:
+    client.write_text(client.read_text().replace("127.0.0.1:1", address))
+    with pytest.raises(UsageError, match=r"is not on this machine.*add --pollute"):
+        deployment_in(client, OFFER, 1, 1, None, None, False)
+    # It is not what stops it, once it is meant.
+    with pytest.raises(UsageError, match="hubbub rehearse --certificates"):
+        deployment_in(client, OFFER, 1, 1, None, None, True)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:443", "[::1]:443", "localhost:443", "https://[::1]:443"])
+def test_tasks_that_admit_by_certificates_are_refused_by_name(client: Path, address: str) -> None:
+    client.write_text(client.read_text().replace("127.0.0.1:1", address))
+    with pytest.raises(UsageError, match=r"admits by TLS certificates.*`hubbub rehearse --certificates` does"):
+        deployment_in(client, OFFER, 1, 1, None, None, False)

@@ -1,0 +1,183 @@
+"""Which round `hubbub close` cuts, and what services that are in trouble look like to their operator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from hubbub.cli.commands import status
+from hubbub.cli.tables.status import overview_document, print_overview
+from hubbub.deploy.operator import client, failover
+from hubbub.deploy.operator.client import Overview, round_to_close
+from hubbub.deploy.pki import expiry
+from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.messages import Condition, RoundState, RoundStatus, Trouble
+from hubbub.protos.records.results import Progress, RoundId, RoundStanding
+from hubbub.protos.task.task import Schedule
+from support.samples import Parties, sample_task
+
+TASK = sample_task(Parties.generate(), schedule=Schedule(1000, length=100, grace=50, rounds=4, close="operator"))
+
+
+class Settings:
+    """An operator's settings, as far as they are asked for."""
+
+    shuffler_control = "127.0.0.1:7302"
+    hops: tuple[str, ...] = ()
+
+    class tls:  # noqa: N801 - a setting's name
+        paths = staticmethod(lambda: None)
+
+
+async def closing(
+    monkeypatch: pytest.MonkeyPatch, states: dict[int, RoundState], wanted: int | None = None, now: float = 1130.0
+) -> int:
+    class Shuffler:
+        def __init__(self, _channel: object) -> None:
+            pass
+
+        async def get_status(self, task_id: bytes, _deadline: float) -> list[RoundStatus]:
+            assert task_id == TASK.id
+            return [RoundStatus(task_id, number, state, 80, 20, {}, "") for number, state in states.items()]
+
+    @contextlib.asynccontextmanager
+    async def channel(*_: object) -> AsyncIterator[None]:
+        yield None
+
+    monkeypatch.setattr(failover, "ControlCaller", Shuffler)
+    monkeypatch.setattr(failover, "open_channel", channel)
+    return await round_to_close(cast(Any, Settings()), TASK, wanted, now)
+
+
+OPEN, CUT, ERASED = RoundState.OPEN, RoundState.CUT, RoundState.ERASED
+
+
+async def test_without_a_number_the_only_open_round_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round 2 is prepared, and has not opened yet."""
+    assert await closing(monkeypatch, {0: ERASED, 1: OPEN, 2: OPEN}) == 1
+
+
+async def test_where_several_are_open_it_asks_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="rounds 0 and 1 of flights are open; name one with --round"):
+        await closing(monkeypatch, {0: OPEN, 1: OPEN, 2: OPEN})
+
+
+async def test_where_none_is_open_it_says_what_each_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = "round 0 is erased, round 1 is cut, round 2 opens at 1970-01-01T00:20:00Z"
+    with pytest.raises(HubbubError, match=f"no round of flights is open: {known}"):
+        await closing(monkeypatch, {0: ERASED, 1: CUT, 2: OPEN})
+    with pytest.raises(HubbubError, match="no round of flights is open: none has begun"):
+        await closing(monkeypatch, {})
+
+
+@pytest.mark.parametrize("state", [state for state in RoundState if state is not OPEN])
+async def test_a_round_that_was_closed_cannot_be_closed_again(
+    monkeypatch: pytest.MonkeyPatch, state: RoundState
+) -> None:
+    with pytest.raises(HubbubError, match=f"round 0 of flights was closed before: it is {state.value}, with 80"):
+        await closing(monkeypatch, {0: state, 1: OPEN}, 0)
+
+
+async def test_a_round_that_is_named_is_left_to_the_shuffler_to_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await closing(monkeypatch, {0: OPEN, 1: OPEN}, 0) == 0
+    assert await closing(monkeypatch, {}, 7) == 7
+
+
+def test_an_overview_shows_what_holds_each_service_up() -> None:
+    trouble = Trouble("store", "the store /srv/x.db could not be used: full; make room", 1000.0, 3)
+    overview = Overview([], [], {}, {"shuffler": Condition((trouble,), 12), "analyzer": Condition()})
+    assert overview_document(overview)["conditions"] == {
+        "shuffler": {
+            "troubles": [{"kind": "store", "text": trouble.text, "since": "1970-01-01T00:16:40Z", "count": 3}],
+            "log_lines_lost": 12,
+        },
+        "analyzer": {"troubles": [], "log_lines_lost": 0},
+    }
+    printer = Console(record=True, width=60)
+    print_overview(printer, overview)
+    text = " ".join(printer.export_text().split())
+    assert f"the shuffler is in trouble (store) since 1970-01-01T00:16:40Z, met 3 times: {trouble.text}" in text
+    assert "the shuffler lost 12 lines of its log since it started" in text
+    assert "the analyzer is in trouble" not in text
+
+
+def test_an_overview_shows_whether_hops_work_and_who_knows_more() -> None:
+    overview = Overview([], [], {}, hops={"hop-2": frozenset(), "hop-3": frozenset({"store", "peer"})})
+    assert overview_document(overview)["hops"] == {
+        "hop-2": {"in_trouble": []},
+        "hop-3": {"in_trouble": ["peer", "store"]},
+    }
+    printer = Console(record=True, width=60)
+    print_overview(printer, overview)
+    text = " ".join(printer.export_text().split())
+    assert "hop-2 serves hop-3 serves, but is in trouble (peer, store); who runs it sees more" in text
+    assert "`hubbub health hop HOP.toml` on its host" in text
+
+
+async def test_a_hop_that_is_silent_is_an_error_and_the_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(address: str, _tls: object) -> frozenset[str]:
+        if address == "c:7511":
+            raise Unreachable("it did not answer")
+        return frozenset()
+
+    async def rounds(_settings: object) -> list[Any]:
+        return []
+
+    async def conditions(*_: object) -> dict[str, Condition]:
+        return {}
+
+    for name, replaced in {
+        "ask_hop": asked,
+        "fetch_status": rounds,
+        "fetch_standings": rounds,
+        "_conditions": conditions,
+    }.items():
+        monkeypatch.setattr(client, name, replaced)
+
+    class Chained(Settings):
+        analyzer_results = "127.0.0.1:7402"
+        hops = ("b:7501", "c:7511")
+
+    overview = await client.fetch_overview(cast(Any, Chained()))
+    assert overview.hops == {"hop-2": frozenset()}
+    assert overview.errors == {"hop-3": "hop-3: it did not answer (c:7511); is it running, and is that its address?"}
+
+
+def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:
+    round_ = RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")
+    overview = Overview([round_], None, {"analyzer": "the analyzer did not answer (127.0.0.1:7402)"})
+    assert overview.of_task(TASK.id.hex()).shuffler == [round_]
+    says = "names of tasks come from the analyzer, which did not answer; give the task's id .*; the analyzer did not"
+    with pytest.raises(HubbubError, match=says):
+        overview.of_task(TASK.name)
+    assert overview.of_task(TASK.name, {TASK.id.hex()}).shuffler == [round_]
+
+
+async def test_who_watches_a_task_by_name_goes_on_while_the_analyzer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    round_ = RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")
+    named = RoundStanding(RoundId(TASK.id, TASK.name, 0), Progress.AWAITED, (), "")
+    overviews = [Overview([round_], [named], {}), Overview([round_], None, {"analyzer": "it did not answer"})]
+
+    async def overview(_settings: object) -> Overview:
+        return overviews.pop(0)
+
+    monkeypatch.setattr(client, "fetch_overview", overview)
+    monkeypatch.setattr(expiry, "lasting", lambda *_: [])
+    settings, ids = cast(Any, Settings()), set[str]()
+    settings.analyzer_results = "127.0.0.1:7402"
+    for _ in range(2):
+        assert (await status._look(settings, TASK.name, {}, ids)).overview.shuffler == [round_]
+
+
+def test_only_services_that_answered_are_said_to_show_no_round() -> None:
+    silent = {"analyzer": "the analyzer did not answer"}
+    with pytest.raises(HubbubError, match=r"^the shuffler shows no round of task 0{64}; the analyzer did not answer"):
+        Overview([], None, silent).of_task("0" * 64)
+    with pytest.raises(HubbubError, match=r"^the analyzer shows no round of task flights; the shuffler did not answer"):
+        Overview(None, [], {"shuffler": "the shuffler did not answer"}).of_task("flights")
+    with pytest.raises(HubbubError, match=r"^neither service shows a round of task flights; `hubbub status`"):
+        Overview([], [], {}).of_task("flights")

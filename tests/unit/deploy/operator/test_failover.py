@@ -1,0 +1,68 @@
+"""A call of the operator goes on until it finds who keeps the rounds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+
+import pytest
+
+from hubbub.deploy.operator import failover
+from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.refusals import Reason, Refusal
+
+STANDS_BY = Refusal(Reason.NOT_READY, "this shuffler stands by", 5.0)
+AWAY = Unreachable("the shuffler did not answer")
+BELOW = Refusal(Reason.BELOW_MINIMUM, "2 of 5")
+
+
+async def asked(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, HubbubError | str]) -> tuple[str, list[str]]:
+    """Make a call at several addresses; return what was answered, and who was asked."""
+    seen = []
+
+    class Settings:
+        shuffler_control = ",".join(answers)
+
+        class tls:  # noqa: N801 - a setting's name
+            paths = staticmethod(lambda: None)
+
+    @contextlib.asynccontextmanager
+    async def channel(address: str, *_: object) -> AsyncIterator[str]:
+        seen.append(address)
+        yield address
+
+    async def call(caller: Any) -> str:
+        answer = answers[caller]
+        if isinstance(answer, HubbubError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(failover, "open_channel", channel)
+    monkeypatch.setattr(failover, "ControlCaller", lambda address: address)
+    return await failover.at_the_keeper(cast(Any, Settings()), call), seen
+
+
+@pytest.mark.parametrize("first", [STANDS_BY, AWAY], ids=["stands by", "away"])
+async def test_who_stands_by_or_is_away_is_passed_over(monkeypatch: pytest.MonkeyPatch, first: HubbubError) -> None:
+    found, seen = await asked(monkeypatch, {"a:1": first, "b:2": "done", "c:3": "not asked"})
+    assert (found, seen) == ("done", ["a:1", "b:2"])
+
+
+async def test_what_the_keeper_refuses_is_asked_of_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refusal) as caught:
+        await asked(monkeypatch, {"a:1": STANDS_BY, "b:2": BELOW, "c:3": "not asked"})
+    assert caught.value is BELOW
+
+
+async def test_where_nobody_keeps_rounds_the_error_names_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unreachable) as caught:
+        await asked(monkeypatch, {"a:1": AWAY, "b:2": STANDS_BY})
+    assert str(caught.value) == f"no keeper of the rounds has answered: a:1: {AWAY}; b:2: {STANDS_BY}"
+
+
+@pytest.mark.parametrize("error", [STANDS_BY, AWAY], ids=["stands by", "away"])
+async def test_a_single_address_answers_for_itself(monkeypatch: pytest.MonkeyPatch, error: HubbubError) -> None:
+    with pytest.raises(type(error)) as caught:
+        await asked(monkeypatch, {"a:1": error})
+    assert caught.value is error

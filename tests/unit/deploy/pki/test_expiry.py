@@ -1,0 +1,46 @@
+"""The operator sees how long every certificate of a deployment lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hubbub.deploy.pki.expiry import lasting, lasting_document, print_ending
+from hubbub.protos.transport.tls_files import Certificate
+from hubbub.service.net.grpc_server import listen, new_server
+from support.samples import make_tls
+
+DAY = 86_400
+
+
+async def test_services_show_their_certificates_and_who_shows_none_is_left_out(tmp_path: Path) -> None:
+    tls = make_tls(tmp_path, "shuffler", "operator")
+    server = new_server()
+    address = f"127.0.0.1:{listen(server, '127.0.0.1:0', tls['shuffler'].server(mutual=True))}"
+    await server.start()
+    services = {"shuffler": address, "analyzer": "127.0.0.1:1"}
+    found = await asyncio.to_thread(lasting, tls["operator"], services, time.time())
+    await server.stop(None)
+    assert [each.party for each in found] == ["hubbub authority", "operator", "shuffler"]
+    assert found[2].where == f"the shuffler at {address}"
+    assert found[2].hosts == ("localhost", "127.0.0.1")
+
+
+@pytest.mark.parametrize(("days", "warned"), [(790, []), (800, ["operator"]), (3630, ["operator", "authority"])])
+def test_those_that_end_soon_are_named_with_what_to_run(tmp_path: Path, days: float, warned: list[str]) -> None:
+    found: list[Certificate] = lasting(make_tls(tmp_path, "operator")["operator"], {}, time.time())
+    out = io.StringIO()
+    print_ending(Console(file=out, width=40), found, time.time() + days * DAY)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == len(warned)
+    for name in warned:
+        (line,) = [line for line in lines if f"{name}.pem ends" in line]
+        assert (
+            "hubbub keys add authority" if name == "authority" else "hubbub certificate operator --authority DIR"
+        ) in line
+    assert [each["days_left"] for each in lasting_document(found, time.time())] == pytest.approx([3650, 825], abs=1)

@@ -1,0 +1,88 @@
+"""Tickets are renewed for the devices that have them, and for nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hubbub.deploy.pki.tickets import Enrolled, enrolled_in, renewed, write_folder
+from hubbub.protos.enrollment.tickets import Ticket, new_tickets
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.protos.identity.keys import Identity
+
+OPERATOR, SHUFFLER, SECOND = Identity.generate(), Identity.generate(), Identity.generate()
+ENDS = 1_800_000_000
+TICKETS = new_tickets(3, SHUFFLER.public, ENDS, [OPERATOR])
+
+
+def lines(path: Path, *content: bytes) -> Path:
+    path.write_bytes(b"\n".join(content) + b"\n\n")
+    return path
+
+
+def test_a_renewed_ticket_is_for_the_same_device_and_shuffler_and_signed_anew(tmp_path: Path) -> None:
+    old = lines(tmp_path / "tickets", *(each.encode() for each in TICKETS))
+    (found,) = enrolled_in(old).values()
+    for before, each in zip(TICKETS, found, strict=True):
+        made = renewed(each, OPERATOR, None, ENDS + 1)
+        made.check(OPERATOR.public)
+        assert (made.device, made.shuffler, made.expires) == (before.device, SHUFFLER.public, ENDS + 1)
+        assert renewed(each, OPERATOR, SECOND.public, ENDS + 1).shuffler == SECOND.public
+
+
+def test_devices_are_named_by_ids_too(tmp_path: Path) -> None:
+    ids = lines(tmp_path / "ids", *(each.device.hex().encode() for each in TICKETS))
+    (found,) = enrolled_in(ids).values()
+    assert [each.device for each in found] == [each.device for each in TICKETS]
+    assert renewed(found[0], OPERATOR, SHUFFLER.public, 5).device == TICKETS[0].device
+    with pytest.raises(UsageError, match="do not say for which shuffler; give --shuffler-key"):
+        renewed(found[0], OPERATOR, None, 5)
+
+
+def test_a_folder_of_tickets_keeps_its_names(tmp_path: Path) -> None:
+    write_folder(tmp_path / "old", {"olga.ticket": TICKETS[:1], "petra h.ticket": TICKETS[1:]})
+    (tmp_path / "old" / "note.txt").write_text("no ticket")
+    found = enrolled_in(tmp_path / "old")
+    assert {name: [each.ticket for each in devices] for name, devices in found.items()} == {
+        "olga.ticket": TICKETS[:1],
+        "petra h.ticket": TICKETS[1:],
+    }
+
+
+def test_a_ticket_that_this_operator_did_not_sign_is_not_renewed() -> None:
+    body = Ticket(TICKETS[0].device, SHUFFLER.public, ENDS)
+    forged = Ticket(body.device, body.shuffler, ENDS, ((OPERATOR.public, bytes(64)),))
+    for ticket in (body, body.signed_by(SECOND), forged):
+        with pytest.raises(HubbubError, match=r"is not renewed: .*; sign with the key that made it"):
+            renewed(Enrolled(ticket.device, ticket), OPERATOR, None, ENDS + 1)
+
+
+def test_a_ticket_that_would_not_last_longer_is_not_made() -> None:
+    with pytest.raises(UsageError, match=r"lasts until 2027-01-15T08:00:00Z, and the new one would until 2027-01-15"):
+        renewed(Enrolled(TICKETS[0].device, TICKETS[0]), OPERATOR, None, ENDS)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ([], "neither tickets nor ids of devices"),
+        ([b"0123"], "old: .*not"),
+        ([b"G" * 32], "a device must be 32 lower-case hex digits"),
+        ([TICKETS[0].encode(), TICKETS[0].device.hex().encode()], "comes 2 times; give each device once"),
+    ],
+    ids=["nothing", "short", "no hex", "twice"],
+)
+def test_what_names_no_devices_is_refused(tmp_path: Path, content: list[bytes], says: str) -> None:
+    with pytest.raises(HubbubError, match=says):
+        enrolled_in(lines(tmp_path / "old", *content))
+
+
+def test_an_empty_folder_names_no_devices(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"give a file, or a folder with NAME\.ticket"):
+        enrolled_in(tmp_path)
+
+
+def test_a_device_is_not_printed() -> None:
+    assert TICKETS[0].device.hex() not in repr(Enrolled(TICKETS[0].device, TICKETS[0]))
+    assert repr(TICKETS[0].device) not in repr(Enrolled(TICKETS[0].device, TICKETS[0]))

@@ -1,0 +1,224 @@
+"""Data: files become devices and questions, and their truths are what they are."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from hubbub.deploy.demo.scenarios.flights import flights
+from hubbub.planning.simulate.dataset import (
+    SumSpec,
+    first_rows,
+    from_file,
+    query_name,
+    read_answers,
+    sample,
+    task_name,
+    truth_of,
+    unusable_words,
+)
+from hubbub.protos.errors import HubbubError, UsageError
+from hubbub.queries.questions.grouped import Grouped
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+
+CSV = "city,minutes,note\nA,10,x\nB,,y\nA,400,\n,-5,z\n"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "trips of 2020.csv"
+    path.write_text(CSV)
+    return path
+
+
+def test_columns_become_questions_optional_where_fields_are_empty(table: Path) -> None:
+    dataset = from_file(table, ["city"], [SumSpec("minutes", 0.0, 100.0)])
+    assert dataset.name == "trips_of_2020"
+    assert dataset.questions == (
+        Histogram("city", ("A", "B"), optional=True),
+        Number("minutes", 0.0, 100.0, "", optional=True),
+    )
+    assert dataset.answers.to_pylist()[3] == {"city": None, "minutes": -5.0}
+
+
+def test_truth_is_of_clipped_values_with_the_raw_mean_beside(table: Path) -> None:
+    dataset = from_file(table, ["city"], [SumSpec("minutes", 0.0, 100.0)])
+    city, minutes = (truth_of(dataset, question) for question in dataset.questions)
+    assert city == {("answered", None): 3, ("count", "A"): 2, ("count", "B"): 1}
+    assert minutes == {("answered", None): 3, ("sum", None): 110.0, ("mean", None): 110 / 3, ("raw_mean", None): 135.0}
+
+
+def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
+    path = tmp_path / "trips.parquet"
+    parquet.write_table(pa.table({"city": ["A", "B"], "minutes": [1.5, float("nan")]}), path)
+    dataset = from_file(path, ["city"], [SumSpec("minutes", 0.0, 9.0)])
+    assert dataset.answers.to_pylist() == [{"city": "A", "minutes": 1.5}, {"city": "B", "minutes": None}]
+
+
+@pytest.mark.parametrize(
+    ("histograms", "sums", "says"),
+    [
+        ([], [], "at least one"),
+        (["town"], [], "city, minutes, note"),
+        ([], [SumSpec("note", 0.0, 1.0)], "does not hold numbers"),
+        (["city", "city"], [], "same name"),
+    ],
+)
+def test_what_does_not_fit_is_refused(table: Path, histograms: list[str], sums: list[SumSpec], says: str) -> None:
+    with pytest.raises(HubbubError, match=says):
+        from_file(table, histograms, sums)
+
+
+@pytest.mark.parametrize("text", ["minutes", "minutes:1", "minutes:a:b", ":0:1"])
+def test_malformed_sums_are_refused(text: str) -> None:
+    with pytest.raises(HubbubError, match="COLUMN:LOWER:UPPER"):
+        SumSpec.parse(text)
+
+
+def test_column_names_may_hold_colons() -> None:
+    assert SumSpec.parse("a:b:-30:180") == SumSpec("a:b", -30.0, 180.0)
+
+
+def test_samples_are_the_same_for_the_same_seed_and_hold_no_device_twice(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("\n".join(["number", *map(str, range(500))]))
+    dataset = from_file(path, [], [SumSpec("number", 0.0, 499.0)])
+    first, again, other = (sample(dataset, 100, seed).answers["number"].to_pylist() for seed in (1, 1, 2))
+    assert first == again != other
+    assert len(set(first)) == 100
+
+
+@pytest.mark.parametrize("devices", [1, 5])
+def test_sample_sizes_out_of_range_are_refused(table: Path, devices: int) -> None:
+    with pytest.raises(HubbubError, match=str(devices)):
+        sample(from_file(table, ["city"], []), devices, 1)
+
+
+@pytest.mark.parametrize("column", ["dep delay (min)", "1st", "é", "日本", "a:b", "a_b"])
+def test_query_names_are_those_of_the_columns(column: str) -> None:
+    assert query_name(column) == column
+    assert query_name(unicodedata.normalize("NFD", column)) == column
+
+
+@pytest.mark.parametrize("column", ["", "a=b", " a", "a\tb", "x" * 64])
+def test_a_column_that_no_query_can_be_named_after_is_refused(column: str) -> None:
+    with pytest.raises(UsageError, match="rename the column in the file"):
+        query_name(column)
+
+
+def test_columns_with_similar_names_are_two_queries(tmp_path: Path) -> None:
+    path = tmp_path / "日本.csv"
+    path.write_text("a b,a_b\n1,2\n3,4\n")
+    dataset = from_file(path, [], [SumSpec("a b", 0.0, 9.0), SumSpec("a_b", 0.0, 9.0)])
+    assert [question.name for question in dataset.questions] == ["a b", "a_b"]
+    assert dataset.name == "data"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("trips of 2020.csv.gz", "trips_of_2020"), ("2020.csv", "data_2020"), ("日本.csv", "data")]
+)
+def test_a_task_is_named_after_its_file(file: str, name: str) -> None:
+    assert task_name(Path(file)) == name
+
+
+def test_infinite_values_and_nan_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("number,other\n1,1\ninf,2\n-inf,3\nnan,4\n,5\n")
+    dataset = from_file(path, [], [SumSpec("number", 0.0, 9.0), SumSpec("other", 0.0, 9.0)])
+    assert dataset.unusable == {"number": {"infinite": 2, "NaN": 1}}
+    assert unusable_words(dataset) == ["number: 2 infinite and 1 NaN in the file, taken as no answer"]
+    assert dataset.answers["number"].null_count == 4
+
+
+def test_a_query_that_needs_an_answer_says_how_many_rows_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("number,other\n1,1\ninf,2\n,3\n")
+    says = r"has 2 rows without an answer, 1 of them infinite, and the query number needs one; .* optional = true"
+    with pytest.raises(HubbubError, match=says):
+        read_answers("usage", [Number("number", 0.0, 9.0)], path, [])
+    optional = Number("number", 0.0, 9.0, optional=True)
+    assert [row["number"] for row in read_answers("usage", [optional], path, []).rows()] == [1.0, None, None]
+
+
+def test_a_wrong_category_is_named_with_its_row_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text("n,c\n1,a\n2,\n3,é\n4,é\n")
+    says = r"row 3 of .*q\.csv, column 'c', is 'é': the answer to city is not one of its categories; .* 'a', 'b'"
+    with pytest.raises(HubbubError, match=says):
+        read_answers("usage", [Histogram("city", ("a", "b"), optional=True)], path, ["city=c"])
+
+
+def test_a_query_takes_one_column(table: Path) -> None:
+    with pytest.raises(UsageError, match="names the query city a second time"):
+        read_answers("usage", [Histogram("city", ("A", "B"), optional=True)], table, ["city=note", "city=city"])
+
+
+def test_categories_are_read_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "zips.csv"
+    path.write_text("zip\n01234\n1234\nNA\nnull\n1e3\ntrue\n")
+    (histogram,) = from_file(path, ["zip"], []).questions
+    assert histogram == Histogram("zip", ("01234", "1234", "1e3", "NA", "null", "true"))
+
+
+def test_a_decimal_comma_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("price;n\n12,5;1\n13,5;2\n")
+    with pytest.raises(HubbubError, match="write its numbers with a point"):
+        from_file(path, [], [SumSpec("price", 0.0, 9.0)])
+
+
+def test_first_rows_are_taken_and_no_more_than_there_are(table: Path) -> None:
+    dataset = from_file(table, ["city"], [])
+    assert [row["city"] for row in first_rows(dataset, 2).rows()] == ["A", "B"]
+    assert first_rows(dataset, None) is dataset
+    with pytest.raises(UsageError, match="the data has 4"):
+        first_rows(dataset, 5)
+
+
+def test_flights_are_all_of_2013() -> None:
+    dataset = flights()
+    assert dataset.devices == 336_776
+    carrier, delay = (truth_of(dataset, question) for question in dataset.questions)
+    assert (len([row for row in carrier if row[0] == "count"]), carrier["count", "UA"]) == (16, 58_665)
+    assert dataset.devices - delay["answered", None] == 8_255
+
+
+REGION = Histogram("region", ("north", "south"))
+
+
+def test_an_answer_of_several_parts_is_read_from_a_column_each(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text("area,minutes\nnorth,1.5\nsouth,\nnorth,7\n")
+    silent = Grouped("session", (REGION,), Number("session", 0.0, 9.0, optional=True))
+    dataset = read_answers("usage", [silent], path, ["region=area", "session=minutes"])
+    assert [row["session"] for row in dataset.rows()] == [
+        {"region": "north", "session": 1.5},
+        {"region": "south", "session": None},
+        {"region": "north", "session": 7.0},
+    ]
+    needed = Grouped("session", (REGION,), Number("session", 0.0, 9.0))
+    with pytest.raises(HubbubError, match=r"column 'area' or 'minutes' of .* has 1 rows without an answer"):
+        read_answers("usage", [needed], path, ["region=area", "session=minutes"])
+    missing = Grouped("session", (REGION,), Number("session", 0.0, 9.0), optional=True)
+    rows = read_answers("usage", [missing], path, ["region=area", "session=minutes"]).rows()
+    assert [row["session"] is None for row in rows] == [False, True, False]
+
+
+def test_a_name_in_several_questions_is_one_column(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text("area,n\nnorth,1\nsouth,2\n")
+    questions = [REGION, Grouped("n", (REGION,), Number("n", 0.0, 9.0))]
+    dataset = read_answers("usage", questions, path, ["region=area"])
+    assert list(dataset.rows())[1] == {"region": "south", "n": {"region": "south", "n": 2.0}}
+
+
+def test_an_attribute_s_value_that_is_not_known_is_named_with_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text("region,n\nnorth,1\nwest,2\n")
+    with pytest.raises(HubbubError, match=r"row 2 of .*, column 'region', is 'west'"):
+        read_answers("usage", [Grouped("n", (REGION,), Number("n", 0.0, 9.0))], path, [])

@@ -1,0 +1,46 @@
+"""Simulation: devices without a network, through every randomizer, beside the truth."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from hubbub.planning.plan import plan
+from hubbub.planning.simulate.dataset import Dataset
+from hubbub.planning.simulate.simulate import simulate
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.questions.histogram import Histogram
+from support.samples import FEW, START
+
+PRIVACY = Privacy(2.0, 1e-4, 16.0, dummies=150, large_delta=FEW)
+
+
+@pytest.mark.parametrize("randomizer", ["krr", "unary"])
+def test_a_simulated_round_is_near_the_truth_and_names_its_randomizer(randomizer: str) -> None:
+    """Three estimates, each beyond six standard errors with probability 2e-9."""
+    theme = Histogram("theme", ("dark", "light", "system"), randomizer=randomizer)
+    chosen = plan(Draft("usage", Schedule(START, 3600, 60, 3), 500, PRIVACY, (theme,)))
+    values = ["dark" if row % 4 else "light" for row in range(2400)]
+    dataset, seen = Dataset("usage", (theme,), pa.table({"theme": values})), list[int]()
+    document = simulate(chosen, dataset, seen.append)
+    assert sum(seen) == document["devices"] == 2400
+    (query,), (expected,), (certified,) = document["queries"], document["expected"], document["privacy"]["queries"]
+    assert (query["kind"], query["state"], query["valid"]) == ("histogram", "published", 2400)
+    assert {row["category"]: row["truth"] for row in query["estimates"]} == {"dark": 1800, "light": 600, "system": 0}
+    assert all(abs(row["error_in_standard_errors"]) < 6 for row in query["estimates"])
+    assert expected["randomizer"] == certified["mechanism"] == randomizer
+    assert certified["dummies"] == 150
+    assert document["privacy"]["round_total"]["epsilon_upper"] <= 2.0
+
+
+def test_a_simulated_round_under_its_minimum_is_withheld() -> None:
+    theme = Histogram("theme", ("dark", "light"))
+    chosen = plan(
+        Draft("usage", Schedule(START, 3600, 60, 3), 500, Privacy(2.0, 1e-4, 16.0, large_delta=FEW), (theme,))
+    )
+    dataset = Dataset("usage", (theme,), pa.table({"theme": ["dark"] * 499}))
+    document = simulate(chosen, dataset, lambda _count: None)
+    (query,) = document["queries"]
+    assert (query["state"], query["valid"], query["estimates"]) == ("withheld", 499, [])
+    # Nothing would be released, so there is no privacy to state.
+    assert (document["released"], document["privacy"], document["minimum_reports"]) == (False, None, 500)

@@ -1,0 +1,308 @@
+"""Planning: kRR is chosen as ever, and what unary encoding is expected to be off by is what enumeration gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from math import sqrt
+from typing import Any
+
+import pytest
+
+from hubbub.accountant.certificate.minimum import check_minimum
+from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.errors import AccountingError
+from hubbub.deploy.init.folders import sample
+from hubbub.planning.plan import Plan, PlannedQuery, expected_errors, plan
+from hubbub.protos.errors import TaskError
+from hubbub.protos.task.draft import read_draft
+from hubbub.protos.task.signed_task import SignedTask, read_task
+from hubbub.protos.task.task import Draft, Privacy, Schedule
+from hubbub.queries.design import Design
+from hubbub.queries.query import Query
+from hubbub.queries.questions.histogram import Histogram
+from hubbub.queries.questions.number import Number
+from hubbub.queries.questions.question import Question, symbols_of
+from hubbub.queries.randomizers.krr import KRandomizedResponse
+from hubbub.queries.randomizers.unary import MAXIMUM_BITS, UnaryEncoding
+from support.samples import FEW, START, Parties
+
+PARTIES = Parties.generate()
+SCHEDULE = Schedule(START, length=3600, grace=60, rounds=3)
+
+
+def draft(minimum_reports: int, privacy: Privacy, *questions: Question) -> Draft:
+    return Draft("usage", SCHEDULE, minimum_reports, privacy, questions)
+
+
+# kRR is chosen as it was when it was the only randomizer
+
+
+def of_sample() -> Draft:
+    return read_draft(sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z"))
+
+
+def flights(cap: float, dummies: int) -> Draft:
+    carrier = Histogram("carrier", tuple(f"c{number:02}" for number in range(16)))
+    delay = Number("delay", -30.0, 180.0, "minutes", optional=True)
+    return draft(18_000, Privacy(1.0, 1e-6, cap, dummies=dummies), carrier, delay)
+
+
+def alone(question: Question, reports: int, privacy: Privacy) -> Draft:
+    return draft(reports, privacy, question)
+
+
+THEME, MINUTES = Histogram("theme", ("a", "b", "c")), Number("minutes", 0.0, 60.0, "minutes")
+
+CHOSEN: dict[str, tuple[Callable[[], Draft], list[tuple[int, int | None, float]]]] = {
+    "the sample": (of_sample, [(684278993, None, 11.589845872094543), (960724330, 3, 1525.296288344433)]),
+    "flights, cap 8": (
+        lambda: flights(8.0, 0),
+        [(987375049, None, 71.63430407506286), (432392680, 4, 6947.7858814182555)],
+    ),
+    "flights, cap 8, dummies": (
+        lambda: flights(8.0, 1000),
+        [(987375049, None, 72.3206144711943), (432392680, 4, 7472.93784618922)],
+    ),
+    "flights, cap 20": (
+        lambda: flights(20.0, 0),
+        [(253459528, None, 32.595223712960525), (150371186, 7, 3843.340017649001)],
+    ),
+    "a histogram alone": (
+        lambda: alone(THEME, 2_000, Privacy(1.0, 1e-6, 8.0, 0.9)),
+        [(267063831, None, 9.505704318623614)],
+    ),
+    "a sum alone": (
+        lambda: alone(MINUTES, 5_000, Privacy(0.5, 1e-8, 8.0)),
+        [(632889051, 4, 1139.722594432845)],
+    ),
+}
+"""What commit 2081baf chose, when every query was answered through kRR: γ·2³², levels, expected error."""
+
+CHARGED = 1e-5
+"""How much more noise may be taken: what rounding adds to several queries' composition is charged more carefully."""
+
+SLOW = {"flights, cap 8, dummies", "flights, cap 20"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CHOSEN]
+)
+def test_krr_is_planned_as_before_there_were_other_randomizers(name: str) -> None:
+    drafted, wanted = CHOSEN[name]
+    found = plan(drafted()).queries
+    for each, (gamma, levels, error) in zip(found, wanted, strict=True):
+        assert krr(each) == (pytest.approx(gamma, rel=CHARGED), levels)
+        assert each.expected_error == pytest.approx(error, rel=CHARGED)
+
+
+def krr(planned: PlannedQuery) -> tuple[int, int | None]:
+    randomizer = planned.query.randomizer
+    assert isinstance(randomizer, KRandomizedResponse)
+    return randomizer.gamma, planned.query.question.content().get("levels")
+
+
+# Unary encoding
+
+UNARY_THEME = replace(THEME, randomizer="unary")
+COLOUR = Histogram("colour", ("red", "green"))
+UNARY_MINUTES = replace(MINUTES, optional=True, randomizer="unary")
+PRIVACY = Privacy(2.0, 1e-4, 16.0, large_delta=FEW)
+
+UNARY: dict[str, Draft] = {
+    "histogram": draft(500, PRIVACY, UNARY_THEME),
+    "sum": draft(500, PRIVACY, UNARY_MINUTES),
+    "histogram under a low cap": draft(500, replace(PRIVACY, epsilon_local=2.0), UNARY_THEME),
+    "histogram with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_THEME),
+    "sum with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_MINUTES),
+    "both, of fewer honest people": draft(500, replace(PRIVACY, honest_share=0.8), UNARY_THEME, UNARY_MINUTES),
+    "both and kRR, with dummies": draft(500, replace(PRIVACY, dummies=150), UNARY_THEME, UNARY_MINUTES, COLOUR),
+}
+ALONE = [name for name, drafted in UNARY.items() if len(drafted.questions) == 1]
+TOGETHER = [pytest.param(name, marks=pytest.mark.slow) for name in UNARY if name not in ALONE]
+
+
+@cache
+def planned(name: str) -> Plan:
+    return plan(UNARY[name])
+
+
+@pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
+def test_a_task_with_unary_encoding_is_read_as_it_was_frozen_and_keeps_its_promise(name: str) -> None:
+    chosen = planned(name)
+    task = chosen.task(PARTIES.public)
+    wanted = [question.randomizer for question in UNARY[name].questions]
+    assert [query.randomizer.kind for query in task.queries] == wanted
+    again = SignedTask.decode(SignedTask(task).signed_by(PARTIES.operator).encode()).task
+    assert (again, again.canonical, again.id) == (task, task.canonical, task.id)
+    assert read_task(json.loads(task.canonical)).canonical == task.canonical
+    check_minimum(Terms.of(again), [query.mechanism for query in again.queries])
+    assert sum(query.mechanism.epsilon_local for query in again.queries) <= again.privacy.epsilon_local
+    assert all(each.half_width <= each.widest for each in chosen.queries)
+
+
+@pytest.mark.parametrize("name", ["histogram", "sum", "histogram with dummies"])
+def test_a_little_less_noise_would_break_the_promise(name: str) -> None:
+    """Each is calibrated to its last digits: bits that are flipped one part in 500 less often are too few."""
+    chosen = planned(name).queries[0].query.randomizer
+    assert isinstance(chosen, UnaryEncoding)
+    less = int(chosen.other * 0.998)
+    truthful = 2**32 - less if chosen.truthful == 2**32 - chosen.other else chosen.truthful
+    with pytest.raises(AccountingError, match="is promised"):
+        check_minimum(Terms.of(UNARY[name]), [replace(chosen, truthful=truthful, other=less).mechanism])
+
+
+@pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
+def test_the_expected_error_of_unary_encoding_is_the_worst_case_by_enumeration(name: str) -> None:
+    """All 2^k reports for all symbols, exactly; values between two steps are mixtures of both."""
+    chosen = planned(name)
+    reports, dummies = chosen.draft.minimum_reports, chosen.draft.privacy.dummies
+    found = [each for each in chosen.queries if isinstance(each.query.randomizer, UnaryEncoding)]
+    assert found
+    for each in found:
+        total = reports * worst(each.query) + dummies * of_a_dummy(each.query)
+        scale = each.widest / reports
+        assert each.expected_error == pytest.approx(sqrt(total) * scale, rel=1e-9)
+
+
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize("levels", [1, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("truthful", "other"),
+    [(2**31, 2**28), (2**31, 2**31 - 2**27), (2**32 - 2**28, 2**28), (2**32 - 2**20, 2**31), (3 * 2**30, 2**30 + 1)],
+)
+def test_the_worst_value_of_a_sum_is_found_whatever_its_steps_and_bits(
+    truthful: int, other: int, levels: int, optional: bool
+) -> None:
+    """Bits whose own variance is above, below and equal to the others': it bends either way over the steps."""
+    question = replace(MINUTES, optional=optional, levels=levels, randomizer="unary")
+    query = Query(question, UnaryEncoding(symbols_of(question), truthful, other))
+    found = Design(question).mse(question.answers, query.randomizer, 7, 3)
+    assert found == pytest.approx(float(7 * worst(query) + 3 * of_a_dummy(query)), rel=1e-9)
+
+
+def weights(query: Query) -> list[Fraction]:
+    """By symbol, what is added up: one category's count, or the value from 0 to 1; "no answer" is worth nothing."""
+    question, symbols = query.question, query.symbols
+    if isinstance(question, Histogram):
+        return [Fraction(symbol == 0) for symbol in range(symbols)]
+    assert isinstance(question, Number)
+    levels = question.answers - 1
+    return [Fraction(symbol, levels) if symbol <= levels else Fraction(0) for symbol in range(symbols)]
+
+
+def variance(query: Query, mixture: dict[int, Fraction]) -> Fraction:
+    """The variance of one debiased report of someone who encodes each of these symbols with its probability."""
+    randomizer, worth = query.randomizer, weights(query)
+    assert isinstance(randomizer, UnaryEncoding)
+    laws = {symbol: randomizer.mechanism.law(symbol) for symbol in mixture}
+    keep = Fraction(randomizer.truthful - randomizer.other, 2**32)
+    mean, second, last = Fraction(0), Fraction(0), randomizer.symbols - 1
+    for number in range(2**randomizer.symbols):
+        chance = sum((part * laws[symbol][number] for symbol, part in mixture.items()), Fraction(0))
+        value = sum((worth[bit] for bit in range(last + 1) if number >> (last - bit) & 1), Fraction(0)) / keep
+        mean, second = mean + chance * value, second + chance * value**2
+    return second - mean**2
+
+
+def worst(query: Query) -> Fraction:
+    values = [variance(query, {symbol: Fraction(1)}) for symbol in range(query.symbols)]
+    if isinstance(query.question, Number):
+        values += [peak(query, step) for step in range(query.question.answers - 1)]
+    return max(values)
+
+
+def peak(query: Query, step: int) -> Fraction:
+    """The largest variance over values from one step to the next: a parabola through three enumerated points."""
+    low, middle, high = (
+        variance(query, {step: 1 - part, step + 1: part}) for part in (Fraction(0), Fraction(1, 2), Fraction(1))
+    )
+    bent, slope = 2 * (low - 2 * middle + high), 4 * middle - 3 * low - high
+    top = -slope / (2 * bent)
+    return low + slope * top + bent * top**2 if 0 < top < 1 else max(low, high)
+
+
+def of_a_dummy(query: Query) -> Fraction:
+    return variance(query, {symbol: Fraction(1, query.symbols) for symbol in range(query.symbols)})
+
+
+def test_the_lower_cap_on_local_epsilon_is_kept_to() -> None:
+    (capped,), (free,) = planned("histogram under a low cap").queries, planned("histogram").queries
+    assert 1.99 < capped.epsilon_local <= 2.0 < free.epsilon_local
+    assert capped.expected_error > free.expected_error
+
+
+def test_what_to_expect_names_the_randomizer_and_its_exact_probabilities() -> None:
+    (only,) = expected_errors(planned("histogram").queries)
+    randomizer = planned("histogram").queries[0].query.randomizer
+    assert isinstance(randomizer, UnaryEncoding)
+    assert (only["randomizer"], only["symbols"], only["levels"]) == ("unary", 3, None)
+    assert only["truthful"] == f"{randomizer.truthful}/4294967296"
+    assert only["other"] == f"{randomizer.other}/4294967296"
+    assert "gamma" not in only
+    (krr_alone,) = expected_errors(plan(alone(THEME, 2_000, Privacy(1.0, 1e-6, 8.0, 0.9))).queries)
+    assert (krr_alone["randomizer"], krr_alone["gamma"]) == ("krr", "267063831/4294967296")
+
+
+TOML = """\
+[task]
+name = "usage"
+start = 2026-01-01T00:00:00Z
+length = "1h"
+grace = "1m"
+minimum_reports = 500
+
+[privacy]
+epsilon = 2.0
+delta = 1e-4
+epsilon_local = 16.0
+
+[[query]]
+name = "theme"
+kind = "histogram"
+categories = ["a", "b", "c"]
+
+[[query]]
+name = "minutes"
+kind = "sum"
+lower = 0
+upper = 60
+optional = true
+randomizer = "unary"
+"""
+
+
+def test_a_draft_names_the_randomizer_of_each_query_and_krr_needs_no_name() -> None:
+    assert [question.randomizer for question in read_draft(TOML).questions] == ["krr", "unary"]
+
+
+@pytest.mark.parametrize("kind", ['"rappor"', '""', "1", '["krr"]'])
+def test_an_unknown_randomizer_names_its_line_and_those_there_are(kind: str) -> None:
+    line = TOML.splitlines().index('randomizer = "unary"') + 1
+    with pytest.raises(
+        TaskError, match=rf"^line {line}: query\[1\]\.randomizer is .*must be 'krr' or 'unary' or 'hashed' or 'auto'$"
+    ):
+        read_draft(TOML.replace('"unary"', kind))
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_too_many_categories_for_a_bit_each_name_the_limit(optional: bool) -> None:
+    """With "no answer" there is one symbol more."""
+    most = MAXIMUM_BITS - (1 if optional else 0)
+    question = Histogram("word", names(most + 1), optional, randomizer="unary")
+    with pytest.raises(TaskError, match=f"{MAXIMUM_BITS + 1} symbols .* at most {MAXIMUM_BITS}, or use krr"):
+        plan(draft(500, PRIVACY, question))
+
+
+def test_a_frozen_task_with_too_many_bits_is_refused() -> None:
+    content: dict[str, Any] = json.loads(planned("histogram").task(PARTIES.public).canonical)
+    content["queries"][0]["categories"] = list(names(MAXIMUM_BITS + 1))
+    with pytest.raises(TaskError, match=rf"query\[0\]\.randomizer is unary; .* at most {MAXIMUM_BITS}"):
+        read_task(content)
+
+
+def names(count: int) -> tuple[str, ...]:
+    return tuple(f"w{number}" for number in range(count))

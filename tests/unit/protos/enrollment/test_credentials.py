@@ -1,0 +1,123 @@
+"""A credential's key, a proof and a place have these values for ever, and follow from everything they are bound to."""
+
+from dataclasses import replace
+
+import pytest
+
+from hubbub.protos.enrollment.credentials import (
+    CREDENTIAL_BYTES,
+    NO_AUTHORITY,
+    Credential,
+    CredentialId,
+    authority_tag,
+    bound_to,
+    credential_key,
+    credential_keys,
+    is_proven,
+    place_of,
+    places_of,
+    spent_by,
+)
+from hubbub.protos.errors import MessageError
+from hubbub.protos.messages import Redemption, Submission
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.protos.task.admission import ENROLLED, OPEN, Mode
+
+MASTER = bytes(range(32))
+ID = CredentialId(7, 1_800_000_000, authority_tag(b"s" * 32), bytes(range(16)))
+TO = Destination(b"t" * 32, 3, b"k" * 32)
+SUBMISSION = Submission(b"i" * 16, b"sealed bytes")
+HELD = Credential(ID.encode(), credential_key(MASTER, ID.encode()))
+PROVEN = HELD.proven(TO, SUBMISSION)
+
+GOLDEN = {
+    "id": "00000007000000006b49d200a3cb37dedc434a9edec6910617bf8fff000102030405060708090a0b0c0d0e0f",
+    "key": "80aedad42359ce4de0116a6d0eb77cb47849f8f5910fe3b2c6c522938ca1b824",
+    "proof": "e6a58345f47c5b49d66bb00e6ed25ba6",
+    "place": "cec28302356078eed7dd0854d920b5ab",
+    "spent_by": "a1bc2ee85357ca5c79dacc100bb43234152a522e3a17caad9ab41361fcb47353",
+}
+"""Made by this version, November 2026."""
+
+
+def test_credentials_have_these_bytes_for_ever() -> None:
+    found = {
+        "id": HELD.id,
+        "key": HELD.key,
+        "proof": PROVEN.proof,
+        "place": place_of(b"p" * 32, ID.number),
+        "spent_by": spent_by(b"d" * 32),
+    }
+    assert {name: value.hex() for name, value in found.items()} == GOLDEN
+    assert len(HELD.id) == CREDENTIAL_BYTES == 44
+
+
+def test_what_is_keyed_once_gives_each_message_what_it_gets_alone() -> None:
+    keys, places = credential_keys(MASTER), places_of(b"p" * 32)
+    numbers = [bytes([number]) * 16 for number in range(3)]
+    ids = [replace(ID, number=number).encode() for number in numbers]
+    # By turns: no message leaves anything for the next.
+    assert [(keys.of(each), places.of(number)) for each, number in zip(ids, numbers, strict=True)] == [
+        (credential_key(MASTER, each), place_of(b"p" * 32, number)) for each, number in zip(ids, numbers, strict=True)
+    ]
+    assert keys.of(ID.encode()) == HELD.key
+
+
+def test_an_id_comes_back_as_it_was() -> None:
+    assert CredentialId.decode(ID.encode()) == ID
+    with pytest.raises(MessageError, match="43 bytes, 44 expected"):
+        CredentialId.decode(bytes(43))
+
+
+def test_an_id_that_was_changed_has_another_key() -> None:
+    changed = [replace(ID, generation=8), replace(ID, expires=0), replace(ID, authority=NO_AUTHORITY)]
+    changed.append(replace(ID, number=bytes(16)))
+    keys = {credential_key(MASTER, each.encode()) for each in (ID, *changed)}
+    assert len(keys) == 5
+    assert credential_key(bytes(32), ID.encode()) not in keys
+
+
+@pytest.mark.parametrize(
+    ("to", "submission"),
+    [
+        (replace(TO, task_id=b"u" * 32), PROVEN),
+        (replace(TO, round=4), PROVEN),
+        (replace(TO, key_set_hash=b"l" * 32), PROVEN),
+        (TO, replace(PROVEN, id=b"j" * 16)),
+        (TO, replace(PROVEN, envelope=b"sealed byteS")),
+        (TO, replace(PROVEN, proof=b"")),
+        (TO, replace(PROVEN, proof=PROVEN.proof[:-1])),
+        (TO, replace(PROVEN, proof=bytes(16))),
+    ],
+    ids=range(8),
+)
+def test_a_proof_holds_for_what_it_was_made_for_alone(to: Destination, submission: Submission) -> None:
+    assert is_proven(HELD.key, bound_to(TO), PROVEN)
+    assert not is_proven(HELD.key, bound_to(to), submission)
+
+
+def test_places_differ_by_round_and_device() -> None:
+    places = {place_of(key, number) for key in (b"p" * 32, b"q" * 32) for number in (b"1" * 16, b"2" * 16)}
+    assert len(places) == 4
+
+
+def test_nothing_secret_is_printed() -> None:
+    shown = repr((HELD, PROVEN, Redemption(b"ticket", b"device key")))
+    for secret in (HELD.key, PROVEN.proof, PROVEN.credential, b"ticket", b"device key"):
+        assert repr(secret)[2:-1] not in shown
+
+
+def test_what_central_numbers_rest_on_is_said_in_words_that_never_change() -> None:
+    assert {each.mode: each.statement()["rests_on"] for each in (ENROLLED, OPEN)} == {
+        Mode.ENROLLED: "enrolment",
+        Mode.OPEN: "assumption",
+    }
+    assert OPEN.statement()["words"] == (
+        "Nobody checked who submitted: whoever reached the shuffler could make up reports and take them out of the "
+        "estimates again. The central numbers hold only if the honest share was assumed rightly; epsilon_local holds "
+        "in any case."
+    )
+    assert ENROLLED.statement()["words"] == (
+        "Each device that holds a ticket of the operator submits once a round. The central numbers hold at the honest "
+        "share of the reports; that the tickets went to different people is the operator's word."
+    )

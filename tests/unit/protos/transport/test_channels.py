@@ -1,0 +1,157 @@
+"""Servers listen where they say, with TLS or not at all, and say when they serve."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.protos.transport.tls_files import CertificateError
+from hubbub.service.net.grpc_server import listen, new_server
+from hubbub.service.net.health import Health, is_serving
+from support.samples import make_tls
+
+LOOPBACK = "127.0.0.1:0"
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TLS]:
+    return make_tls(tmp_path_factory.mktemp("tls"), "shuffler", "analyzer")
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> TLS:
+    return make_tls(tmp_path_factory.mktemp("stranger"), "shuffler")["shuffler"]
+
+
+@pytest.fixture
+def paths(tls: dict[str, TLS]) -> TLS:
+    return tls["shuffler"]
+
+
+async def end(*servers: grpc.aio.Server) -> None:
+    """Stop servers. One that never ran must run first: gRPC's own clean-up would start after the loop is closed."""
+    for server in servers:
+        await server.start()
+        await server.stop(None)
+
+
+@pytest.mark.parametrize("missing", ["authority", "certificate", "key"])
+def test_missing_file_is_named(paths: TLS, tmp_path: Path, missing: str) -> None:
+    parts = {name: getattr(paths, name) for name in ("authority", "certificate", "key")}
+    broken = TLS(**{**parts, missing: tmp_path / f"{missing}.pem"})
+    for use in (lambda: broken.server(mutual=True), broken.client):
+        with pytest.raises(HubbubError, match=rf"cannot read .*{missing}\.pem: No such file.*hubbub init"):
+            use()
+
+
+def test_server_without_certificate_or_key_is_refused(paths: TLS) -> None:
+    for broken in (TLS(paths.authority), TLS(paths.authority, paths.certificate)):
+        with pytest.raises(HubbubError, match="not named"):
+            broken.server(mutual=False)
+
+
+def test_client_with_certificate_needs_its_key(paths: TLS) -> None:
+    with pytest.raises(HubbubError, match="not named"):
+        TLS(paths.authority, paths.certificate).client()
+
+
+def test_authority_may_be_given_as_bytes(paths: TLS) -> None:
+    assert isinstance(paths.authority, Path)
+    assert isinstance(TLS(paths.authority.read_bytes()).client(), grpc.ChannelCredentials)
+
+
+async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
+    first, second = new_server(), new_server()
+    port = listen(first, LOOPBACK, paths.server(mutual=False))
+    assert port > 0
+    with pytest.raises(HubbubError, match=f"cannot listen on 127.0.0.1:{port}: another process uses it"):
+        listen(second, f"127.0.0.1:{port}", paths.server(mutual=False))
+    await end(first, second)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("192.0.2.1:0", "it is not an address of this machine; name one that is, or 0.0.0.0"),
+        ("nowhere.invalid:7301", "nowhere.invalid has no address here"),
+        ("::1:7301", "an IPv6 address before a port is in brackets"),
+        ("https://x:1", "is a URL"),
+    ],
+)
+async def test_what_is_in_the_way_of_a_port_is_said_before_grpc_is_asked(
+    paths: TLS, address: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = new_server()
+    with pytest.raises(HubbubError, match=f"cannot listen on .*{words}"):
+        listen(server, address, paths.server(mutual=False))
+    await end(server)
+    assert capfd.readouterr().err == ""
+
+
+async def test_a_port_that_was_just_given_up_is_free(paths: TLS) -> None:
+    """Its connections may still be in TIME_WAIT: a service that is started again must not wait for them."""
+    first, second = new_server(), new_server()
+    port = listen(first, LOOPBACK, paths.server(mutual=False))
+    await first.start()
+    async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
+        assert not await is_serving(channel, 1)
+    await first.stop(None)
+    assert listen(second, f"127.0.0.1:{port}", paths.server(mutual=False)) == port
+    await end(second)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["nowhere.invalid:1", "127.0.0.1:65536", "127.0.0.1", ":80", "127.0.0.1:-1", "127.0.0.1:", "no address", ""],
+)
+async def test_address_that_is_none_is_refused(paths: TLS, address: str) -> None:
+    server = new_server()
+    with pytest.raises(HubbubError, match="cannot listen on"):
+        listen(server, address, paths.server(mutual=False))
+    await end(server)
+
+
+def test_malformed_certificate_is_refused(paths: TLS, tmp_path: Path) -> None:
+    (tmp_path / "broken.pem").write_text("no certificate")
+    with pytest.raises(CertificateError, match=r"broken\.pem holds no readable certificate, it is not PEM"):
+        TLS(paths.authority, tmp_path / "broken.pem", paths.key).server(mutual=False)
+
+
+async def test_health_follows_the_service(paths: TLS) -> None:
+    server = new_server()
+    health = Health(server, ["hubbub.v1.SubmissionService"])
+    port = listen(server, LOOPBACK, paths.server(mutual=False))
+    await server.start()
+    async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
+        assert not await is_serving(channel, 5)
+        await health.serving()
+        assert await is_serving(channel, 5)
+        await health.leaving()
+        assert not await is_serving(channel, 5)
+    await server.stop(None)
+
+
+async def test_health_of_nobody_is_not_serving(paths: TLS) -> None:
+    async with open_channel("127.0.0.1:1", TLS(paths.authority)) as channel:
+        assert not await is_serving(channel, 0.3)
+
+
+async def test_only_the_authority_s_certificates_are_trusted(paths: TLS, stranger: TLS) -> None:
+    server = new_server()
+    health = Health(server, [])
+    port = listen(server, LOOPBACK, paths.server(mutual=True))
+    await server.start()
+    await health.serving()
+    cases = [
+        (paths, True),
+        (TLS(paths.authority), False),
+        (TLS(stranger.authority), False),
+        (TLS(paths.authority, stranger.certificate, stranger.key), False),
+        (TLS(stranger.authority, paths.certificate, paths.key), False),
+    ]
+    for tls, expected in cases:
+        async with open_channel(f"127.0.0.1:{port}", tls) as channel:
+            assert await is_serving(channel, 5 if expected else 0.4) == expected
+    await server.stop(None)

@@ -1,0 +1,185 @@
+"""Turns: one of several shufflers on a database acts, the others stand by, and say so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+from prometheus_client import CollectorRegistry
+
+from hubbub.protos.errors import Unreachable
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.rpc import ControlCaller
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.service.net.health import is_serving
+from hubbub.service.net.ports import Ports
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.rounding import CoarseRegistry, Counts
+from hubbub.shuffler.cluster import failover
+from hubbub.shuffler.metrics import is_exact
+from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.stores.postgres import opening
+from hubbub.shuffler.stores.postgres.replication import leadership
+from hubbub.shuffler.stores.postgres.replication.leadership import Term
+from hubbub.shuffler.stores.postgres.schema import SCHEMA
+from support import postgres
+from support.samples import make_tls
+
+SECONDS = 30.0
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@dataclass
+class Shuffler:
+    """A shuffler that does nothing but to act, or to stand by."""
+
+    settings: Settings
+    tls: dict[str, TLS]
+    acts: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    troubles: Troubles = field(default_factory=Troubles)
+    announced: int = 0
+
+    async def run(self) -> None:
+        await failover.in_turns(self.settings, time.time, self.acting, announce=self.announce, stop=self.stop)
+
+    def announce(self, _addresses: dict[str, str]) -> None:
+        self.announced += 1
+
+    @contextlib.asynccontextmanager
+    async def acting(self, own: Term) -> AsyncIterator[Shuffler]:
+        with contextlib.closing(opening.open_kept(self.settings.data, self.settings.store, leadership=own)):
+            yield self
+        self.ended.set()
+
+    async def listen(self, _ports: Ports) -> None:
+        """Open none."""
+
+    async def start(self) -> None:
+        self.ended.clear()
+        self.acts.set()
+
+    async def leave(self) -> None:
+        self.acts.clear()
+
+    async def refusal(self) -> Refusal:
+        """Return what the operator is told."""
+        async with open_channel(self.settings.control_listen, self.tls["operator"]) as channel:
+            while True:
+                try:
+                    await ControlCaller(channel).get_status(None, SECONDS)
+                except Refusal as refusal:
+                    return refusal
+                except Unreachable:
+                    continue  # the port is being opened
+
+    async def serves(self) -> bool:
+        async with open_channel(self.settings.control_listen, self.tls["operator"]) as channel:
+            return await is_serving(channel, SECONDS)
+
+
+@dataclass
+class Files:
+    """The TLS files of settings."""
+
+    found: TLS
+
+    def paths(self) -> TLS:
+        return self.found
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Shuffler, Shuffler]:
+    monkeypatch.setattr(leadership, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(failover, "LOOK_SECONDS", 0.05)
+    address, tls = postgres.new_database(), make_tls(tmp_path / "tls", "shuffler", "operator")
+    own = tls["shuffler"]
+    listens = [free_address(), free_address()]
+    made = []
+    (tmp_path / "identity.pem").touch(mode=0o600)
+    for name, listen, other in zip("ab", listens, listens[::-1], strict=True):
+        settings = Settings.model_construct(
+            **{key: field_.default for key, field_ in Settings.model_fields.items() if not field_.is_required()},
+            data=tmp_path / name,
+        )
+        settings = settings.model_copy(
+            update={
+                "store": address,
+                "control_listen": free_address(),
+                "keeper_listen": listen,
+                "keepers": (other,),
+                "identity": tmp_path / "identity.pem",
+                "tls": Files(own),
+            }
+        )
+        opening.create_copy(settings.data, address)
+        made.append(Shuffler(settings, tls))
+    return made[0], made[1]
+
+
+async def test_one_acts_and_the_other_says_that_it_stands_by_until_it_is_its_turn(
+    pair: tuple[Shuffler, Shuffler],
+) -> None:
+    first, second = pair
+    running = [asyncio.create_task(first.run())]
+    await first.acts.wait()
+    running.append(asyncio.create_task(second.run()))
+    asked = asyncio.create_task(second.refusal())
+    await asyncio.wait((asked, running[1]), return_when=asyncio.FIRST_COMPLETED)
+    assert not running[1].done(), running[1].result()
+    refusal = await asked
+    assert (refusal.reason, "stands by" in refusal.message) == (Reason.NOT_READY, True)
+    assert not await second.serves()
+    first.stop.set()
+    await running[0]
+    second.stop.set()
+    await running[1]
+    assert (first.announced, second.announced) == (1, 0)
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+async def test_one_that_knows_nobody_to_follow_says_so_where_keyrings_differ(
+    pair: tuple[Shuffler, Shuffler], standbys: int
+) -> None:
+    troubles = Troubles()
+    settings = pair[0].settings.model_copy(update={"keepers": (), "standbys": standbys})
+    async with failover._following(settings, troubles) as kept:
+        assert kept is None
+    assert ["keepers is empty" in trouble.text for trouble in troubles.now()] == [True] * standbys
+
+
+def test_the_metrics_say_who_keeps_rounds_and_in_which_term() -> None:
+    acting, standing = CoarseRegistry(Counts(100), is_exact), CollectorRegistry()
+    failover.keeper_gauge(acting, 3)
+    failover.keeper_gauge(standing, 0, acts=False)
+    names = ("hubbub_shuffler_keeper", "hubbub_shuffler_term")
+    assert [acting.get_sample_value(name) for name in names] == [1, 3]
+    assert [standing.get_sample_value(name) for name in names] == [0, 0]
+
+
+async def test_whoever_is_replaced_ends_what_it_did_and_stands_by_until_it_may_act_again(
+    pair: tuple[Shuffler, Shuffler],
+) -> None:
+    first, _ = pair
+    running = asyncio.create_task(first.run())
+    await first.acts.wait()
+    with psycopg.connect(first.settings.store) as connection:
+        connection.execute(f"SET search_path = {SCHEMA.name}")
+        connection.execute("UPDATE keeper SET term = term + 1")
+    await first.ended.wait()
+    await first.acts.wait()
+    first.stop.set()
+    await running
+    assert first.announced == 1

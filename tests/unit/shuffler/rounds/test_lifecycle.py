@@ -1,0 +1,135 @@
+"""The life of a round."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.shuffler.world import MINIMUM, World, unreachable
+
+from hubbub.protos.messages import RoundState
+from hubbub.service.errors import StoreError
+from hubbub.shuffler.records import Round
+from hubbub.shuffler.stores.sqlite import SqliteStore
+
+
+async def test_round_at_its_minimum_is_released_whole_and_erased(world: World) -> None:
+    await world.fill(MINIMUM)
+    await world.cut()
+    await world.over()
+    assert world.state is RoundState.ERASED
+    assert sorted(world.analyzer.symbols(0)) == sorted(i % 3 for i in range(MINIMUM))
+    assert sorted(world.analyzer.symbols(1)) == sorted(i % 9 for i in range(MINIMUM))
+    assert (await world.status()).submissions == MINIMUM
+
+
+async def test_round_under_its_minimum_expires_and_nothing_is_sent(world: World) -> None:
+    submissions = await world.fill(MINIMUM - 1)
+    await world.cut()
+    await world.over()
+    assert world.state is RoundState.EXPIRED
+    assert not {"begin", "put", "commit"} & set(world.analyzer.calls)
+    assert (await world.status()).submissions == MINIMUM - 1
+    assert not any(submission.id in world.bytes_on_disk() for submission in submissions)
+
+
+# What is raised in the background
+
+
+def failing_once(monkeypatch: pytest.MonkeyPatch, world: World, name: str, error: Exception) -> asyncio.Event:
+    """Have the store's method raise until the event is set."""
+    real, mended = getattr(world.store, name), asyncio.Event()
+
+    async def fail(*parts: Any, **named: Any) -> Any:
+        if not mended.is_set():
+            raise error
+        return await real(*parts, **named)
+
+    monkeypatch.setattr(world.store, name, fail)
+    return mended
+
+
+@pytest.mark.parametrize("error", [StoreError("no room"), RuntimeError("a bug"), OSError(28, "no room")], ids=repr)
+@pytest.mark.parametrize("name", ["cut", "mix", "commit_batch", "erase"])
+async def test_a_step_that_fails_is_in_trouble_at_once_and_goes_on_by_itself(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str, error: Exception
+) -> None:
+    await world.fill(MINIMUM)
+    mended = failing_once(monkeypatch, world, name, error)
+    await world.cut()
+    await world.until(lambda: world.rounds.troubles.now() != ())
+    round_ = world.found()
+    assert round_ is not None
+    assert world.rounds.in_trouble(round_)
+    (trouble,) = world.rounds.troubles.now()
+    assert (trouble.kind, trouble.text) == ("rounds", f"round 0 of flights: another try: {error}")
+    assert world.rounds.waiting_for(round_).startswith(f"another try: {error}, since 2026-01-01T")
+    mended.set()
+    await world.over(RoundState.ERASED)
+    await world.until(lambda: world.rounds.troubles.now() == ())
+
+
+async def test_a_store_that_cannot_even_be_read_after_a_failure_ends_no_round(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.fill(MINIMUM)
+    error = StoreError("the disk is gone")
+    mended = [failing_once(monkeypatch, world, name, error) for name in ("find", "mix", "charges")]
+    await world.cut()
+    tries = world.pauses
+    await world.until(lambda: world.pauses > tries + 3)
+    for each in mended:
+        each.set()
+    await world.over(RoundState.ERASED)
+
+
+@pytest.mark.parametrize("error", [StoreError("no room"), RuntimeError("a bug")], ids=repr)
+async def test_rounds_begin_once_what_was_in_the_way_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    world = World(tmp_path)
+    real, mended = SqliteStore.add_round, asyncio.Event()
+
+    async def fail(store: SqliteStore, task_id: bytes, number: int) -> Round:
+        if not mended.is_set():
+            raise error
+        return await real(store, task_id, number)
+
+    monkeypatch.setattr(SqliteStore, "add_round", fail)
+    await world.start(ready=False)
+    await world.until(lambda: world.pauses > 3)
+    (trouble,) = world.rounds.troubles.now()
+    assert trouble.text == f"round 0 of {world.task.name} cannot begin: {error}"
+    assert world.rounds.cannot_begin(world.task)
+    mended.set()
+    await world.until(lambda: world.has_keys)
+    assert not world.rounds.cannot_begin(world.task)
+    await world.stop()
+
+
+async def test_keys_are_fetched_again_whatever_was_raised(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    def bug(_call: str) -> None:
+        raise RuntimeError("a bug")
+
+    world.analyzer.trouble = bug
+    await world.start(ready=False)
+    await world.until(lambda: world.pauses > 3)
+    assert {each.kind for each in world.rounds.troubles.now()} == {"rounds"}
+    world.analyzer.trouble = unreachable()
+    await world.until(lambda: world.has_keys)
+    await world.stop()
+
+
+async def test_a_store_in_trouble_holds_up_every_round_that_is_not_over(world: World) -> None:
+    round_ = world.found()
+    assert round_ is not None
+    told = world.rounds.troubles.of_store(world.folder / "shuffler.db")
+    told(OSError(28, "No space left on device"))
+    assert world.rounds.in_trouble(round_)
+    assert world.rounds.waiting_for(round_).endswith("; the store takes nothing now")
+    told(None)
+    assert not world.rounds.in_trouble(round_)

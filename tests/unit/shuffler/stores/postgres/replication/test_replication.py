@@ -1,0 +1,395 @@
+"""Standbys: a keyring that follows has everything that was answered, or it does not take over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from hubbub.protos.cluster import Asked, Row, Told
+from hubbub.protos.errors import Unreachable
+from hubbub.protos.messages import RoundState, Step
+from hubbub.protos.refusals import Refusal
+from hubbub.protos.rpc import FollowCaller
+from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.service.errors import StoreError
+from hubbub.service.net.grpc_server import listen, new_server
+from hubbub.service.observability.incidents import Troubles
+from hubbub.service.rpc import serve_standbys
+from hubbub.shuffler.cluster.failover import KEEPERS, StandingBy
+from hubbub.shuffler.mix.mix import Inners
+from hubbub.shuffler.records import Held, Opened, Spent
+from hubbub.shuffler.stores.postgres import PostgresStore
+from hubbub.shuffler.stores.postgres.keyring import Keyring
+from hubbub.shuffler.stores.postgres.opening import create_copy, open_kept, take_term
+from hubbub.shuffler.stores.postgres.replication import leadership, replication
+from hubbub.shuffler.stores.postgres.replication.changes import checked
+from hubbub.shuffler.stores.postgres.replication.follower import Following
+from support import postgres
+from support.samples import make_tls
+
+TASK = bytes(range(32))
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(leadership, "LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(replication, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(replication, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(replication, "POLL_SECONDS", 0.01)
+    return postgres.new_database()
+
+
+@dataclass
+class Party:
+    """One of those that keep the same rounds: its keyring's folder, and what it does now."""
+
+    folder: Path
+    address: str
+    store: PostgresStore | None = None
+    keyring: Keyring | None = field(default=None, repr=False)
+    reaches: Callable[[], PostgresStore | None] = lambda: None
+
+    async def follow(self, asked: Asked, _deadline: float) -> Told:
+        """Ask the keeper, where it is reached."""
+        keeper = self.reaches()
+        if keeper is None or keeper.standbys is None:
+            raise Unreachable("nobody there")
+        return await keeper.standbys.follow(asked)
+
+    @contextlib.asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Follow meanwhile, as the process of a standby does."""
+        self.keyring = Keyring(self.folder)
+        self.keyring.accept()
+        following = Following(self.keyring, (), TLS(Path()), Troubles())
+
+        async def run() -> None:
+            while True:
+                with contextlib.suppress(Unreachable, StoreError):
+                    await following._follow(self)  # type: ignore[arg-type]
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.to_thread(self.keyring.close)
+            self.keyring = None
+
+    def act(self, needed: int = 0) -> PostgresStore:
+        """Become the keeper; the keyring must not be followed with then."""
+        found = None
+        while found is None:
+            found = take_term(self.folder, self.address, forward=False)
+        self.store = open_kept(self.folder, self.address, leadership=found, replication=needed)
+        return self.store
+
+    def end(self) -> None:
+        """End what was acting."""
+        if self.store is not None:
+            self.store.close()
+            self.store = None
+
+    def files(self) -> bytes:
+        """Everything in its folder."""
+        return b"".join(path.read_bytes() for path in self.folder.iterdir())
+
+
+@pytest.fixture
+def parties(address: str, tmp_path: Path) -> Iterator[tuple[Party, Party]]:
+    made = Party(tmp_path / "one", address), Party(tmp_path / "other", address)
+    for party, other in (made, made[::-1]):
+        create_copy(party.folder, address)
+        party.reaches = lambda other=other: other.store  # type: ignore[misc]
+    yield made
+    for party in made:
+        party.end()
+
+
+async def until(work: Callable[[], Awaitable[object]]) -> object:
+    """Do work until it is done, as rounds do."""
+    while True:
+        with contextlib.suppress(StoreError):
+            return await work()
+
+
+async def test_whoever_follows_takes_over_with_everything_that_was_answered(parties: tuple[Party, Party]) -> None:
+    one, other = parties
+    keeper = one.act(needed=1)
+    submission = Opened(os.urandom(16), os.urandom(16), b"inner")
+    spent = Spent(bytes(32), b"\1" * 32, b"\2" * 16, 2**40)
+    async with other.following():
+        await until(lambda: keeper.step_masters(Step.PREPARE, b"\3" * 32, 7))
+        round_ = await keeper.add_round(TASK, 0)
+        assert await keeper.hold(round_, [submission]) == [Held.NEW]
+        assert await keeper.spend([spent]) == [spent]
+        await keeper.revoke([b"\4" * 32])
+        masters, revoked = await keeper.masters(), await keeper.revoked()
+    one.end()
+    new = other.act()
+    assert (await new.masters(), await new.revoked(), await new.spent()) == (masters, revoked, 1)
+    (found,) = await new.rounds()
+    arrived: list[bytes] = []
+    await new.mix(await new.cut(found, "schedule", 0), lambda inners: arrived.extend(inners.arrived()))
+    assert arrived == [b"inner"]
+
+
+async def test_nothing_is_answered_while_a_standby_that_counts_is_away_and_rounds_under_way_go_on(
+    parties: tuple[Party, Party],
+) -> None:
+    one, other = parties
+    keeper = one.act(needed=1)
+    for change in (lambda: keeper.add_round(TASK, 0), lambda: keeper.revoke([bytes(32)])):
+        with pytest.raises(StoreError, match="0 of the 1 standbys that settings count on"):
+            await change()
+    assert await keeper.rounds() == []
+    await keeper.step_masters(Step.STATUS, bytes(32), 0)  # a new store's first key: a keeper starts before its standbys
+    async with other.following():
+        await until(lambda: keeper.add_round(TASK, 0))
+    (round_,) = await keeper.rounds()
+    assert await keeper.hold(round_, [Opened(bytes(16), bytes(16), b"inner")]) == [Held.NEW]
+    mixed = await keeper.mix(await keeper.cut(round_, "schedule", 0), lambda _inners: None)
+    with pytest.raises(StoreError, match="lower `standbys`"):
+        await keeper.erase(mixed, RoundState.ERASED)
+    assert (await keeper.rounds())[0].state is RoundState.MIXED
+    async with other.following():
+        await until(lambda: keeper.erase(mixed, RoundState.ERASED))
+    assert (await keeper.rounds())[0].state is RoundState.ERASED
+
+
+async def test_what_was_erased_is_in_no_file_of_the_keeper_or_the_standby(parties: tuple[Party, Party]) -> None:
+    one, other = parties
+    keeper = one.act(needed=1)
+    async with other.following():
+        await until(lambda: keeper.add_round(TASK, 0))
+        rows, _ = keeper._keyring.whole(lambda: None)
+        (secret,) = [row.values[2] for row in rows if row.table == "secret"]
+        assert isinstance(secret, bytes)
+        held = secret[-32:]
+        assert held in other.files()
+        (round_,) = await keeper.rounds()
+        await keeper.erase(round_, RoundState.EXPIRED)
+        assert held not in one.files()
+        assert held not in other.files()
+    one.end()
+    assert held not in one.files() + other.files()
+
+
+async def test_a_keyring_that_missed_changes_does_not_take_over_until_it_has_copied_everything(
+    parties: tuple[Party, Party],
+) -> None:
+    one, other = parties
+    keeper = one.act()
+    async with other.following():
+        await keeper.add_round(TASK, 0)
+        await until(lambda: asyncio.to_thread(other_has, other, 1))
+    await keeper.add_round(TASK, 1)  # without the other one, which is away
+    one.end()
+    with pytest.raises(StoreError, match="has not every change, so it does not take over"):
+        other.act()
+    keeper = one.act()
+    async with other.following():
+        await until(lambda: asyncio.to_thread(other_has, other, 2))
+    one.end()
+    assert [each.number for each in await other.act().rounds()] == [0, 1]
+
+
+def other_has(party: Party, rounds: int) -> None:
+    assert party.keyring is not None
+    if len(party.keyring.rounds) != rounds or not is_member(party):
+        raise StoreError("not yet")
+
+
+def is_member(party: Party) -> bool:
+    assert party.keyring is not None
+    with psycopg.connect(party.address) as connection:
+        found = connection.execute("SELECT copy FROM hubbub_shuffler.member").fetchall()
+    return (party.keyring.copy,) in found
+
+
+async def test_a_keyring_that_was_never_copied_does_not_take_over(parties: tuple[Party, Party]) -> None:
+    with pytest.raises(StoreError, match="of another keyring than"):
+        parties[1].act()
+
+
+async def test_only_shufflers_may_follow(parties: tuple[Party, Party], tmp_path: Path) -> None:
+    one, other = parties
+    keeper = one.act(needed=1)
+    tls = make_tls(tmp_path / "tls", "shuffler", "operator")
+    assert keeper.standbys is not None
+    server = new_server()
+    serve_standbys(server, keeper.standbys, KEEPERS)
+    port = listen(server, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
+    await server.start()
+    async with open_channel(f"127.0.0.1:{port}", tls["operator"]) as channel:
+        with pytest.raises(Refusal, match="this port answers shuffler only"):
+            await FollowCaller(channel).follow(Asked(bytes(16)), 10.0)
+    with contextlib.closing(Keyring(other.folder)) as keyring:
+        troubles = Troubles()
+        # The first address is a standby's, who is not the keeper.
+        refusing = new_server()
+        serve_standbys(refusing, StandingBy(troubles), KEEPERS)
+        first = listen(refusing, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
+        await refusing.start()
+        addresses = [f"127.0.0.1:{each}" for each in (first, port)]
+        task = asyncio.create_task(Following(keyring, addresses, tls["shuffler"], troubles).run())
+        for number in range(3):
+            await until(lambda number=number: keeper.add_round(TASK, number))  # type: ignore[misc]
+        assert set(keyring.rounds) == {(TASK, number) for number in range(3)}
+        assert troubles.now() == ()
+        await keeper.revoke([os.urandom(32) for _ in range(150)])  # more rows than one answer has
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        task = asyncio.create_task(Following(keyring, addresses, tls["shuffler"], troubles).run())
+        await until(lambda: keeper.add_round(TASK, 3))
+        assert (TASK, 3) in keyring.rounds
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await server.stop(None)
+    await refusing.stop(None)
+
+
+def test_rows_of_tables_that_there_are_not_are_refused() -> None:
+    for row in (Row("sqlite_schema", (1,)), Row("secret", (1,)), Row("revoked", ())):
+        with pytest.raises(StoreError, match="does not know"):
+            checked(row)
+
+
+def test_a_keyring_of_the_first_version_is_brought_forward(tmp_path: Path) -> None:
+    path = Keyring.create(tmp_path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE copy")
+        connection.execute("PRAGMA user_version = 1")
+    with contextlib.closing(Keyring(tmp_path)) as keyring:
+        copy = keyring.copy
+        assert len(copy) == 16
+    with contextlib.closing(Keyring(tmp_path)) as keyring:
+        assert keyring.copy == copy
+
+
+class Schedule:
+    """Two that keep the same rounds in turn, killed and cut off from each other; beside what must hold."""
+
+    def __init__(self, seed: int, parties: tuple[Party, Party]) -> None:
+        self.random = random.Random(seed)
+        self.parties = parties
+        self.connected = True
+        for party, other in (parties, parties[::-1]):
+            party.reaches = lambda other=other: other.store if self.connected else None  # type: ignore[misc]
+        self.held: dict[int, set[bytes]] = {}
+        self.erased: dict[int, bytes] = {}
+        self.secrets: dict[int, bytes] = {}
+        self.revoked: set[bytes] = set()
+
+    async def run(self, turns: int) -> None:
+        keeper, standby = self.parties
+        for _ in range(turns):
+            try:
+                keeper.act(self.random.randrange(2))
+            except StoreError:
+                # Only what missed a change may be refused, and then the other one has them all.
+                keeper, standby = standby, keeper
+                keeper.act(self.random.randrange(2))
+            async with standby.following():
+                for _ in range(self.random.randrange(3, 12)):
+                    await self.random.choice((self.begin, self.hold, self.hold, self.erase, self.revoke, self.cut_off))(
+                        keeper
+                    )
+                keeper.end()
+            self.check_erased()
+            if self.random.randrange(2):
+                keeper, standby = standby, keeper
+        self.connected = True
+        try:
+            store = keeper.act()
+        except StoreError:
+            store = standby.act()
+        await self.check(store)
+
+    async def cut_off(self, _keeper: Party) -> None:
+        self.connected = not self.connected
+
+    async def begin(self, keeper: Party) -> None:
+        number = len(self.held)
+        assert keeper.store is not None
+        with contextlib.suppress(StoreError):
+            await keeper.store.add_round(TASK, number)
+            self.held[number] = set()
+            rows, _ = keeper.store._keyring.whole(lambda: None)
+            (secret,) = [row.values[2] for row in rows if row.table == "secret" and row.values[1] == number]
+            assert isinstance(secret, bytes)
+            self.secrets[number] = secret[-32:]
+
+    async def hold(self, keeper: Party) -> None:
+        assert keeper.store is not None
+        for number in self.held.keys() - self.erased.keys():
+            submission = Opened(self.random.randbytes(16), bytes(16), self.random.randbytes(8))
+            round_ = await keeper.store.find(TASK, number)
+            assert round_ is not None
+            if await keeper.store.hold(round_, [submission]) == [Held.NEW]:
+                self.held[number].add(submission.inners)
+
+    async def erase(self, keeper: Party) -> None:
+        assert keeper.store is not None
+        left = sorted(self.held.keys() - self.erased.keys())
+        if len(left) > 1:
+            round_ = await keeper.store.find(TASK, left[0])
+            assert round_ is not None
+            with contextlib.suppress(StoreError):
+                await keeper.store.erase(round_, RoundState.EXPIRED)
+                self.erased[left[0]] = self.secrets[left[0]]
+
+    async def revoke(self, keeper: Party) -> None:
+        assert keeper.store is not None
+        device = self.random.randbytes(32)
+        with contextlib.suppress(StoreError):
+            await keeper.store.revoke([device])
+            self.revoked.add(device)
+
+    def check_erased(self) -> None:
+        files = [party.files() for party in self.parties if self.has_everything(party)]
+        assert files
+        assert [secret for secret in self.erased.values() for content in files if secret in content] == []
+
+    def has_everything(self, party: Party) -> bool:
+        with contextlib.closing(Keyring(party.folder)) as keyring, psycopg.connect(party.address) as connection:
+            found = connection.execute("SELECT copy FROM hubbub_shuffler.member").fetchall()
+            return (keyring.copy,) in found
+
+    async def check(self, store: PostgresStore) -> None:
+        assert (await store.revoked()).devices >= self.revoked
+        for number in self.held.keys() - self.erased.keys():
+            round_ = await store.find(TASK, number)
+            assert round_ is not None
+            if round_.state is RoundState.EXPIRED:  # erased, and not told
+                continue
+            arrived: list[bytes] = []
+
+            def work(inners: Inners, into: list[bytes] = arrived) -> None:
+                into.clear()
+                into.extend(inners.arrived())
+
+            if store._keyring.of((TASK, number)).cipher is None:
+                # Erasing had begun, and is gone on with.
+                continue
+            await store.mix(await store.cut(round_, "schedule", 0), work)
+            content = b"".join(arrived)
+            assert {content[at : at + 8] for at in range(0, len(content), 8)} == self.held[number]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_in_generated_schedules_whoever_takes_over_has_everything(
+    parties: tuple[Party, Party], seed: int
+) -> None:
+    await Schedule(seed, parties).run(5)

@@ -1,0 +1,85 @@
+"""What an acceptor starts with arrives as it was, whatever the files of its tasks hold by then."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.protos.identity.test_successions import FIRST, NEXT, PARTIES, SECOND
+from unit.shuffler.test_server import Deployment
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.task.admission import ENROLLED
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
+from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.workers import handshake
+from hubbub.shuffler.workers.handshake import Served, Start, read_start, write_start
+from support.samples import sample_task, signed, stating
+
+SIGNED = Path(__file__).parents[3] / "vectors" / "signed"
+FORMS = {path.stem: path.read_bytes() for path in sorted(SIGNED.glob("hubbub-task-*.json"))}
+MANY = 300
+"""Tasks that are more together than a socket takes at once."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Deployment(tmp_path).settings("127.0.0.1:1")
+
+
+async def sent(start: Start) -> Start:
+    here, there = socket.socketpair()
+    here.setblocking(False)
+    with here, there:
+        read = asyncio.create_task(asyncio.to_thread(read_start, there))
+        await write_start(here, start)
+        return await read
+
+
+def served(*tasks: Task) -> Served:
+    return Served(PARTIES.operator.public, SECOND.public, {task.id: task for task in tasks})
+
+
+async def test_what_is_served_arrives_with_the_successions_of_each_task(settings: Settings) -> None:
+    task = sample_task(PARTIES)
+    # As it is checked where the later identity is the shuffler's own.
+    succeeded = signed(task, PARTIES).check(PARTIES.operator.public, SECOND.public, [FIRST, NEXT])
+    assert succeeded.lineage is not None
+    stated = stating(sample_task(PARTIES, name="kiosks"), ENROLLED)
+    start = Start(settings, served(succeeded, stated), 3)
+    assert await sent(start) == start
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_task_of_every_form_arrives_under_its_id(settings: Settings, form: str) -> None:
+    task = SignedTask.decode(FORMS[form]).task
+    assert (await sent(Start(settings, served(task), 1))).served.tasks == {task.id: task}
+
+
+async def test_many_tasks_arrive_without_the_event_loop_waiting_for_who_reads(settings: Settings) -> None:
+    task = sample_task(PARTIES)
+    start = Start(settings, served(*(replace(task, name=f"task-{number}") for number in range(MANY))), 1)
+    here, there = socket.socketpair()
+    here.setblocking(False)
+    with here, there:
+        writing = asyncio.create_task(write_start(here, start))
+        # Nobody reads yet, and all else goes on.
+        assert not (await asyncio.wait([writing], timeout=0.01))[0]
+        assert await asyncio.to_thread(read_start, there) == start
+        await writing
+
+
+async def test_an_acceptor_of_another_version_says_what_to_do(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = socket.socketpair()
+    here.setblocking(False)
+    with here, there:
+        await write_start(here, Start(settings, served(sample_task(PARTIES)), 1))
+        monkeypatch.setattr(handshake, "_VERSION", "99.0")
+        with pytest.raises(HubbubError, match=r"hubbub 99\.0 is installed, and the shuffler that runs is of .*restart"):
+            read_start(there)

@@ -1,0 +1,330 @@
+"""Acceptors as processes: devices reach each, one that ends is started again, none outlives who keeps the rounds."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from unit.shuffler.test_process import RUN, SETTINGS
+from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
+
+from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.messages import Receipt
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.rpc import ControlCaller, SubmissionCaller
+from hubbub.protos.transport.channels import TLS
+from hubbub.service.net import health
+from hubbub.service.observability.incidents import Kind
+from hubbub.service.runtime import memory
+from hubbub.service.settings import SettingsError
+from hubbub.shuffler.settings import Settings, load
+from support.scrape import scrape
+
+ACCEPTORS = 2
+
+
+def with_acceptors(settings: Settings, **changes: object) -> Settings:
+    changed = {"acceptors": ACCEPTORS, "metrics_listen": "127.0.0.1:0", "https_listen": "127.0.0.1:0", **changes}
+    return settings.model_copy(update=changed)
+
+
+def acceptors_of(pid: int) -> list[int]:
+    """The processes of a shuffler that answer devices."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == pid and b"acceptors.acceptor" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+    return sorted(found)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(tmp_path)
+
+
+@contextlib.asynccontextmanager
+async def served(deployment: Deployment, **changes: object) -> AsyncIterator[dict[str, str]]:
+    async with (
+        analyzer_at(deployment) as (name, _),
+        running(with_acceptors(deployment.settings(name), **changes)) as at,
+    ):
+        yield at
+
+
+def devices(deployment: Deployment) -> TLS:
+    return TLS(deployment.tls["shuffler"].authority)
+
+
+@pytest.mark.slow
+async def test_devices_are_answered_by_all_of_them_and_everybody_counts_once(deployment: Deployment) -> None:
+    async with served(deployment) as addresses:
+        assert {"submission", "https", "control", "metrics"} == set(addresses)
+        assert len(acceptors_of(os.getpid())) == ACCEPTORS
+        async with channel(addresses["submission"], devices(deployment)) as first:
+            assert await health.is_serving(first, DEADLINE)
+            to, made = await seal(SubmissionCaller(first), deployment.task, 60)
+        # A connection each: the system shares them out.
+        for start in range(0, 60, 6):
+            async with channel(addresses["submission"], devices(deployment)) as each:
+                caller = SubmissionCaller(each)
+                answers = await caller.submit_batch(to, made[start : start + 6], DEADLINE)
+                assert answers == [Receipt(submission.id, 0) for submission in made[start : start + 6]]
+        async with channel(addresses["submission"], devices(deployment)) as again:
+            # A retry is a retry whoever answers it, and other bytes under an id that is held are none.
+            caller = SubmissionCaller(again)
+            assert await caller.submit(to, made[0], DEADLINE) == Receipt(made[0].id, 0)
+            with pytest.raises(Refusal) as refused:
+                await caller.submit(to, type(made[0])(made[0].id, made[1].envelope), DEADLINE)
+            assert refused.value.reason is Reason.ID_CONFLICT
+        async with channel(addresses["control"], deployment.tls["operator"]) as operator:
+            control = ControlCaller(operator)
+            status = await control.close_round(deployment.task.id, 0, DEADLINE)
+        assert status.submissions == 60
+        async with channel(addresses["submission"], devices(deployment)) as late:
+            caller = SubmissionCaller(late)
+            assert await caller.submit(to, made[0], DEADLINE) == Receipt(made[0].id, 0)
+        # Each tells once a second what it has done: ten calls with six submissions, and three with one.
+        timed = "hubbub_shuffler_stage_duration_seconds_count"
+        while (shown := await scrape(addresses["metrics"])).value(timed, stage="admit") < 13:
+            assert len(acceptors_of(os.getpid())) == ACCEPTORS
+        accepted = {"task": deployment.task.name, "result": "accepted"}
+        assert shown.value("hubbub_shuffler_submissions_total", **accepted) == 60
+        assert shown.value("hubbub_shuffler_calls_in_work", port="https") == 0
+
+
+@pytest.mark.slow
+async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deployment: Deployment) -> None:
+    async with served(deployment) as addresses:
+        async with channel(addresses["submission"], devices(deployment)) as first:
+            to, made = await seal(SubmissionCaller(first), deployment.task, 20)
+        before = acceptors_of(os.getpid())
+        for number, submission in enumerate(made):
+            if number % 5 == 0:
+                os.kill(acceptors_of(os.getpid())[0], signal.SIGKILL)
+            answer = None
+            while answer is None:
+                async with channel(addresses["submission"], devices(deployment)) as each:
+                    with contextlib.suppress(Unreachable):
+                        answer = await SubmissionCaller(each).submit(to, submission, DEADLINE)
+            assert answer == Receipt(submission.id, 0)
+        async with channel(addresses["control"], deployment.tls["operator"]) as operator:
+            (status,) = await ControlCaller(operator).get_status(None, DEADLINE)
+            assert status.submissions == 20
+            # What ended is told until the next one serves.
+            while (
+                len(acceptors_of(os.getpid())) < ACCEPTORS
+                or (await ControlCaller(operator).get_condition(DEADLINE)).troubles
+            ):
+                pass
+        assert not set(before) <= set(acceptors_of(os.getpid()))
+
+
+@pytest.mark.slow
+async def test_files_that_changed_since_the_start_are_for_the_next_one(deployment: Deployment) -> None:
+    async with asyncio.timeout(60.0), served(deployment, acceptors=1) as addresses:
+        async with channel(addresses["submission"], devices(deployment)) as first:
+            to, made = await seal(SubmissionCaller(first), deployment.task, 1)
+        (deployment.folder / "tasks" / "task.json").write_bytes(b"not whole ye")
+        (deployment.folder / "operator.pub.pem").unlink()
+        os.kill(acceptors_of(os.getpid())[0], signal.SIGKILL)
+        answer = None
+        while answer is None:
+            async with channel(addresses["submission"], devices(deployment)) as again:
+                with contextlib.suppress(Unreachable):
+                    answer = await SubmissionCaller(again).submit(to, made[0], DEADLINE)
+        assert answer == Receipt(made[0].id, 0)
+
+
+@pytest.mark.slow
+async def test_they_take_nothing_while_who_keeps_the_rounds_holds_as_much_memory_as_it_may(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        asyncio.timeout(60.0),
+        served(deployment) as addresses,
+        channel(addresses["submission"], devices(deployment)) as opened,
+    ):
+        caller = SubmissionCaller(opened)
+        to, made = await seal(caller, deployment.task, 1)
+        # That process is this one.
+        monkeypatch.setattr(memory, "resident", lambda: 2**50)
+        with pytest.raises(Refusal) as failed:
+            await again_and_again(lambda: caller.submit(to, made[0], DEADLINE))
+        assert failed.value.reason is Reason.OVERLOADED
+        monkeypatch.undo()
+        answer = None
+        while answer is None:
+            with contextlib.suppress(Refusal):
+                answer = await caller.submit(to, made[0], DEADLINE)
+        assert answer == Receipt(made[0].id, 0)
+
+
+async def again_and_again(work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await work()
+
+
+async def refused(deployment: Deployment, **changes: object) -> str:
+    with pytest.raises(HubbubError) as failed:
+        async with running(with_acceptors(deployment.settings("127.0.0.1:1"), **changes)):
+            pass
+    assert not acceptors_of(os.getpid())
+    return str(failed.value)
+
+
+async def test_a_port_that_is_taken_is_refused_by_name(deployment: Deployment) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert f"cannot listen on {address}" in await refused(deployment, listen=address)
+
+
+async def test_a_port_of_acceptors_is_taken_for_everybody_else(deployment: Deployment) -> None:
+    async with running(with_acceptors(deployment.settings("127.0.0.1:1"))) as addresses:
+        assert "another process uses it" in await refused_beside(deployment, addresses["submission"])
+
+
+async def refused_beside(deployment: Deployment, address: str) -> str:
+    other = Deployment(deployment.folder / "other")
+    with pytest.raises(HubbubError) as failed:
+        async with running(with_acceptors(other.settings("127.0.0.1:1"), listen=address)):
+            pass
+    return str(failed.value)
+
+
+async def test_one_that_cannot_start_says_why(deployment: Deployment) -> None:
+    """As where the key is of another certificate: the one that keeps the rounds shows none at the devices' ports."""
+    own = deployment.settings("127.0.0.1:1").tls
+    other = own.model_copy(update={"key": deployment.tls["reader"].key})
+    assert "key" in await refused(deployment, tls=other)
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    Deployment(tmp_path)
+    (tmp_path / "shuffler.toml").write_text(f"acceptors = {ACCEPTORS}\n{SETTINGS}")
+    (tmp_path / "run.py").write_text(RUN)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert b"submission" in process.stdout.readline()
+        yield process
+        if process.poll() is None:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_one_that_is_stopped_ends_with_who_is_killed_too(process: subprocess.Popen[bytes]) -> None:
+    """It would keep the port, and whoever is started next would not have it."""
+    pid = acceptors_of(process.pid)[0]
+    os.kill(pid, signal.SIGSTOP)
+    descriptor = os.pidfd_open(pid)
+    process.kill()
+    signal_of_end(descriptor)
+    os.close(descriptor)
+
+
+def test_a_signal_from_a_terminal_while_they_start_drains_all(tmp_path: Path) -> None:
+    Deployment(tmp_path)
+    (tmp_path / "shuffler.toml").write_text(f"acceptors = {ACCEPTORS}\n{SETTINGS}")
+    (tmp_path / "run.py").write_text(RUN)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, start_new_session=True) as process:  # type: ignore[call-overload]
+        while not acceptors_of(process.pid):
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert b"Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    metrics = f'acceptors = {ACCEPTORS}\nmetrics_listen = "127.0.0.1:0"\n'
+    (tmp_path / "shuffler.toml").write_text(metrics + SETTINGS)
+    (tmp_path / "run.py").write_text(RUN)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
+    reads, writes = os.pipe()
+    # Nobody can read what is logged.
+    os.close(reads)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writes) as process:
+        os.close(writes)
+        try:
+            assert process.stdout is not None
+            addresses: dict[str, str] = ast.literal_eval(process.stdout.readline().decode())
+            asyncio.run(lost_lines(deployment, addresses))
+        finally:
+            process.kill()
+
+
+async def lost_lines(deployment: Deployment, addresses: dict[str, str]) -> None:
+    async with channel(addresses["control"], deployment.tls["operator"]) as operator:
+        condition = await ControlCaller(operator).get_condition(DEADLINE)
+        while sum(each.text.startswith("lines of its log were lost: ") for each in condition.troubles) < ACCEPTORS:
+            condition = await ControlCaller(operator).get_condition(DEADLINE)
+    assert {each.kind for each in condition.troubles} >= {Kind.LOG.value}
+    # Those of the one that keeps the rounds, and a line and more of each.
+    shown = await scrape(addresses["metrics"])
+    assert shown.value("hubbub_shuffler_log_lines_lost_total") >= condition.log_lines_lost + ACCEPTORS
+
+
+def awaited(pids: list[int]) -> None:
+    """Wait until these processes are gone; their pipes would end with them."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            try:
+                signal_of_end(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def signal_of_end(descriptor: int) -> None:
+    end = select.poll()
+    end.register(descriptor, select.POLLIN)
+    assert end.poll(20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_they_drain_with_who_keeps_the_rounds(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    pids = acceptors_of(process.pid)
+    assert len(pids) == ACCEPTORS
+    for pid in pids:  # a signal to the group, or to all of a unit, is for the one that keeps the rounds
+        os.kill(pid, number)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert errors.count(b"draining") == 1 + ACCEPTORS
+    assert b"Traceback" not in errors
+    awaited(pids)
+
+
+@pytest.mark.slow
+def test_they_end_at_once_with_who_is_killed(process: subprocess.Popen[bytes]) -> None:
+    pids = acceptors_of(process.pid)
+    descriptors = [os.pidfd_open(pid) for pid in pids]
+    process.kill()
+    for descriptor in descriptors:
+        signal_of_end(descriptor)
+        os.close(descriptor)
+
+
+def test_settings_that_leave_devices_to_replicas_have_no_acceptors(tmp_path: Path) -> None:
+    settings = f'acceptors = 2\nrole = "keeper"\nstore = "postgresql://h/d"\n{SETTINGS}'
+    (tmp_path / "shuffler.toml").write_text(settings)
+    with pytest.raises(SettingsError, match="leave one out"):
+        load(tmp_path / "shuffler.toml")

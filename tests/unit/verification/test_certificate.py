@@ -1,0 +1,284 @@
+"""Verification: a sound certificate holds, and whatever is changed in it is named."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub.protos.identity.documents import canonical
+from hubbub.protos.records.batch import BatchRecord
+from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.task import Privacy
+from hubbub.verification.certificate import NotACertificate, Pins, VerificationError, verify
+from support.certificates import batch_records, content_of, counts, encode
+from support.samples import Parties, sample_task, signed, stating
+
+PARTIES = Parties.generate()
+TASK = sample_task(PARTIES, minimum_reports=100)
+HISTORY = [counts(TASK, 0, 120), counts(TASK, 2, 130, left_out=4)]
+CONTENT = content_of(TASK, PARTIES, HISTORY)
+CERTIFICATE = encode(CONTENT, PARTIES)
+BUDGETED = sample_task(
+    PARTIES,
+    minimum_reports=100,
+    privacy=Privacy(10.0, 1e-2, 20.0, epsilon_total=2.5, dummies=40),
+    queries=TASK.queries[:1],
+)
+PINS = Pins(PARTIES.operator.public, PARTIES.shuffler.public, PARTIES.analyzer.public)
+
+
+def test_sound_certificate_holds() -> None:
+    verified = verify(CERTIFICATE, PINS)
+    assert verified.pinned
+    assert verified.task == TASK
+    assert [record.reports for record in verified.records] == [130, 130]
+
+
+@pytest.mark.parametrize("stated", [ENROLLED, OPEN], ids=["enrolled", "open"])
+def test_a_certificate_says_what_its_central_numbers_rest_on(stated: Admission) -> None:
+    task = stating(TASK, stated)
+    content = content_of(task, PARTIES, HISTORY)
+    assert verify(encode(content, PARTIES), PINS).admission == stated.statement()
+    other = OPEN if stated is ENROLLED else ENROLLED
+    for wrong in ({}, {"admission": other.statement()}, {"admission": {**stated.statement(), "words": "trust me"}}):
+        changed = {name: value for name, value in content.items() if name != "admission"} | wrong
+        with pytest.raises(VerificationError, match="admission is not stated as that of a task with mode"):
+            verify(encode(changed, PARTIES), PINS)
+    records = [BatchRecord.read(each, PARTIES.shuffler.public) for each in batch_records(task, PARTIES, HISTORY[-1])]
+    forged = [replace(record, admission=other.mode.value).signed_by(PARTIES.shuffler).as_json() for record in records]
+    with pytest.raises(VerificationError, match=f"admission was {other.mode.value} by the shuffler's record"):
+        verify(encode({**content, "batches": forged}, PARTIES), PINS)
+
+
+def test_a_task_that_was_signed_before_there_was_a_choice_is_shown_as_open() -> None:
+    assert "admission" not in CONTENT
+    assert verify(CERTIFICATE, PINS).admission == OPEN.statement()
+    assert verify(encode({**CONTENT, "admission": OPEN.statement()}, PARTIES), PINS).admission == OPEN.statement()
+    with pytest.raises(VerificationError, match="mode open"):
+        verify(encode({**CONTENT, "admission": ENROLLED.statement()}, PARTIES), PINS)
+
+
+def test_without_pins_it_holds_and_says_that_it_is_not_pinned() -> None:
+    verified = verify(CERTIFICATE, Pins())
+    assert not verified.pinned
+    assert set(verified.fingerprints) == {"operator", "shuffler", "analyzer"}
+
+
+@pytest.mark.parametrize("role", ["operator", "shuffler", "analyzer"])
+def test_another_signer_than_the_pinned_one_is_refused_and_named(role: str) -> None:
+    stranger = Parties.generate().operator.public
+    with pytest.raises(VerificationError, match=role):
+        verify(CERTIFICATE, Pins(**{role: stranger}))
+
+
+@settings(max_examples=300)
+@given(st.integers(0, len(CERTIFICATE) - 1), st.integers(0, 255))
+def test_a_changed_character_anywhere_is_refused(place: int, value: int) -> None:
+    if CERTIFICATE[place] == value:
+        return
+    changed = CERTIFICATE[:place] + bytes([value]) + CERTIFICATE[place + 1 :]
+    with pytest.raises(VerificationError):
+        verify(changed, Pins())
+
+
+@settings(max_examples=100)
+@given(st.integers(0, len(CERTIFICATE) - 1))
+def test_a_truncated_certificate_is_refused(length: int) -> None:
+    with pytest.raises(VerificationError):
+        verify(CERTIFICATE[:length], Pins())
+
+
+def test_another_form_of_the_same_json_is_refused() -> None:
+    with pytest.raises(VerificationError, match="canonical"):
+        verify(json.dumps(json.loads(CERTIFICATE), indent=1).encode(), Pins())
+
+
+def _smaller(*path: str | int) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        for step in path[:-1]:
+            content = content[step]
+        content[path[-1]] *= 0.999
+
+    return change
+
+
+def _set(value: Any, *path: str | int) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        for step in path[:-1]:
+            content = content[step]
+        content[path[-1]] = value
+
+    return change
+
+
+LIES = {
+    "a smaller epsilon of a query": (_smaller("queries", 0, "epsilon_upper"), "carrier"),
+    "a smaller local epsilon": (_smaller("queries", 1, "epsilon_local"), "epsilon_local"),
+    "a smaller epsilon of the round": (_smaller("round_total", "epsilon_upper"), "round_total"),
+    "a smaller epsilon of all rounds": (_smaller("all_rounds", "epsilon_upper"), "all_rounds"),
+    "a smaller epsilon at the minimum": (_smaller("all_rounds", "epsilon_upper_at_minimum"), "minimum"),
+    "a smaller epsilon by the shuffler's record": (_smaller("queries", 0, "epsilon_upper_attested"), "attested"),
+    "a smaller epsilon of the round by that record": (_smaller("round_total", "epsilon_upper_attested"), "attested"),
+    "a smaller epsilon of all rounds by it": (_smaller("all_rounds", "epsilon_upper_attested"), "attested"),
+    "a smaller epsilon if the minimum is valid": (
+        _smaller("round_total", "epsilon_upper_if_minimum_valid"),
+        "if_minimum_valid",
+    ),
+    "other words on whose word it is": (_set("trust me", "valid_reports", "words"), "on whose word"),
+    "a digest that is none": (_set("00" * 31, "counts_digest"), "counts_digest must be 64"),
+    "no digest": (lambda content: content.pop("counts_digest"), "members of hubbub-certificate/3"),
+    "a larger lower end": (_set(9.0, "queries", 0, "epsilon_lower"), "epsilon_lower"),
+    "a lower end nobody attains": (lambda content: _raise_lower(content), "attack"),
+    "more valid reports": (_set(130, "queries", 0, "valid"), "valid"),
+    "more reports": (_set(131, "queries", 0, "reports"), "record"),
+    "a larger delta": (_set(0.5, "queries", 0, "delta"), "delta"),
+    "another gamma": (_set([2**31 + 1, 2**32], "queries", 0, "gamma"), "gamma"),
+    "more honest people": (_set(0.5, "honest_share"), "honest_share"),
+    "a forgotten round": (lambda content: content["all_rounds"]["history"].pop(0), "all_rounds"),
+    "another round": (_set(1, "round"), "round"),
+    "a withheld query called published": (_set("withheld", "queries", 0, "state"), "state"),
+    "a left-out report forgotten": (_set({}, "queries", 0, "left_out"), "left out"),
+    "a record of another query": (lambda content: content["batches"].reverse(), "another"),
+    "a missing record": (lambda content: content["batches"].pop(), "batch record"),
+    "a missing record of an earlier round": (lambda content: content["earlier"].pop(), "earlier"),
+    "an unknown member": (_set(1, "extra"), "version"),
+    "an empty task": (_set({"signatures": {}, "task": {}}, "task"), "task"),
+}
+
+
+def _raise_lower(content: dict[str, Any]) -> None:
+    content["queries"][0]["epsilon_lower"] = content["queries"][0]["epsilon_upper"]
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_that_the_analyzer_signs_is_found_and_named(lie: str) -> None:
+    change, named = LIES[lie]
+    content = copy.deepcopy(CONTENT)
+    change(content)
+    if lie == "a forgotten round":
+        # The composition of fewer rounds is smaller; the lie is to keep its number out.
+        content["all_rounds"]["epsilon_upper"] = content["round_total"]["epsilon_upper"] * 0.99
+    with pytest.raises(VerificationError, match=named):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_an_earlier_round_has_the_reports_that_the_shuffler_attests_not_the_analyzer() -> None:
+    inflated = content_of(TASK, PARTIES, [counts(TASK, 0, 10**6), HISTORY[-1]])
+    inflated["earlier"] = CONTENT["earlier"]
+    assert inflated["all_rounds"]["epsilon_upper"] < CONTENT["all_rounds"]["epsilon_upper"]
+    with pytest.raises(VerificationError, match="120 the shuffler's record attests"):
+        verify(encode(inflated, PARTIES), Pins())
+
+
+def test_a_record_of_another_round_does_not_stand_for_an_earlier_one() -> None:
+    content = content_of(TASK, PARTIES, [counts(TASK, 1, 120), HISTORY[-1]])
+    content["earlier"] = CONTENT["earlier"]
+    with pytest.raises(VerificationError, match="another task, round or query"):
+        verify(encode(content, PARTIES), Pins())
+
+
+@pytest.mark.slow
+def test_budget_and_dummies_are_stated_and_checked() -> None:
+    content = content_of(BUDGETED, PARTIES, [counts(BUDGETED, 0, 120)])
+    verified = verify(encode(content, PARTIES), PINS)
+    assert [record.dummies for record in verified.records] == [40]
+    assert [query["dummies"] for query in content["queries"]] == [40]
+    assert content["all_rounds"]["budget"] == 2.5
+    assert CONTENT["all_rounds"]["budget"] is None
+    lies = {"budget": _set(3.5, "all_rounds", "budget"), "dummies": _set(41, "queries", 0, "dummies")}
+    for named, change in lies.items():
+        lie = copy.deepcopy(content)
+        change(lie)
+        with pytest.raises(VerificationError, match=named):
+            verify(encode(lie, PARTIES), Pins())
+
+
+def test_a_record_with_another_number_of_dummies_is_refused() -> None:
+    content = content_of(BUDGETED, PARTIES, [counts(BUDGETED, 0, 120)])
+    lie = copy.deepcopy(content)
+    records = batch_records(BUDGETED, PARTIES, counts(BUDGETED, 0, 120), dummies=39)
+    lie["batches"] = [record.as_json() for record in records]
+    with pytest.raises(VerificationError, match="39 dummies are in the batch, the task says 40"):
+        verify(encode(lie, PARTIES), Pins())
+
+
+def test_dummies_that_the_task_does_not_have_certify_nothing() -> None:
+    plain = replace(BUDGETED, privacy=replace(BUDGETED.privacy, dummies=0))
+    content, helped = (content_of(task, PARTIES, [counts(task, 0, 120)]) for task in (plain, BUDGETED))
+    assert helped["queries"][0]["epsilon_upper"] < content["queries"][0]["epsilon_upper"]
+    content["queries"][0]["epsilon_upper"] = helped["queries"][0]["epsilon_upper"]
+    with pytest.raises(VerificationError, match="carrier"):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_a_task_without_the_shufflers_signature_is_refused() -> None:
+    content = copy.deepcopy(CONTENT)
+    del content["task"]["signatures"]["shuffler"]
+    with pytest.raises(VerificationError, match="shuffler"):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_a_record_signed_by_somebody_else_is_refused() -> None:
+    content = copy.deepcopy(CONTENT)
+    content["batches"][0]["body"]["reports"] = 120
+    with pytest.raises(VerificationError, match="batch record"):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_withheld_query_states_the_epsilon_reached() -> None:
+    content = content_of(TASK, PARTIES, [counts(TASK, 0, 110, left_out=20)])
+    verified = verify(encode(content, PARTIES), PINS)
+    assert [query["state"] for query in verified.content["queries"]] == ["withheld", "withheld"]
+    better = content_of(TASK, PARTIES, [counts(TASK, 0, 110)])
+    assert content["queries"][0]["epsilon_upper"] > better["queries"][0]["epsilon_upper"]
+
+
+def test_certificates_bytes_are_canonical() -> None:
+    assert canonical(json.loads(CERTIFICATE)) == CERTIFICATE
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        (signed(TASK, PARTIES).encode(), "a task"),
+        (b"{}\n", "JSON without the members body and signature"),
+        (b"[task]\n", "not a JSON object"),
+        (b"[]", "not a JSON object"),
+        (b"", "an empty file"),
+        (b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n", "a PEM file, a private key"),
+        (b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", "a PEM file, a certificate"),
+    ],
+)
+def test_another_file_than_a_certificate_is_said_to_be_one(document: bytes, found: str) -> None:
+    with pytest.raises(NotACertificate) as refused:
+        verify(document, PINS)
+    remedy = "`hubbub results --certificate FILE` saves one"
+    assert str(refused.value) == f"not a certificate of a round, it is {found}; {remedy}"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        CERTIFICATE[:-9],
+        CERTIFICATE + b"\n",
+        b"\xef\xbb\xbf" + CERTIFICATE,
+        json.dumps(CONTENT | {"body": 1, "signature": 2}).encode(),
+    ],
+)
+def test_a_certificate_that_was_cut_short_or_saved_anew_does_not_hold(document: bytes) -> None:
+    with pytest.raises(VerificationError, match=r"^the certificate does not hold: ") as refused:
+        verify(document, PINS)
+    assert not isinstance(refused.value, NotACertificate)
+
+
+def test_a_task_id_is_held_to_and_another_one_is_refused_and_named() -> None:
+    assert verify(CERTIFICATE, replace(PINS, task_id=TASK.id)).pinned
+    with pytest.raises(VerificationError, match=f"it is of task flights, {TASK.id.hex()}, not of the one that --task"):
+        verify(CERTIFICATE, Pins(task_id=bytes(32)))

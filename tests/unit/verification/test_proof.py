@@ -1,0 +1,140 @@
+"""`verify --rigorous` on certificates: what is proven, what is refused, and what is labelled as not proven."""
+
+from __future__ import annotations
+
+import copy
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from hubbub.accountant.errors import CertificateError
+from hubbub.accountant.numbers import honest_reports
+from hubbub.accountant.rigorous.proof import Proof
+from hubbub.accountant.rigorous.statement import Claim, honest
+from hubbub.protos.task.task import Privacy
+from hubbub.verification.certificate import Pins, Verified, verify
+from hubbub.verification.proof import Finding, prove_certificate, proven_content
+from support.certificates import content_of, counts, encode
+from support.samples import Parties, sample_task
+
+PARTIES = Parties.generate()
+TASK = sample_task(PARTIES, minimum_reports=100)
+CONTENT = content_of(TASK, PARTIES, [counts(TASK, 0, 120), counts(TASK, 2, 130, left_out=4)])
+SHARED = sample_task(
+    PARTIES, minimum_reports=100, privacy=Privacy(10.0, 1e-2, 20.0, 0.9, dummies=40), queries=TASK.queries[:1]
+)
+
+
+def proven(content: dict[str, Any]) -> list[Finding]:
+    return list(prove_certificate(verify(encode(content, PARTIES), Pins()), lambda _: None))
+
+
+def lying(content: dict[str, Any]) -> list[Finding]:
+    """Prove the queries of a content that `verify` was not asked about: what if its check were wrong?"""
+    findings = prove_certificate(Verified(TASK, content, (), Pins()), lambda _: None)
+    return list(islice(findings, 2 * len(TASK.queries)))
+
+
+@pytest.mark.slow
+def test_every_number_of_a_sound_certificate_is_proven_or_labelled() -> None:
+    findings = proven(CONTENT)
+    assert [(each.claim.where, each.claim.member) for each in findings] == [
+        *((query.name, member) for query in TASK.queries for member in ("epsilon_local", "epsilon_upper")),
+        ("round_total", "epsilon_local"),
+        ("round_total", "epsilon_upper"),
+        ("all_rounds", "epsilon_local"),
+        ("all_rounds", "epsilon_upper"),
+        ("all_rounds", "epsilon_upper_at_minimum"),
+    ]
+    assert not any(each.fails for each in findings)
+    assert all(each.proof for each in findings if each.claim.required)
+    for each in findings:
+        document, text = each.as_json(), each.as_text()
+        assert document["proven"] == (each.proof is not None) == text.startswith("proven: ")
+        if each.proof:
+            assert each.claim.stated <= document["epsilon_proven"] <= each.claim.stated * (1.01 + 1e-12)
+        else:
+            assert "checked by floating point as before" in text
+
+
+def test_dummies_withheld_queries_and_an_honest_share_are_proven() -> None:
+    content = content_of(SHARED, PARTIES, [counts(SHARED, 0, 110, left_out=20)])
+    assert content["queries"][0]["state"] == "withheld"
+    findings = proven(content)
+    assert all(each.proof for each in findings)
+    assert content["queries"][0]["honest_reports"] == 79
+
+
+def test_an_epsilon_that_is_too_small_is_refuted_and_named() -> None:
+    content = copy.deepcopy(CONTENT)
+    content["queries"][1]["epsilon_upper"] *= 0.98
+    found = {(each.claim.where, each.claim.member): each for each in lying(content) if each.fails}
+    assert list(found) == [(TASK.queries[1].name, "epsilon_upper")]
+    text = next(iter(found.values())).as_text()
+    assert text.startswith(f"not true: {TASK.queries[1].name}, epsilon_upper = ")
+    assert "delta is between" in text
+
+
+def test_a_local_epsilon_that_is_too_small_is_refuted() -> None:
+    content = copy.deepcopy(CONTENT)
+    content["queries"][0]["epsilon_local"] *= 0.9999
+    assert [each.claim.member for each in lying(content) if each.fails] == ["epsilon_local"]
+
+
+def test_honest_reports_are_counted_anew() -> None:
+    content = copy.deepcopy(CONTENT)
+    content["queries"][0]["honest_reports"] += 1
+    with pytest.raises(CertificateError, match="honest_reports is 127, it must be 126"):
+        lying(content)
+    for valid, reports, share in [(90, 100, 0.95), (5, 100, 0.9), (10**6, 10**6, 0.999999), (7, 7, 1.0), (7, 9, 0.3)]:
+        assert honest(valid, reports, share) == honest_reports(valid, reports, share)
+
+
+def finding(where: str, member: str, stated: float, proven: Fraction | None) -> Finding:
+    """A finding that was, or was not, proven at 0.9463 where 0.9369 was stated."""
+    proof = None if proven is None else Proof(proven, Fraction(1, 10**6), Fraction(str(stated)), "2rr", 7)
+    claim = Claim(where, member, stated, False, lambda: Proof(Fraction(1), Fraction(0), Fraction(1), "2rr", 7))
+    return Finding(claim, proof, None if proof else "it takes too long", False, 0.1)
+
+
+def test_what_was_proven_comes_before_what_was_stated() -> None:
+    text = finding("carrier", "epsilon_upper", 0.9369, Fraction(9463, 10000)).as_text()
+    assert text.startswith("proven: carrier, epsilon_upper <= 0.9463 at delta 1e-06 (stated: 0.9369; 2rr")
+    assert "epsilon_upper <= 0.9369 " in finding("carrier", "epsilon_upper", 0.9369, Fraction(9369, 10000)).as_text()
+
+
+def test_numbers_of_a_document_are_the_proven_ones_with_the_stated_ones_beside_them() -> None:
+    """The query bears the name of a total: claims are told apart by their place."""
+    content = {
+        "queries": [{"name": "all_rounds", "epsilon_local": 4.0, "epsilon_upper": 0.9369}],
+        "round_total": {
+            "epsilon_local": 4.0,
+            "epsilon_upper": 0.9369,
+            "bound": "2rr",
+            "epsilon_upper_attested": 3.9,
+            "epsilon_upper_if_minimum_valid": 1.1,
+        },
+        "all_rounds": {"epsilon_local": 8.0, "epsilon_upper": 1.5, "epsilon_upper_at_minimum": None},
+    }
+    found = proven_content(
+        content,
+        [
+            finding("all_rounds", "epsilon_local", 4.0, Fraction(4)),
+            finding("all_rounds", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
+            finding("round_total", "epsilon_local", 4.0, Fraction(4)),
+            finding("round_total", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
+            finding("all_rounds", "epsilon_local", 8.0, Fraction(8)),
+            finding("all_rounds", "epsilon_upper", 1.5, None),
+        ],
+    )
+    (query,), total, every = found["queries"], found["round_total"], found["all_rounds"]
+    assert 0.9463 <= query["epsilon_upper"] == total["epsilon_upper"] < 0.94631
+    assert query["epsilon_upper_stated"] == total["epsilon_upper_stated"] == 0.9369
+    assert (every["epsilon_upper"], every["epsilon_upper_stated"], every["epsilon_local"]) == (None, 1.5, 8.0)
+    assert every["epsilon_upper_at_minimum"] is None
+    assert total["bound"] == "2rr"
+    # Nothing claims these, so they must not stand beside proven numbers as if it did.
+    for member, stated in (("epsilon_upper_attested", 3.9), ("epsilon_upper_if_minimum_valid", 1.1)):
+        assert (total[member], total[f"{member}_stated"]) == (None, stated)

@@ -1,0 +1,384 @@
+"""Verification: checks a certificate's form, signatures, records and numbers; the first that is wrong is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.members import FLOATS
+from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.errors import AccountingError
+from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.identity.documents import (
+    SignedDocument,
+    fingerprint,
+    from_hex,
+    instead_of_json,
+    parse_canonical,
+    with_floats,
+)
+from hubbub.protos.identity.keys import CORE_ROLES, HASH_BYTES
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.records.batch import BatchRecord, round_named
+from hubbub.protos.records.counts import DIGEST, check_binds
+from hubbub.protos.records.release_chain import Release, attested
+from hubbub.protos.task.formats import CERTIFICATE_FORMS, COUNTED, Form, form_named, version_at
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.signers import followed, signers
+from hubbub.protos.task.task import Task, hop_name
+from hubbub.queries.errors import shown
+from hubbub.verification.pins import Pins as Pins
+
+_MEMBERS = {"format", "task", "round", "batches", "all_rounds", "honest_share", "queries", "round_total"}
+_COUNTED_MEMBERS = {DIGEST, "valid_reports"}
+"""Members of the versions that bind what was counted, and say on whose word it rests."""
+_OPTIONAL = {"admission", "horizon", "earlier", "releases", "successions", "uncounted"}
+"""Members that not every certificate has: of tasks that state their admission, whose rounds before are attested as
+releases, in place of `earlier`; of those with a question over time, where the statement's check says whether it must;
+and of those whose identities were succeeded."""
+
+_version_of = version_at(CERTIFICATE_FORMS, "body")
+
+
+class VerificationError(HubbubError):
+    """A certificate does not hold; the message says what is wrong in it."""
+
+
+class NotACertificate(VerificationError):
+    """A file holds something else than a certificate, so that nothing in it can be checked."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A valid certificate: its task, its content, the records of its batches, and the releases before its round.
+
+    `releases` is None where the task's batch records attest none.
+    """
+
+    task: Task
+    content: dict[str, Any]
+    records: tuple[BatchRecord, ...]
+    pins: Pins
+    releases: tuple[Release, ...] | None = None
+
+    @property
+    def pinned(self) -> bool:
+        """Whether all signers are pinned."""
+        return not self.unpinned
+
+    @property
+    def unpinned(self) -> tuple[str, ...]:
+        """The parties among the signers that are not; hops are pinned all together."""
+        core = [role.value for role in CORE_ROLES if getattr(self.pins, role.value) is None]
+        named = self.task.identities.named
+        return (*core, *(name for name in named if name not in set(CORE_ROLES) and self.pins.hops is None))
+
+    @property
+    def hops(self) -> list[dict[str, Any]]:
+        """What each hop says of each query's batch: how many envelopes it received, left out and released."""
+        return [
+            {
+                "query": query.name,
+                "hop": hop_name(hop.place),
+                "received": hop.received,
+                "left_out": dict(hop.left_out),
+                "released": hop.released,
+            }
+            for query, record in zip(self.task.queries, self.records, strict=True)
+            for hop in record.hops
+        ]
+
+    @property
+    def colluders(self) -> str:
+        """Against whom together only the local ε is left, in words."""
+        shufflers = 1 + len(self.task.identities.hops)
+        return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
+
+    @property
+    def holds_while(self) -> str | None:
+        """On whom the central numbers of a chain rest, in words; None where there is one shuffler.
+
+        SECURITY.md, "With a chain of shufflers", has what each coalition leaves.
+        """
+        if not self.task.identities.hops:
+            return None
+        dummies = " and keeps to itself what its dummies hold" if self.task.privacy.dummies else ""
+        honest = "one of the shufflers is honest and those before it pass on what they received"
+        return f"these hold while {honest}, and the first one is honest about whom it let in{dummies}"
+
+    @property
+    def release(self) -> Release | None:
+        """The round's own release; None where the task's batch records attest none."""
+        if self.releases is None:
+            return None
+        documents = [SignedDocument.from_json(batch) for batch in self.content["batches"]]
+        record = self.records[0]
+        return Release.signed(record.batch.round, record.reports, record.dummies, documents)
+
+    @property
+    def admission(self) -> dict[str, str]:
+        """The mode of admission, and what the central numbers rest on because of it."""
+        return self.task.admission.statement()
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """The signers' fingerprints by party, for people to compare: the task's operator, the round's others."""
+        of_round = replace(signers(self.task, self.content["round"]), operator=self.task.identities.operator)
+        return {name: fingerprint(identity) for name, identity in of_round.named.items()}
+
+
+def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = ()) -> Verified:
+    """Recompute a certificate from scratch and check everything it says.
+
+    The certificate holds the successions of identities that follow those of its task. `successions` are others that are
+    known, by which a pinned identity may lead to one that the task names.
+
+    Raises:
+        NotACertificate: where it is something else; the message says what.
+        VerificationError: naming the first thing that does not hold.
+    """
+    _check_kind(certificate)
+    try:
+        value = parse_canonical(certificate, _version_of)
+        document = SignedDocument.from_json(value, _version_of(value))
+        # The body is read before its signature is checked, only because it names the analyzer that must have signed it.
+        # The operator and the shuffler signed the task that names the analyzer, so the task is checked first.
+        form = _form_of(value["body"])
+        task = _check_task(value["body"], form, pins, successions)
+        content = _stated(document.content(form.label, signers(task, value["body"]["round"]).analyzer), form)
+        records = _check_records(task, content)
+        _check_admission(task, content)
+        releases = _check_releases(task, content, records)
+        _check_numbers(task, content, _uncounted(content, releases))
+        _check_digest(content, form)
+        _check_hops(task, content, records)
+        _check_before(task, content, releases)
+    except (SignatureError, AccountingError, HubbubError) as error:
+        raise VerificationError(f"the certificate does not hold: {error}") from error
+    return Verified(task, content, records, pins, releases)
+
+
+def _check_kind(certificate: bytes) -> None:
+    found = instead_of_json(certificate) or other_document(certificate)
+    if found:
+        raise NotACertificate(
+            f"not a certificate of a round, it is {found}; `hubbub results --certificate FILE` saves one"
+        )
+
+
+def other_document(document: bytes) -> str | None:
+    """Say what other document than a certificate this is; None where it may be one, be it changed or cut short."""
+    try:
+        members = json.loads(document).keys()
+    except (ValueError, RecursionError):
+        return None
+    if members >= {"body", "signature"}:
+        return None
+    return "a task" if members == {"signatures", "task"} else "JSON without the members body and signature"
+
+
+def _form_of(content: dict[str, Any]) -> Form:
+    form = form_named(content.get("format"), CERTIFICATE_FORMS)
+    if set(content) - _OPTIONAL != (_MEMBERS | _COUNTED_MEMBERS if form in COUNTED else _MEMBERS):
+        raise VerificationError(f"it does not have the members of {form.name}; is it of another version?")
+    return form
+
+
+def _check_task(content: dict[str, Any], form: Form, pins: Pins, known: Sequence[Succession]) -> Task:
+    # The task's signatures are over the bytes of the task's own version, which may be older than the certificate's.
+    signed_task = SignedTask.from_json(content["task"], form.version)
+    named = signed_task.task.identities
+    check_binds(signed_task.task, form)
+    task = followed(signed_task.task, [*_successions_in(content), *known])
+    if task.lineage is not None and type(content["round"]) is not int:
+        raise VerificationError(f"its round is {shown(content['round'])}, and not a number")
+    if pins.task_id not in (None, task.id):
+        raise VerificationError(f"it is of task {task.name}, {task.id.hex()}, not of the one that --task names")
+    _check_pins(task, pins)
+    signed_task.check(named.operator, named.shuffler)
+    return task
+
+
+def _successions_in(content: dict[str, Any]) -> list[Succession]:
+    found = content.get("successions", [])
+    if not isinstance(found, list) or (not found and "successions" in content):
+        raise VerificationError("its successions are not a list of some")
+    return [Succession.from_json(each) for each in found]
+
+
+def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
+    """Return the content with floats where floats were stated: version 2 writes 4.0 as 4, which is read as an int."""
+    if form.version == 1:
+        # Version 1 tells 4 from 4.0. It never wrote 4 for a float, and the check of the numbers refuses it.
+        return content
+    queries = content["queries"]
+    return {
+        **with_floats(content, FLOATS),
+        **{name: with_floats(content[name], FLOATS) for name in ("all_rounds", "round_total")},
+        **{name: with_floats(content[name], FLOATS) for name in {"horizon"} & set(content)},
+        "queries": [with_floats(query, FLOATS) for query in queries] if isinstance(queries, list) else queries,
+    }
+
+
+def _check_pins(task: Task, pins: Pins) -> None:
+    for role in CORE_ROLES:
+        pinned, named = pins.of(role), task.identities.of(role)
+        # A pin stands for the identities that follow it and those before it, as far as successions are known.
+        if pinned not in (None, named) and not (task.lineage and task.lineage.holds(role, pinned)):
+            raise VerificationError(
+                f"its {role.value} is {fingerprint(named)}, not {fingerprint(pinned)} as pinned by "
+                f"--{role.value}-key; where one followed the other, name the succession with --succession"
+            )
+    hops = task.identities.hops
+    if pins.hops is not None and pins.hops != hops:
+        raise VerificationError(
+            f"its hops are {_printed(hops)}, not {_printed(pins.hops)} as pinned by --hop-key, in this order"
+        )
+
+
+def _printed(identities: tuple[bytes, ...]) -> str:
+    return " then ".join(map(fingerprint, identities)) or "none"
+
+
+def _read_record(task: Task, batch: Any) -> BatchRecord:
+    """Return a batch's record, checked to be signed by the shuffler and, around that, by each of the task's hops."""
+    document = SignedDocument.from_json(batch)
+    identities = signers(task, round_named(document)[1])
+    return BatchRecord.read(document, identities.shuffler, identities.hops)
+
+
+def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ...]:
+    batches, queries = content["batches"], content["queries"]
+    if not (
+        isinstance(batches, list) and isinstance(queries, list) and len(batches) == len(queries) == len(task.queries)
+    ):
+        raise VerificationError(
+            f"it must hold one batch record and one statement for each of {len(task.queries)} queries"
+        )
+    records = []
+    for index, (batch, stated) in enumerate(zip(batches, queries, strict=True)):
+        record = _read_record(task, batch)
+        _check_record(task, content, record, index, stated)
+        records.append(record)
+    # A submission holds a report for every query, so whatever is true of the round is the same in all its records.
+    if len({(record.key_set_hash, record.closed_by, str(sorted(record.refusals.items()))) for record in records}) != 1:
+        raise VerificationError("its batch records differ in their round's key set, closing or refusals")
+    return tuple(records)
+
+
+def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, index: int, stated: Any) -> None:
+    name = task.queries[index].name
+    if (record.batch.task_id, record.batch.round, record.batch.query) != (task.id, content["round"], index):
+        raise VerificationError(f"the batch record in the place of {name} is of another task, round or query")
+    if not isinstance(stated, dict) or stated.get("reports") != record.reports:
+        raise VerificationError(
+            f"{name}: the reports stated are not the {record.reports} the shuffler's record attests"
+        )
+    if record.dummies != task.privacy.dummies:
+        raise VerificationError(
+            f"{name}: {record.dummies} dummies are in the batch, the task says {task.privacy.dummies}"
+        )
+    if record.admission != task.stated_mode:
+        raise VerificationError(
+            f"{name}: admission was {record.admission} by the shuffler's record, the task says {task.stated_mode}"
+        )
+    if record.reports < task.minimum_reports:
+        raise VerificationError(
+            f"{name}: {record.reports} reports were released under the minimum {task.minimum_reports}"
+        )
+    if not 0 <= record.batch.round < task.schedule.rounds:
+        raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
+
+
+def _check_digest(content: dict[str, Any], form: Form) -> None:
+    """Check the form of the counts' digest; who has the round's results compares them with it (`recomputing`)."""
+    if form in COUNTED:
+        from_hex(content[DIGEST], HASH_BYTES, DIGEST)
+
+
+def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord, ...]) -> None:
+    """Check that what hops did not pass on is among the reports that are stated as left out."""
+    for query, stated, record in zip(task.queries, content["queries"], records, strict=True):
+        for reason, count in record.left_out.items():
+            if stated["left_out"].get(reason, 0) < count:
+                raise VerificationError(f"{query.name}: hops left out {count} reports as {reason}, fewer are stated")
+
+
+def _check_admission(task: Task, content: dict[str, Any]) -> None:
+    """Check what the central numbers are said to rest on; only an earlier task's certificate may leave it out."""
+    expected = task.admission.statement()
+    if content.get("admission", expected if task.stated is None else None) != expected:
+        raise VerificationError(
+            f"admission is not stated as that of a task with mode {task.admission.mode.value}; what the central "
+            "numbers rest on must be said in full"
+        )
+
+
+def _check_releases(task: Task, content: dict[str, Any], records: Sequence[BatchRecord]) -> tuple[Release, ...] | None:
+    """Check what attests the rounds before; return their releases, None where the task's batch records attest none."""
+    expected = {"earlier"} if task.stated is None else {"releases", "uncounted"}
+    if {"earlier", "releases", "uncounted"} & set(content) != expected:
+        names = " and ".join(sorted(expected))
+        raise VerificationError(f"the rounds before it are to be attested by the members {names}, and no other")
+    if task.stated is None:
+        return None
+    return attested(task, content["releases"], (record.place for record in records))
+
+
+def _uncounted(content: dict[str, Any], releases: Sequence[Release] | None) -> dict[int, int]:
+    """Return the rounds that are said never to have been counted, with the reports that each was released with."""
+    if releases is None:
+        return {}
+    uncounted, released = content["uncounted"], {release.round: release.reports for release in releases}
+    # By type: true is no round's number, though it equals 1 to Python.
+    whole = isinstance(uncounted, list) and all(type(number) is int for number in uncounted)
+    if not whole or uncounted != [number for number in released if number in uncounted]:
+        raise VerificationError("uncounted must list rounds that were released before, in that order")
+    return {number: released[number] for number in uncounted}
+
+
+def _check_before(task: Task, content: dict[str, Any], releases: Sequence[Release] | None) -> None:
+    """Check that the rounds that are composed are those attested, with their numbers of reports."""
+    if releases is None:
+        _check_earlier(task, content)
+    else:
+        _check_history(task, content, releases)
+
+
+def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Release]) -> None:
+    """Check that all releases are composed: as they were counted, or at the minimum where they never were."""
+    history = content["all_rounds"]["history"][:-1]
+    rounds, composed = [release.round for release in releases], [stated["round"] for stated in history]
+    if composed != rounds:
+        raise VerificationError(f"rounds {composed} are composed with it, the shuffler released {rounds} before it")
+    uncounted = content["uncounted"]
+    for release, stated in zip(releases, history, strict=True):
+        for query, counts in zip(task.queries, stated["queries"], strict=True):
+            name = f"{query.name} of round {release.round}"
+            if release.round in uncounted:
+                if {counts["reports"], counts["valid"]} != {task.minimum_reports}:
+                    raise VerificationError(f"{name} was never counted, and does not stand at the minimum")
+            elif counts["reports"] != release.reports:
+                raise VerificationError(f"{name}: {release.reports} reports were released, {counts['reports']} stated")
+
+
+def _check_earlier(task: Task, content: dict[str, Any]) -> None:
+    """Check the number of reports stated for each earlier round against the shuffler's record of that round."""
+    # The record of the first query (index 0) is enough: all queries of a round have the same number of reports.
+    earlier, history = content["earlier"], content["all_rounds"]["history"][:-1]
+    rounds = [stated["round"] for stated in content["all_rounds"]["history"]]
+    if rounds != sorted(rounds):
+        raise VerificationError(f"the rounds so far are {rounds}; they must rise")
+    if not isinstance(earlier, list) or len(earlier) != len(history):
+        raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")
+    for batch, stated in zip(earlier, history, strict=True):
+        record = _read_record(task, batch)
+        for query in stated["queries"]:
+            _check_record(task, {"round": stated["round"]}, record, 0, query)
+
+
+def _check_numbers(task: Task, content: dict[str, Any], uncounted: dict[int, int]) -> None:
+    check_statement(Terms.of(task), [(query.name, query.mechanism) for query in task.queries], content, uncounted)

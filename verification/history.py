@@ -1,0 +1,263 @@
+"""Histories: all certificates of a task, checked one by one, and together: one chain, no gap, nothing said twice.
+
+Where the task's batch records attest its releases, the last certificate's list names every round released before it.
+The others must then be certificates of those very releases. Of a task without them, certificates are compared as far as
+they go: the counts of rounds that several state, and whether the last one counts all rounds that there are certificates
+of. A round that nobody has a certificate of, and that none names, is not found there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hubbub.protos.identity.successions import Succession
+from hubbub.protos.records.release_chain import Release
+from hubbub.verification.certificate import (
+    NotACertificate,
+    Pins,
+    VerificationError,
+    Verified,
+    other_document,
+    verify,
+)
+from hubbub.verification.results import Recomputed, ResultsFile, read_results, recompute
+
+
+@dataclass(frozen=True)
+class Held:
+    """A certificate that holds by itself, and the file that it is in."""
+
+    path: Path
+    document: bytes = field(repr=False)
+    verified: Verified
+
+    @property
+    def round(self) -> int:
+        """The round that it is of."""
+        return int(self.verified.content["round"])
+
+    @property
+    def history(self) -> dict[int, Any]:
+        """What it states of each round that it composes, its own last."""
+        return {stated["round"]: stated for stated in self.verified.content["all_rounds"]["history"]}
+
+    @property
+    def chain(self) -> list[Release]:
+        """The releases before its round, and its own; none where the task's records attest none."""
+        own = self.verified.release
+        return [] if own is None or self.verified.releases is None else [*self.verified.releases, own]
+
+    @property
+    def uncounted(self) -> list[int]:
+        """The rounds that were released before it, and never counted."""
+        return list(self.verified.content.get("uncounted", ()))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What does not hold, in which file, of which round; None where it is not in one."""
+
+    file: Path | None
+    round: int | None
+    text: str
+
+    def __str__(self) -> str:
+        where = [] if self.file is None else [str(self.file)]
+        where += [] if self.round is None else [f"round {self.round}"]
+        return f"{', '.join(where)}: {self.text}" if where else self.text
+
+
+@dataclass(frozen=True)
+class History:
+    """A task's certificates in the order of their rounds' release, and what does not hold of them together."""
+
+    certificates: tuple[Held, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def last(self) -> Held:
+        """The certificate that composes most."""
+        return self.certificates[-1]
+
+
+@dataclass(frozen=True)
+class Histories:
+    """What was found: a history for each task, what does not hold of files by themselves, and what else lay there."""
+
+    histories: tuple[History, ...]
+    alone: tuple[Problem, ...]
+    skipped: tuple[Path, ...]
+    results: tuple[Recomputed, ...] = ()
+    """Files of results that are what their certificates are of."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that does not hold."""
+        return (*self.alone, *(problem for history in self.histories for problem in history.problems))
+
+
+def read_histories(
+    paths: Sequence[Path],
+    pins: Pins,
+    successions: Sequence[Succession] = (),
+    progress: Callable[[str], None] = lambda _: None,
+) -> Histories:
+    """Check the certificates and results in these files, and in the `.json` files of these folders: alone and together.
+
+    `successions` are known beside those in the certificates, as for `verify`. `progress` is told which file is next.
+    JSON of another kind that lies in a folder is skipped; a file that is named must be a certificate, or
+    results, which hold one.
+
+    Raises:
+        NotACertificate: where there is no certificate at all.
+    """
+    held: list[Held] = []
+    alone: list[Problem] = []
+    skipped: list[Path] = []
+    files: list[ResultsFile] = []
+    for path, named in _files(paths):
+        progress(str(path))
+        with _noted(path, alone):
+            document = path.read_bytes()
+            results = read_results(path, document)
+            if results is not None:
+                files.append(results)
+            elif not named and other_document(document):
+                skipped.append(path)
+            else:
+                held.append(Held(path, document, verify(document, pins, successions)))
+    for file in files:
+        # Results hold their round's certificate: it is one of the history, where it is not there by itself.
+        if file.certificate not in {each.document for each in held}:
+            progress(str(file.path))
+            with _noted(file.path, alone):
+                held.append(Held(file.path, file.certificate, verify(file.certificate, pins, successions)))
+    if not held and not alone:
+        where = ", ".join(map(str, paths))
+        raise NotACertificate(f"no certificate in {where}; `hubbub results --certificate FILE` saves one")
+    found = list(recompute(files, {each.document for each in held}))
+    problems = [Problem(None, None, str(each)) for each in found if isinstance(each, VerificationError)]
+    again = tuple(each for each in found if isinstance(each, Recomputed))
+    alone += [*_unmatched(paths, held, files), *problems]
+    return Histories(_by_task(held), tuple(alone), tuple(skipped), again)
+
+
+def _by_task(held: Sequence[Held]) -> tuple[History, ...]:
+    tasks: dict[bytes, list[Held]] = {}
+    for each in held:
+        tasks.setdefault(each.verified.task.id, []).append(each)
+    return tuple(_history(of) for of in tasks.values())
+
+
+def _unmatched(paths: Sequence[Path], held: Sequence[Held], files: Sequence[ResultsFile]) -> list[Problem]:
+    """Say of which results no certificate was named, where certificates and results were: each holds another one."""
+    named = set(paths) - {file.path for file in files}
+    certificates = [each for each in held if each.path in named]
+    beside = [file for file in files if file.path in paths]
+    if not certificates or not beside:
+        return []
+    tasks = {each.verified.task.id for each in certificates}
+    if {file.certificate for file in beside}.isdisjoint(each.document for each in certificates):
+        tasks = set()
+    of = {each.document: each.verified.task.id for each in held}
+    text = "the certificate in these results is none of those that are named; name each beside its own results"
+    return [Problem(file.path, None, text) for file in beside if of.get(file.certificate) not in {None, *tasks}]
+
+
+@contextlib.contextmanager
+def _noted(path: Path, problems: list[Problem]) -> Iterator[None]:
+    """Note what does not hold of a file, so that the others are still looked at."""
+    try:
+        yield
+    except OSError as error:
+        problems.append(Problem(path, None, error.strerror or str(error)))
+    except VerificationError as error:
+        problems.append(Problem(path, None, str(error)))
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Give each file once, and whether it was named itself."""
+    seen: set[Path] = set()
+    for path in paths:
+        for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+            if file not in seen:
+                seen.add(file)
+                yield file, file == path
+
+
+def _history(held: Sequence[Held]) -> History:
+    ordered = sorted(held, key=lambda each: (len(each.chain), each.round))
+    problems = [*_twice(ordered), *_counts(ordered), *_totals(ordered)]
+    last = ordered[-1]
+    problems += _one_chain(ordered, last) if last.chain else _one_list(ordered, last)
+    problems += _gaps(ordered, last)
+    return History(tuple(ordered), tuple(problems))
+
+
+def _twice(held: Sequence[Held]) -> Iterator[Problem]:
+    """Find certificates of one round that differ; the same bytes in two files are a copy."""
+    first: dict[int, Held] = {}
+    for each in held:
+        other = first.setdefault(each.round, each)
+        if other.document != each.document:
+            yield Problem(each.path, each.round, f"{other.path} is another certificate of this round")
+
+
+def _counts(held: Sequence[Held]) -> Iterator[Problem]:
+    """Find rounds of which two certificates state different counts."""
+    first = {each.round: (each.history[each.round], each) for each in reversed(held)}
+    for each in held:
+        for number, stated in each.history.items():
+            counts, source = first.setdefault(number, (stated, each))
+            if counts != stated:
+                yield Problem(each.path, number, f"its counts are others in {source.path}")
+
+
+def _totals(held: Sequence[Held]) -> Iterator[Problem]:
+    """Find totals below what is proven that an earlier round costs by itself: no bound on all rounds is so low."""
+    # Not compared with earlier totals: a later bound may be tighter, and then it is the better one for both.
+    known, of = 0.0, None
+    for each in held:
+        lower = each.verified.content["round_total"]["epsilon_lower"] or 0.0
+        if lower > known:
+            known, of = lower, each
+        total = each.verified.content["all_rounds"]["epsilon_upper"]
+        if of is not None and total < known:
+            text = f"epsilon is {total} over all rounds, and at least {known} for round {of.round} alone by {of.path}"
+            yield Problem(each.path, each.round, text)
+
+
+def _one_chain(held: Sequence[Held], last: Held) -> Iterator[Problem]:
+    """Find certificates whose releases are not the beginning of the last one's."""
+    for each in held:
+        for place, (own, other) in enumerate(zip(each.chain, last.chain, strict=False)):
+            if own != other:
+                now = f"round {other.round}" if own.round != other.round else "the same round, with other batches,"
+                text = f"it is not of one history with {last.path}: at place {place} of the releases, where this one "
+                yield Problem(each.path, own.round, f"{text}has round {own.round}, {now} stands there")
+                break
+
+
+def _one_list(held: Sequence[Held], last: Held) -> Iterator[Problem]:
+    """Find rounds that the last certificate leaves out, and records of earlier rounds that are not these rounds'."""
+    records = {each.round: each.verified.content["batches"][0] for each in held}
+    for each in held:
+        if each.round not in last.history:
+            yield Problem(last.path, each.round, f"its totals leave out this round, of which {each.path} is")
+        for number, record in zip(each.history, each.verified.content["earlier"], strict=False):
+            if records.get(number, record) != record:
+                yield Problem(each.path, number, "the shuffler's record of this round is another in its certificate")
+
+
+def _gaps(held: Sequence[Held], last: Held) -> Iterator[Problem]:
+    """Find rounds that the last certificate composes and that no certificate is here of, unless none was made."""
+    rounds = {each.round for each in held}
+    for number in last.history:
+        if number not in rounds and number not in last.uncounted:
+            yield Problem(None, number, f"there is no certificate of it here, and {last.path} composes it")
+        if number in rounds and number in last.uncounted:
+            yield Problem(last.path, number, "it was never counted by this one, and there is a certificate of it")

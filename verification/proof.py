@@ -1,0 +1,114 @@
+"""Proof mode: proves each upper number of a valid certificate in ball arithmetic, and says how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.numbers import fraction_up, round_up_significant
+from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof
+from hubbub.accountant.rigorous.statement import Claim, claims
+from hubbub.verification.certificate import Verified
+
+CLAIMS_OF_QUERY = 2
+"""Numbers of each query that are proven: its ε_local, and its ε."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One claim with its proof, or the reason why there is none.
+
+    `refuted` means that ball arithmetic shows the stated number to be too small.
+    """
+
+    claim: Claim
+    proof: Proof | None
+    why_not: str | None
+    refuted: bool
+    seconds: float
+
+    @property
+    def fails(self) -> bool:
+        """Whether the proof mode fails by it: it is refuted, or it is required and not proven."""
+        return self.refuted or (self.claim.required and self.proof is None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding as `--json` shows it."""
+        proof = self.proof
+        return {
+            "where": self.claim.where,
+            "member": self.claim.member,
+            "stated": self.claim.stated,
+            "proven": proof is not None,
+            "epsilon_proven": self.proven,
+            "delta": None if proof is None else float(proof.delta),
+            "route": None if proof is None else proof.route,
+            "summands": None if proof is None else proof.terms,
+            "seconds": round(self.seconds, 3),
+            "why_not": self.why_not,
+        }
+
+    @property
+    def proven(self) -> float | None:
+        """What was proven, never below what was stated; None where nothing was."""
+        return None if self.proof is None else fraction_up(self.proof.epsilon)
+
+    def as_text(self) -> str:
+        """Return the finding as one line for people: first what was proven, then what was stated."""
+        claim, proof = self.claim, self.proof
+        if proof is None:
+            kept = "not true" if self.refuted else "not proven"
+            left = "" if self.fails else "; checked by floating point as before"
+            return f"{kept}: {claim.where}, {claim.member} = {claim.stated}: {self.why_not}{left}"
+        # Rounded up: fewer digits of a proven number must not be less than was proven.
+        number = f"{round_up_significant(self.proven or 0.0, 8):.8g}" if proof.looser else f"{claim.stated}"
+        stated = f"stated: {claim.stated}; " if proof.looser else "as stated; "
+        at = f" at delta {float(proof.delta):g}" if proof.delta else ""
+        told = f"{stated}{proof.route}, {proof.terms} summands, {self.seconds:.1f} s"
+        return f"proven: {claim.where}, {claim.member} <= {number}{at} ({told})"
+
+
+def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Finding]:
+    """Prove a valid certificate's numbers, one after the other; `progress` is told what is tried next."""
+    queries = [(query.name, query.mechanism) for query in verified.task.queries]
+    yield from map(_found, claims(Terms.of(verified.task), queries, verified.content, progress))
+
+
+def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return `queries`, `round_total` and `all_rounds` of a certificate with every upper number as it was proven.
+
+    The number that was stated is beside it, under its name and `_stated`. One that was not proven is None; what is left
+    without the analyzer's word never is, as nothing here claims it.
+    """
+    queries, left = content["queries"], list(findings)
+    proven = []
+    for query in queries:
+        # By place, as claims come in the certificate's order: a query may be called `all_rounds` too.
+        of_query, left = left[:CLAIMS_OF_QUERY], left[CLAIMS_OF_QUERY:]
+        proven.append(_with_proven(query, of_query))
+    totals = {
+        where: _with_proven(content[where], [each for each in left if each.claim.where == where])
+        for where in ("round_total", "all_rounds", "horizon")
+        if where in content
+    }
+    return {"queries": proven, **totals}
+
+
+def _with_proven(stated: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
+    unclaimed = {name: stated[name] for name in (IF_MINIMUM_VALID, ATTESTED) if name in stated}
+    members = {each.claim.member: each.proven for each in findings}
+    beside = {**unclaimed, **{each.claim.member: each.claim.stated for each in findings}}
+    return {**stated, **dict.fromkeys(unclaimed), **members, **{f"{name}_stated": beside[name] for name in beside}}
+
+
+def _found(claim: Claim) -> Finding:
+    start = perf_counter()
+    try:
+        proof, why_not, refuted = claim.proof(), None, False
+    except NotProvenError as error:
+        proof, why_not, refuted = None, str(error), error.refuted
+    return Finding(claim, proof, why_not, refuted, perf_counter() - start)

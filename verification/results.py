@@ -1,0 +1,312 @@
+"""Recomputing: whether a round's results, as a reader saved them, are what its certificate is of.
+
+A file of results (`hubbub results --json`) holds the counts of each published query and the round's certificate. The
+counts are compared with the certificate's digest, and the estimates, which follow from counts and task alone, are made
+again from them. Those of a question over time follow from the counts of earlier rounds too: with the results of these
+rounds they are made again, and without them that is a problem that names the rounds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.identity.documents import write_canonical
+from hubbub.protos.records.counts import Certified, Counted, CountsDiffer, check_published, read_certified
+from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
+from hubbub.protos.records.results_document import estimates_document, results_document
+from hubbub.protos.task.formats import CERTIFICATE_FORMS, COUNTED, form_named, version_at
+from hubbub.protos.task.task import Task
+from hubbub.queries.estimation.bands import half_width
+from hubbub.queries.estimation.debiased import Debiased
+from hubbub.queries.longitudinal.over_rounds import Batch
+from hubbub.queries.query import Query
+from hubbub.queries.texts.lookup import Decodable, found_words
+from hubbub.verification.certificate import VerificationError
+
+NEARLY = 1e-6
+"""How far a number may be from the one that is computed again, as a share of it: other versions of numerical libraries
+differ in the last digits. Of numbers of people, and of what people said in a range, it is a share of one, or of the
+range, too: a sum that is near zero has the digits of what was added up. A chance (`p_value`) has no such room."""
+
+BY_PREFIXES = "texts of several rounds' prefixes; find them again with hubbub results --prefixes"
+
+_BANDS = {"simultaneous_lower", "simultaneous_upper"}
+_TEXTS = {"answered", "beginnings", "counts", "kind", "notes"}
+_LOOKED_UP = re.compile(r"of (?:the )?([0-9]{1,8}) candidates")
+
+_MEMBERS = {"certificate", "queries", "round", "task"}
+_version_of = version_at(CERTIFICATE_FORMS)
+
+
+@dataclass(frozen=True)
+class ResultsFile:
+    """A file of results as it was read: what is in it, and the bytes of the certificate that it holds."""
+
+    path: Path
+    document: Mapping[str, Any] = field(repr=False)
+    certificate: bytes
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """What was found of a file of results.
+
+    `queries` are those whose estimates were made again and are the same, `left` those that were not, with the reason.
+    `bound` says whether the certificate binds the counts; one of an earlier version binds no more than their numbers.
+    """
+
+    path: Path
+    task: str
+    round: int
+    queries: tuple[str, ...]
+    left: Mapping[str, str]
+    bound: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `hubbub verify --json` shows it."""
+        return {
+            "file": str(self.path),
+            "task": self.task,
+            "round": self.round,
+            "recomputed": list(self.queries),
+            "not_recomputed": dict(self.left),
+            "counts_bound": self.bound,
+        }
+
+    def as_text(self) -> str:
+        """Return it as one line for people."""
+        counts = "the counts are the certificate's" if self.bound else "the counts fit, and no digest binds them"
+        again = f"; estimates follow from them: {', '.join(self.queries)}" if self.queries else ""
+        left = "".join(f"; not recomputed: {name} ({why})" for name, why in self.left.items())
+        return f"{self.path}: {self.task}, round {self.round}: {counts}{again}{left}"
+
+
+def read_results(path: Path, content: bytes) -> ResultsFile | None:
+    """Return what a file holds where it is a file of results; None where it is something else.
+
+    Raises:
+        VerificationError: where it holds no certificate that can be read.
+    """
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or set(document) != _MEMBERS:
+        return None
+    try:
+        certificate = document["certificate"]
+        # It was written for people, with white space; in canonical form it is the analyzer's bytes again.
+        return ResultsFile(path, document, write_canonical(certificate, _version_of(certificate["body"])))
+    except (HubbubError, KeyError, TypeError) as error:
+        raise VerificationError(f"these results hold no certificate: {error!s:.200}") from error
+
+
+@dataclass(frozen=True)
+class OneRound:
+    """One certificate, the file that it is in, and the files of results that hold it too."""
+
+    path: Path
+    certificate: bytes
+    results: tuple[ResultsFile, ...]
+
+
+def one_round(paths: Sequence[Path]) -> OneRound | None:
+    """Return what is in files that are all of one certificate; None where there are several, or a folder.
+
+    Raises:
+        OSError: where the only file cannot be read.
+        VerificationError: where the only file holds results without a certificate.
+    """
+    try:
+        found = [] if any(path.is_dir() for path in paths) else [(path, path.read_bytes()) for path in paths]
+        files = {path: read_results(path, content) for path, content in found}
+    except (OSError, VerificationError):
+        if len(paths) == 1:
+            raise
+        return None
+    results = [file for file in files.values() if file is not None]
+    alone = [(path, content) for path, content in found if files[path] is None]
+    held = [*alone, *((file.path, file.certificate) for file in results)]
+    if len({certificate for _, certificate in held}) != 1:
+        return None
+    return OneRound(*held[0], tuple(results))
+
+
+def as_file(results: RoundResults) -> ResultsFile:
+    """Return results that were fetched as the file that they would be saved in."""
+    where = Path(f"round {results.id.round} of task {results.id.task_name}")
+    return ResultsFile(where, json.loads(json.dumps(results_document(results))), results.certificate)
+
+
+def recompute(files: Sequence[ResultsFile], verified: Collection[bytes]) -> Iterator[Recomputed | VerificationError]:
+    """Check files of results against the certificates in them, which are to be `verified`; yield what is found of each.
+
+    What does not hold is yielded as an error, which names the file, so that others are still looked at.
+    """
+    held: dict[tuple[bytes, int], list[Counted]] = {}
+    sound: list[tuple[ResultsFile, Certified]] = []
+    for file in files:
+        try:
+            certified = read_certified(file.certificate)
+            key = (certified.task.id, certified.content["round"])
+            if file.certificate not in verified:
+                raise CountsDiffer("the certificate in it does not hold")
+            results = list(map(_result, file.document["queries"]))
+            held[key] = check_published(results, certified.task, key[1], certified)
+            _check_about(file.document, certified)
+        except (HubbubError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            yield _problem(file, error)
+        else:
+            sound.append((file, certified))
+    for file, certified in sound:
+        try:
+            yield _recomputed(file, certified, held)
+        except (HubbubError, KeyError, TypeError, ValueError, AttributeError) as error:
+            yield _problem(file, error)
+
+
+def _problem(file: ResultsFile, error: Exception) -> VerificationError:
+    text = str(error) if isinstance(error, HubbubError) else f"they cannot be read: {error!r:.200}"
+    return VerificationError(f"{file.path}: the results are not what the certificate is of: {text}")
+
+
+def _result(stated: Mapping[str, Any]) -> QueryResult:
+    """Return a query's counts as they are stated in a file of results, without its estimates."""
+    tally = stated.get("tally", {})
+    try:
+        counts = base64.b64decode(tally.get("counts", ""), validate=True)
+    except binascii.Error as error:
+        raise CountsDiffer(f"{stated['name']}: its counts are not in base64") from error
+    state, facts = QueryState(stated["state"]), (stated["reports"], stated["valid"], stated["left_out"])
+    if state is QueryState.PUBLISHED and not counts:
+        raise CountsDiffer(f"{stated['name']}: its counts are not there; save the results with this version of hubbub")
+    return QueryResult(stated["name"], state, *facts, None, counts, tuple(tally.get("rounds", ())))
+
+
+def _check_about(document: Mapping[str, Any], certified: Certified) -> None:
+    named = {"id": certified.task.id.hex(), "name": certified.task.name}
+    if document["task"] != named or document["round"] != certified.content["round"]:
+        raise CountsDiffer("they say that they are of another task or round")
+
+
+def _recomputed(
+    file: ResultsFile, certified: Certified, held: Mapping[tuple[bytes, int], Sequence[Counted]]
+) -> Recomputed:
+    task, number = certified.task, certified.content["round"]
+    again, left = [], {}
+    for index, (query, stated) in enumerate(zip(task.queries, file.document["queries"], strict=True)):
+        if stated["state"] != QueryState.PUBLISHED:
+            _check_withheld(query, stated)
+            continue
+        batches = _batches(task, index, number, stated, held)
+        reason = None
+        if not {"notes", "counts", "beginnings"}.isdisjoint(stated) and isinstance(query.question, Decodable):
+            reason = _check_texts(query, query.question, number, batches[number], stated)
+        else:
+            _check_estimates(query, number, batches, stated)
+        if reason is None:
+            again.append(query.name)
+        else:
+            left[query.name] = reason
+    bound = form_named(certified.content["format"], CERTIFICATE_FORMS) in COUNTED
+    return Recomputed(file.path, task.name, number, tuple(again), left, bound)
+
+
+def _check_withheld(query: Query, stated: Mapping[str, Any]) -> None:
+    if set(stated) != {"name", "state", "reports", "valid", "left_out"}:
+        raise CountsDiffer(f"{query.name}: it is withheld, and numbers of it are stated")
+
+
+def _batches(
+    task: Task,
+    index: int,
+    number: int,
+    stated: Mapping[str, Any],
+    held: Mapping[tuple[bytes, int], Sequence[Counted]],
+) -> dict[int, Batch]:
+    """Return the batches that a query's estimates follow from: its round's, and those of earlier rounds it names."""
+    rounds = [*stated["tally"]["rounds"], number]
+    missing = [each for each in rounds if (task.id, each) not in held]
+    if missing:
+        raise CountsDiffer(
+            f"{stated['name']}: its estimates follow from rounds {missing} too; give the results of these as well"
+        )
+    found = {each: held[task.id, each][index].tally for each in rounds}
+    return {each: Batch(tally, task.privacy.dummies) for each, tally in found.items() if tally is not None}
+
+
+def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, stated: Mapping[str, Any]) -> str | None:
+    """Check a query whose texts were looked up; return why its texts cannot be looked up again, where they cannot."""
+    if not set(stated) - _COUNTS <= _TEXTS:
+        raise CountsDiffer(f"{query.name}: it has members that no looking up gives")
+    plain = estimates_document(query.estimates_over(number, {number: batch}))
+    _check_same(query, _without_bands(plain["answered"]), _without_bands(stated["answered"]), ".answered", 1.0)
+    _check_same(query, plain["kind"], stated["kind"], ".kind", 1.0)
+    if getattr(question, "prefixes", ()):
+        return BY_PREFIXES
+    named = [each["category"] for each in stated.get("counts", [])]
+    found = estimates_document(question.decode(Debiased(query.randomizer, batch.tally, batch.dummies), named, number))
+    looked_up = [_LOOKED_UP.search(note) for note in stated.get("notes", [])]
+    if len(looked_up) != 1 or looked_up[0] is None or "beginnings" in stated:
+        raise CountsDiffer(f"{query.name}: it does not say how many texts were looked up")
+    # How many were, of which these stand out, is in the sentence: it alone makes the band wider, and changes no count.
+    count = int(looked_up[0][1])
+    if not len(named) <= count or stated["notes"] != [found_words(len(named), count)]:
+        raise CountsDiffer(f"{query.name}: notes say otherwise than how many texts there are")
+    again, width = found.get("counts", []), half_width(count + 1)
+    _check_same(query, [_banded(each, width) for each in again], stated.get("counts", []), ".counts", 1.0)
+    _check_same(query, _banded(found["answered"], width), stated["answered"], ".answered", 1.0)
+    return None
+
+
+def _without_bands(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in numbers.items() if name not in _BANDS}
+
+
+def _banded(numbers: Mapping[str, Any], width: float) -> dict[str, Any]:
+    if numbers["standard_error"] is None:
+        return dict(numbers)
+    lower, upper = (numbers["estimate"] + side * width * numbers["standard_error"] for side in (-1, 1))
+    return {**numbers, "simultaneous_lower": lower, "simultaneous_upper": upper}
+
+
+def _check_same(query: Query, expected: Any, given: Any, where: str, scale: float) -> None:
+    found = _difference(json.loads(json.dumps(expected)), given, where, scale)
+    if found is not None:
+        raise CountsDiffer(f"{query.name}: {found.removeprefix('.')} is not what follows from the counts")
+
+
+def _check_estimates(query: Query, number: int, batches: Mapping[int, Batch], stated: Mapping[str, Any]) -> None:
+    expected = estimates_document(query.estimates_over(number, batches))
+    given = {name: value for name, value in stated.items() if name not in _COUNTS}
+    _check_same(query, expected, given, "", max(map(abs, expected.get("range", (1.0,)))))
+
+
+_COUNTS = frozenset({"left_out", "name", "reports", "state", "tally", "valid"})
+
+
+def _difference(expected: Any, stated: Any, where: str, scale: float) -> str | None:
+    """Return where two JSON values first differ by more than `NEARLY`, also times `scale`; None where they do not."""
+    if isinstance(expected, dict) and isinstance(stated, dict) and expected.keys() == stated.keys():
+        return _first(expected, lambda name: _difference(expected[name], stated[name], f"{where}.{name}", scale))
+    if isinstance(expected, list) and isinstance(stated, list) and len(expected) == len(stated):
+        places = range(len(expected))
+        return _first(places, lambda place: _difference(expected[place], stated[place], f"{where}[{place}]", scale))
+    numbers = type(expected) in (int, float) and type(stated) in (int, float)
+    room = 0.0 if where.endswith(".p_value") else NEARLY * scale
+    if numbers and math.isclose(expected, stated, rel_tol=NEARLY, abs_tol=room):
+        return None
+    return None if type(expected) is type(stated) and expected == stated else where
+
+
+def _first(keys: Iterable[Any], difference: Callable[[Any], str | None]) -> str | None:
+    return next((found for found in map(difference, keys) if found is not None), None)
