@@ -11,16 +11,15 @@ import asyncio
 import logging
 import queue
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.observability.timing import Observe, unobserved
+from hubbub.service.runtime.job_thread import Job, JobThread, Result, give_out
 
 GROUP_LIMIT = 1000
 """Most jobs in one transaction, so that the first of them does not wait for ever."""
@@ -61,18 +60,7 @@ def untold(_error: Exception | None) -> None:
     """Tell nobody."""
 
 
-@dataclass(frozen=True)
-class _Job(Generic[U]):
-    work: Callable[[U], Any]
-    future: asyncio.Future[Any]
-    alone: bool = False
-    bare: bool = False
-
-
-_Result = tuple[asyncio.Future[Any], Any, BaseException | None]
-
-
-class GroupCommit(Generic[U]):
+class GroupCommit(JobThread[Callable[[U], Any]]):
     """Runs jobs on `connection`, in the order they were given; `begin` makes what each transaction's jobs work on.
 
     With `savepoints` a job may write before it fails, with whatever error: what it wrote is taken back. Without, which
@@ -93,6 +81,7 @@ class GroupCommit(Generic[U]):
         committed: Callable[[], None] = lambda: None,
         probe: float = PROBE_SECONDS,
     ) -> None:
+        super().__init__(GROUP_LIMIT)
         self._connection = connection
         self._begin = begin
         self._observe = observe
@@ -103,15 +92,7 @@ class GroupCommit(Generic[U]):
         self._probe = probe
         self._failing = False
         self._broken: StoreError | None = None
-        self._jobs: queue.SimpleQueue[_Job[U] | None] = queue.SimpleQueue()
-        self._carried: _Job[U] | None = None
-        self._closing = threading.Lock()
-        self._closed = False
         self._start()
-
-    def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="store", daemon=True)
-        self._thread.start()
 
     def submit(self, work: Callable[[U], T], *, alone: bool = False) -> asyncio.Future[T]:
         """Have a job done; its result is there when it is on disk. `alone` gives a long job its own transaction.
@@ -119,7 +100,7 @@ class GroupCommit(Generic[U]):
         Raises:
             StoreError: where the store was closed.
         """
-        return self._put(work, alone=alone, bare=False)
+        return self._put(work, alone=alone)
 
     def submit_bare(self, work: Callable[[U], T]) -> asyncio.Future[T]:
         """Have a job done outside of any transaction, such as cutting the log.
@@ -137,29 +118,6 @@ class GroupCommit(Generic[U]):
 
         return asyncio.run_coroutine_threadsafe(submitted(), loop)
 
-    def _put(self, work: Callable[[U], T], *, alone: bool, bare: bool) -> asyncio.Future[T]:
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        # The lock keeps a job from being put behind the end, where nobody would ever do it.
-        with self._closing:
-            if self._closed:
-                raise StoreError("the store is closed; the service is stopping")
-            self._jobs.put(_Job(work, future, alone, bare))
-        return future
-
-    @property
-    def waiting(self) -> int:
-        """How many jobs wait."""
-        return self._jobs.qsize()
-
-    def close(self) -> None:
-        """Do what is waiting, then end; a second call does nothing."""
-        with self._closing:
-            if self._closed:
-                return
-            self._closed = True
-            self._jobs.put(None)
-        self._thread.join()
-
     def _run(self) -> None:
         while group := self._next_group():
             try:
@@ -167,7 +125,7 @@ class GroupCommit(Generic[U]):
             except Exception as error:
                 # Whatever it was: without this thread every later job would wait for ever.
                 self._told(error)
-                _give_out([(job.future, None, self._failed(error)) for job in group])
+                give_out([(job.future, None, self._failed(error)) for job in group])
             if len(group) > 1:
                 time.sleep(GATHER_SECONDS)
         self._commit([])  # what was gathered without a job
@@ -176,33 +134,10 @@ class GroupCommit(Generic[U]):
         self._failing = error is not None
         self._outcome(error)
 
-    def _finish(self, group: list[_Job[U]]) -> None:
-        _give_out(self._run_bare(group[0]) if group[0].bare else self._commit(group))
+    def _finish(self, group: list[Job[Callable[[U], Any]]]) -> None:
+        give_out(self._run_bare(group[0]) if group[0].bare else self._commit(group))
 
-    def _next_group(self) -> list[_Job[U]]:
-        """Wait for a job, then take those that wait behind it. Empty at the end."""
-        first = self._carried or self._first()
-        self._carried = None
-        if first is None:
-            return []
-        group = [first]
-        while not first.alone and len(group) < GROUP_LIMIT:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job is None:
-                # The end, put back: it is read again when this group is done.
-                self._jobs.put(None)
-                break
-            if job.alone:
-                # It opens the next group, so that the order of the jobs is kept.
-                self._carried = job
-                break
-            group.append(job)
-        return group
-
-    def _first(self) -> _Job[U] | None:
+    def _first(self) -> Job[Callable[[U], Any]] | None:
         while True:
             try:
                 return self._jobs.get(timeout=self._probe if self._failing else None)
@@ -219,7 +154,7 @@ class GroupCommit(Generic[U]):
         else:
             self._told(None)
 
-    def _commit(self, group: list[_Job[U]]) -> list[_Result]:
+    def _commit(self, group: list[Job[Callable[[U], Any]]]) -> list[Result]:
         if self._broken is not None:
             return [(job.future, None, self._broken) for job in group]
         unit = self._begin()
@@ -249,7 +184,7 @@ class GroupCommit(Generic[U]):
             self._broken = StoreError(message)
             raise self._broken from error
 
-    def _do(self, job: _Job[U], unit: U) -> _Result:
+    def _do(self, job: Job[Callable[[U], Any]], unit: U) -> Result:
         if self._savepoints:
             return self._do_in_savepoint(job, unit)
         try:
@@ -259,10 +194,10 @@ class GroupCommit(Generic[U]):
         except HubbubError as error:
             return job.future, None, error
 
-    def _do_in_savepoint(self, job: _Job[U], unit: U) -> _Result:
+    def _do_in_savepoint(self, job: Job[Callable[[U], Any]], unit: U) -> Result:
         self._connection.execute("SAVEPOINT job")
         try:
-            result: _Result = (job.future, job.work(unit), None)
+            result: Result = (job.future, job.work(unit), None)
         except Exception as error:
             # Where SQLite has rolled all of it back by itself, as on a full disk, this fails, and with it every job.
             self._connection.execute("ROLLBACK TO job")
@@ -272,7 +207,7 @@ class GroupCommit(Generic[U]):
         self._connection.execute("RELEASE job")
         return result
 
-    def _run_bare(self, job: _Job[U]) -> list[_Result]:
+    def _run_bare(self, job: Job[Callable[[U], Any]]) -> list[Result]:
         try:
             result = job.work(self._begin())
             self._committed()
@@ -290,22 +225,3 @@ class GroupCommit(Generic[U]):
             _LOG.exception("a rollback failed")
         finally:
             unit.abandon()
-
-
-def _give_out(results: list[_Result]) -> None:
-    """Give all results to the event loop in one call: waking it is what costs."""
-    try:
-        results[0][0].get_loop().call_soon_threadsafe(_resolve, results)
-    except RuntimeError:
-        _LOG.debug("nobody waits for %d results any more", len(results))
-
-
-def _resolve(results: list[_Result]) -> None:
-    for future, result, error in results:
-        # Who asked was cancelled; what was done for them is on disk all the same.
-        if future.done():
-            continue
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)

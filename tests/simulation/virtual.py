@@ -13,7 +13,8 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from hubbub.service.errors import StoreError
-from hubbub.service.sqlite.group_commit import GroupCommit, _Job
+from hubbub.service.runtime.job_thread import Job
+from hubbub.service.sqlite.group_commit import GroupCommit
 
 T = TypeVar("T")
 
@@ -94,8 +95,8 @@ class LoopCommits(GroupCommit[Any]):
     def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
 
-    def _put(self, work: Callable[[Any], T], *, alone: bool, bare: bool) -> asyncio.Future[T]:
-        future = super()._put(work, alone=alone, bare=bare)
+    def _put(self, work: Any, *, size: int = 1, alone: bool = False, bare: bool = False) -> asyncio.Future[Any]:
+        future = super()._put(work, size=size, alone=alone, bare=bare)
         self._loop.call_soon(self._drain)
         return future
 
@@ -103,7 +104,7 @@ class LoopCommits(GroupCommit[Any]):
         """Do it at once: what would be another thread runs in the loop, which goes on only when that is done."""
         if self._closed:
             raise StoreError("the store is closed")
-        ((_, result, error),) = self._commit([_Job(work, self._loop.create_future())])
+        ((_, result, error),) = self._commit([Job(work, self._loop.create_future())])
         done: Future[T] = Future()
         if error is None:
             done.set_result(result)
