@@ -95,10 +95,7 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
     Raises:
         HubbubError: where the address is not one, is taken, or is not this machine's.
     """
-    try:
-        address = checked_address(address, listening=True)
-    except HostError as error:
-        raise HubbubError(f"cannot listen on {address}: {error}") from error
+    address = listening_address(address)
     if not shared:
         check_free(address)
     try:
@@ -176,6 +173,18 @@ def check_free(address: str) -> None:
     taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
     if taken or len(failures) == len(places):
         raise cannot_listen(address, (taken or failures)[0])
+
+
+def listening_address(address: str) -> str:
+    """Return host:port to listen at, as it is written in one way.
+
+    Raises:
+        HubbubError: where it is not one.
+    """
+    try:
+        return checked_address(address, listening=True)
+    except HostError as error:
+        raise HubbubError(f"cannot listen on {address}: {error}") from error
 
 
 def resolved(address: str) -> list[tuple[socket.AddressFamily, Any]]:

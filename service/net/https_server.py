@@ -21,11 +21,10 @@ from email.utils import formatdate
 
 import structlog
 
-from hubbub.protos.errors import HubbubError
-from hubbub.protos.transport.addresses import HostError, checked_address
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net.grpc_server import HANDSHAKE_SECONDS, Connections, cannot_listen, resolved
+from hubbub.service.net.grpc_server import HANDSHAKE_SECONDS, Connections, cannot_listen, listening_address, resolved
 from hubbub.service.net.http_connection import Connection
+from hubbub.service.net.tls_reload import ReloadingContext, server_context
 from hubbub.service.rpc.concurrency import Limit
 from hubbub.service.rpc.connect import Doorway, Header
 from hubbub.service.rpc.pipeline import Intake
@@ -77,8 +76,7 @@ class Door:
         self.idle_seconds = hall.connections.idle_seconds
         self.age_seconds = math.inf if hall.connections.age_seconds is None else hall.connections.age_seconds
         self.date = formatdate(usegmt=True)
-        self._tls, self._renewals = tls, renewals
-        self._made_at, self._context = renewals(), _context(tls)
+        self._context = ReloadingContext(lambda: _context(tls), renewals)
         self._numbers = itertools.count()
         self._open: set[Connection] = set()
         self._connected: set[Connection] = set()
@@ -98,10 +96,7 @@ class Door:
         Raises:
             HubbubError: where the address is not one, is taken, or is not this machine's.
         """
-        try:
-            address = checked_address(address, listening=True)
-        except HostError as error:
-            raise HubbubError(f"cannot listen on {address}: {error}") from error
+        address = listening_address(address)
         family, where = resolved(address)[0]
         try:
             self._listener = socket.create_server(where, family=family, backlog=BACKLOG, reuse_port=self._shared)
@@ -174,7 +169,7 @@ class Door:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
                 found,
-                ssl=self._current(),
+                ssl=self._context.current(),
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
@@ -207,16 +202,6 @@ class Door:
             for connection in list(self._connected):
                 connection.look(now)
 
-    def _current(self) -> ssl.SSLContext:
-        """Return the TLS context of new connections, with the files that are in use now."""
-        renewals = self._renewals()
-        if renewals != self._made_at:
-            # Files that change at this very moment may not fit: the next connection tries again.
-            with contextlib.suppress(HubbubError, OSError):
-                self._context = _context(self._tls)
-                self._made_at = renewals
-        return self._context
-
     # Browsers
 
     def cors(self, origin: bytes) -> tuple[Header, ...]:
@@ -244,14 +229,6 @@ def _network(host: str) -> str:
 
 
 def _context(tls: TLS) -> ssl.SSLContext:
-    if tls.certificate is None:
-        raise HubbubError("the HTTPS door needs a TLS certificate; name it in the settings")
-    tls.check(time.time(), own=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = server_context(tls, "the HTTPS door")
     context.set_alpn_protocols(["http/1.1"])
-    try:
-        context.load_cert_chain(tls.certificate, tls.key)
-    except ssl.SSLError as error:
-        raise HubbubError(f"cannot use {tls.certificate} and {tls.key}: {error.reason or error}") from error
     return context

@@ -2,6 +2,9 @@
 
 On loopback the port answers whoever is on this machine. At any other address it answers over mutual TLS only, to
 certificates whose common name is among `MONITORS`: when submissions come is the shuffler's to know, not the network's.
+
+This is not `prometheus_client.start_http_server`: that agrees on TLS where it accepts connections, so one silent client
+keeps all others out. Nor does it bound connections and their time, look at common names, or read TLS files again.
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ import prometheus_client
 import structlog
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.transport.addresses import checked_address
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net.grpc_server import cannot_listen, resolved
+from hubbub.service.net.grpc_server import cannot_listen, listening_address, resolved
+from hubbub.service.net.tls_reload import ReloadingContext, server_context
 
 MONITORS = frozenset({"monitor", "operator"})
 """Common names that may read metrics at an address that is not loopback."""
@@ -169,10 +172,10 @@ class MetricsPort:
         Raises:
             HubbubError: where the address or, beyond loopback, a TLS file cannot be used.
         """
-        address = checked_address(address, listening=True)
+        address = listening_address(address)
         family, where = resolved(address)[0]
         loopback = ipaddress.ip_address(where[0]).is_loopback
-        context = None if loopback else _Contexts(tls, renewals).current
+        context = None if loopback else ReloadingContext(lambda: _context(tls), renewals).current
         try:
             self._server = _Server(family, where, context)
         except OSError as error:
@@ -189,37 +192,16 @@ class MetricsPort:
         self._server.server_close()
 
 
-class _Contexts:
-    """The TLS context of new connections: made at the start, and again when files were taken anew."""
-
-    def __init__(self, tls: TLS, renewals: Renewals) -> None:
-        self._tls, self._renewals = tls, renewals
-        self._made_at, self._context = renewals(), _context(tls)
-
-    def current(self) -> ssl.SSLContext:
-        renewals = self._renewals()
-        if renewals != self._made_at:
-            # Files that change at this very moment may not fit: the next connection tries again.
-            with contextlib.suppress(HubbubError, OSError):
-                self._context = _context(self._tls)
-                self._made_at = renewals
-        return self._context
-
-
 def _context(tls: TLS) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = server_context(tls, "the metrics port beyond loopback")
     context.verify_mode = ssl.CERT_REQUIRED
-    if tls.certificate is None:
-        raise HubbubError("metrics beyond loopback need a TLS certificate; name it in the settings")
-    tls.check(time.time(), own=True)
     try:
         if isinstance(tls.authority, bytes):
             context.load_verify_locations(cadata=tls.authority.decode())
         else:
             context.load_verify_locations(tls.authority)
-        context.load_cert_chain(tls.certificate, tls.key)
     except ssl.SSLError as error:
-        raise HubbubError(f"cannot use {tls.certificate} and {tls.key} for metrics: {error.reason or error}") from error
+        raise HubbubError(f"cannot use {tls.authority!s} for metrics: {error.reason or error}") from error
     return context
 
 

@@ -1,9 +1,11 @@
-"""Certificates: a service's TLS files, checked at the start and taken anew when they change, and how long they last."""
+"""A service's TLS files: checked at the start, taken anew when they change, how long they last, and TLS contexts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -168,3 +170,39 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class ReloadingContext:
+    """The TLS context of new connections: made at the start, and again when `renewals` says another number."""
+
+    def __init__(self, make: Callable[[], ssl.SSLContext], renewals: Callable[[], int]) -> None:
+        self._make, self._renewals = make, renewals
+        self._made_at, self._context = renewals(), make()
+
+    def current(self) -> ssl.SSLContext:
+        """Return the context with the files that are in use now."""
+        renewals = self._renewals()
+        if renewals != self._made_at:
+            # Files that change at this very moment may not fit: the next connection tries again.
+            with contextlib.suppress(HubbubError, OSError):
+                self._context = self._make()
+                self._made_at = renewals
+        return self._context
+
+
+def server_context(tls: TLS, what: str) -> ssl.SSLContext:
+    """Return a TLS context that shows a service's certificate; `what` needs it.
+
+    Raises:
+        HubbubError: where a file is missing or cannot be used.
+    """
+    if tls.certificate is None:
+        raise HubbubError(f"{what} needs a TLS certificate; name it in the settings")
+    tls.check(time.time(), own=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+    except ssl.SSLError as error:
+        raise HubbubError(f"cannot use {tls.certificate} and {tls.key}: {error.reason or error}") from error
+    return context
