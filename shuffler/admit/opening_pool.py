@@ -2,6 +2,10 @@
 
 What arrives while all processes are busy waits and goes out together, so that a busy shuffler hands over large pieces
 by itself. Each process holds the next piece while it opens one: it never waits for the event loop.
+
+Batches are opened by `service.processes.opening_pool`, on a `ProcessPoolExecutor`. It would not do here: measured in
+one run, it costs the event loop's process 1.7 times as much CPU a submission in pieces of 200, and 4 times in calls of
+10. It pickles each call, takes turns with threads of its own, and joins no calls that wait.
 """
 
 from __future__ import annotations
