@@ -5,34 +5,27 @@ Numbers by task, query, state and reason only, all of which the certificate stat
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from time import perf_counter
 from types import MappingProxyType
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.open import LeftOut
 from hubbub.analyzer.progress import counted, progress_of
 from hubbub.analyzer.records import RoundProgress
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
-from hubbub.protos.identity.documents import SignedDocument
-from hubbub.protos.identity.keys import KeySet
-from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
-from hubbub.protos.records.release_chain import Known, Stretch
 from hubbub.protos.records.results import Progress
-from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.refusals import Reason
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.observability.collectors import TASK, Ages, PictureCollector, Spent, names
 from hubbub.service.observability.incidents import Kind, Troubles
-from hubbub.service.observability.timing import Observe, unobserved
 
 PREFIX = "hubbub_analyzer"
 
@@ -72,56 +65,6 @@ class Stage(StrEnum):
     CERTIFY = "certify"
 
 
-class TimedAcceptor:
-    """An `Acceptor` whose work is timed and whose refusals are counted (`wire.DeliveryHandler`)."""
-
-    def __init__(self, acceptor: Acceptor, accept: Observe, count: Observe) -> None:
-        self._acceptor = acceptor
-        self._accept = accept
-        self._count = count
-        self.refusals: Counter[Reason] = Counter()
-
-    @property
-    def unannounced(self) -> Collection[BatchId]:
-        """The batches whose announcement the store did not take when it was last tried."""
-        return self._acceptor.unannounced
-
-    async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
-        """Return the key record of a round."""
-        with self._counted():
-            return await self._acceptor.get_key(task_id, round_number)
-
-    async def get_releases(self, task_id: bytes) -> Known:
-        """Return what is known of a task's releases."""
-        with self._counted():
-            return await self._acceptor.get_releases(task_id)
-
-    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch) -> int:
-        """Take a batch's announcement; return the offset to go on from."""
-        with self._counted():
-            return await self._acceptor.begin(record, key_set, releases)
-
-    async def put(self, stretch: Envelopes) -> int:
-        """Store a stretch; return the offset to go on from."""
-        with self._counted(self._accept):
-            return await self._acceptor.put(stretch)
-
-    async def commit(self, batch: BatchId, digest: bytes) -> Committed:
-        """Open, count and commit a batch."""
-        with self._counted(self._count):
-            return await self._acceptor.commit(batch, digest)
-
-    @contextlib.contextmanager
-    def _counted(self, observe: Observe = unobserved) -> Iterator[None]:
-        started = perf_counter()
-        try:
-            yield
-        except Refusal as refusal:
-            self.refusals[refusal.reason] += 1
-            raise
-        observe(perf_counter() - started)
-
-
 @dataclass(frozen=True)
 class Picture:
     """The analyzer at one moment: its tasks' rounds, those that something holds up, and the charges by task."""
@@ -135,14 +78,16 @@ class AnalyzerCollector(PictureCollector[Picture]):
     """Reads rounds, counts and queues when Prometheus asks.
 
     `failures` are the rounds that could not be certified; `troubles` knows those that could not be counted.
-    `results_refused` are results that were not shown, by reason.
+    `refusals` are deliveries that were refused, `results_refused` results that were not shown, by reason;
+    `unannounced` are the batches whose announcement the store did not take when it was last tried.
     """
 
     def __init__(
         self,
         tasks: Tasks,
         store: Store,
-        acceptor: TimedAcceptor,
+        refusals: Mapping[Reason, int],
+        unannounced: Collection[BatchId],
         failures: Mapping[tuple[bytes, int], str],
         clock: Callable[[], float],
         troubles: Troubles | None = None,
@@ -153,7 +98,8 @@ class AnalyzerCollector(PictureCollector[Picture]):
         self._troubles = troubles or Troubles(clock)
         self._tasks = {task_id: signed.task for task_id, signed in tasks.items()}
         self._store = store
-        self._acceptor = acceptor
+        self._refusals = refusals
+        self._unannounced = unannounced
         self._failures = failures
         self._ages = Ages(clock)
         self._spent = Spent(PREFIX)
@@ -168,7 +114,7 @@ class AnalyzerCollector(PictureCollector[Picture]):
         if self._troubles.count(Kind.STORE):
             # Nothing is stored of a batch whose announcement failed: its round is still awaited.
             awaited = {(each.id.task_id, each.id.round) for each in rounds if progress_of(each) is Progress.AWAITED}
-            return under_way | (awaited & {(batch.task_id, batch.round) for batch in self._acceptor.unannounced})
+            return under_way | (awaited & {(batch.task_id, batch.round) for batch in self._unannounced})
         return (set(self._failures) | {(batch.task_id, batch.round) for batch in uncounted}) & under_way
 
     def _metrics(self, picture: Picture) -> Iterator[Metric]:
@@ -220,8 +166,8 @@ class AnalyzerCollector(PictureCollector[Picture]):
         name = f"{PREFIX}_deliveries_refused"
         family = CounterMetricFamily(name, "Calls of the shuffler refused since the start.", labels=("reason",))
         for reason in Reason:
-            if reason in REFUSED or self._acceptor.refusals[reason]:
-                family.add_metric((reason.value,), self._acceptor.refusals[reason])
+            if reason in REFUSED or reason in self._refusals:
+                family.add_metric((reason.value,), self._refusals.get(reason, 0))
         return family
 
     def _not_shown(self) -> Metric:

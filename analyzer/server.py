@@ -12,7 +12,7 @@ import structlog
 
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
-from hubbub.analyzer.metrics import AnalyzerCollector, Stage, TimedAcceptor
+from hubbub.analyzer.metrics import AnalyzerCollector, Stage
 from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import Settings
@@ -23,8 +23,7 @@ from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.results import Progress
 from hubbub.protos.rpc import DELIVERY_SERVICE, RESULTS_SERVICE
-from hubbub.protos.sealing.envelope import FIRST_HOP
-from hubbub.protos.task.task import MAXIMUM_HOPS, Identities, hop_name
+from hubbub.protos.task.task import Identities
 from hubbub.service.errors import damage_in
 from hubbub.service.ledger.release_chain import check_chains
 from hubbub.service.lifecycle import run
@@ -33,21 +32,16 @@ from hubbub.service.net.limits import connections_of, mutual_intake
 from hubbub.service.net.ports import Announce, Ports
 from hubbub.service.net.saturation import Crowds
 from hubbub.service.net.tls_reload import Certificates
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import Troubles
 from hubbub.service.observability.metrics import Conditions, Disk, Metrics
 from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery, serve_results
 from hubbub.service.runtime.succession_files import load_successions, own_identity
 from hubbub.service.spark.session import check_installed
 
-DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
-"""Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
-
 READERS = frozenset({"operator", "reader"})
 """Common names that may read results."""
-
-SWEEP_SECONDS = 60.0
-"""How often what was left behind is looked over: certificates that failed, keys of rounds that no batch came for."""
 
 _LOG = structlog.get_logger(__name__)
 
@@ -75,7 +69,7 @@ async def serve(
 class _Analyzer:
     settings: Settings
     store: Store
-    acceptor: TimedAcceptor
+    acceptor: TimedDelivery
     certifier: Certifier
     results: Results
     metrics: Metrics
@@ -101,7 +95,7 @@ class _Analyzer:
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
     async def start(self) -> None:
-        self.sweeping = asyncio.create_task(sweep(self.store, self.certifier, self.clock, self.troubles))
+        self.sweeping = asyncio.create_task(sweep(self.store, self.clock, self.troubles, self.certifier.start))
 
     async def leave(self) -> None:
         """Let no reader wait any longer for results: calls in work could not finish otherwise."""
@@ -127,10 +121,13 @@ async def _assembled(
         )
         acceptor = Acceptor(tasks, identity, store, workers, committed=certifier.start, troubles=troubles)
         await acceptor.check_keys()
-        timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
+        timed = TimedDelivery(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
         results = Results(store, certifier, tasks, troubles)
         metrics.registry.register(
-            AnalyzerCollector(tasks, store, timed, certifier.failures, clock, troubles, results.refusals)
+            AnalyzerCollector(
+                *(tasks, store, timed.refusals, acceptor.unannounced, certifier.failures, clock, troubles),
+                results.refusals,
+            )
         )
         metrics.registry.register(Disk("analyzer", settings.data))
         metrics.registry.register(Conditions("analyzer", troubles))
@@ -197,22 +194,3 @@ def _workers(settings: Settings, new_workers: Callable[[int], Workers]) -> Worke
     from hubbub.service.spark.opening import SparkWorkers
 
     return SparkWorkers(settings.spark, settings.data, settings.processes)
-
-
-async def sweep(
-    store: Store, certifier: Certifier, clock: Callable[[], float], troubles: Troubles | None = None
-) -> None:
-    """Certify rounds that are complete, and destroy the keys whose time is over; now, and every minute."""
-    known = troubles or Troubles()
-    while True:
-        certifier.start()
-        try:
-            expired = await store.expire_keys(clock())
-        except Exception as error:
-            # Whatever it was: without this loop no certificate that failed would be tried again.
-            text = f"keys whose time is over could not be destroyed: {error}; it is tried again every minute"
-            known.meet("sweep", Kind.ROUNDS, "keys not looked over", text, error)
-        else:
-            known.over("sweep")
-            _LOG.debug("keys of rounds that never came destroyed", keys=expired)
-        await asyncio.sleep(SWEEP_SECONDS)

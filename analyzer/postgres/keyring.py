@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.protos.sqlite_versions import Layout
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.postgres.keyring import FILE_NAME, KEYRING_TABLE, KeyringFile, RoundId
+from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile, RoundId
 from hubbub.service.postgres.sealing import SECRET_BYTES
-from hubbub.service.sqlite.files import create
 from hubbub.service.sqlite.secure_delete import put_away, taken_out
 
 LAYOUT = Layout(
@@ -45,28 +42,15 @@ DESTROYED = Secrets(None)
 class Keyring(KeyringFile[Secrets]):
     """The analyzer's keyring."""
 
+    layout = LAYOUT
+
     @staticmethod
-    def create(folder: Path) -> Path:
-        """Make a new keyring in `folder`, and return its file.
-
-        Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
-        """
-        return create(folder, FILE_NAME, LAYOUT)
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        connection: type[sqlite3.Connection] = sqlite3.Connection,
-        troubles: Troubles | None = None,
-    ) -> None:
-        """Open the keyring in `folder`.
-
-        Raises:
-            StoreError: where there is none, another process uses it, or another version wrote it.
-        """
-        super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
+    def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
+        found = {}
+        for task, number, *stored in connection.execute("SELECT task, number, storage, private_key FROM secret"):
+            storage, private = (taken_out(value) if value else b"" for value in stored)
+            found[task, number] = Secrets(DeliveryCipher(storage, task, number), private) if storage else DESTROYED
+        return found
 
     @property
     def alive(self) -> list[RoundId]:
@@ -102,11 +86,3 @@ class Keyring(KeyringFile[Secrets]):
                 # Known only once the files are clean, so that it is done again where they could not be cleaned.
                 self.clean()
                 self._secrets[round_] = DESTROYED
-
-
-def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
-    found = {}
-    for task, number, *stored in connection.execute("SELECT task, number, storage, private_key FROM secret"):
-        storage, private = (taken_out(value) if value else b"" for value in stored)
-        found[task, number] = Secrets(DeliveryCipher(storage, task, number), private) if storage else DESTROYED
-    return found

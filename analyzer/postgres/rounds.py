@@ -15,12 +15,13 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.records.release_chain import Stretch
+from hubbub.protos.records.release_chain import Release
 from hubbub.service.errors import damage_in
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.keyring import RoundId
 from hubbub.service.postgres.sessions import Connection
-from hubbub.service.receiving.receiver import Announced, Check, StoredKey, check_repetition, new_part
+from hubbub.service.receiving.inbox import InboxTransaction
+from hubbub.service.receiving.receiver import StoredKey, check_repetition
 from hubbub.service.receiving.round_keys import NewRoundKey
 
 _BATCHES = (
@@ -34,7 +35,7 @@ def of_round(statement: str, key: int) -> sql.Composed:
     return sql.SQL(statement).format(stretches=sql.Identifier(f"stretches_{key}"))
 
 
-class Rounds:
+class Rounds(InboxTransaction[StoredBatch]):
     """The operations; what one of them writes is stored when the transaction ends.
 
     `destroyed` gathers the rounds whose secrets are to be destroyed once it has.
@@ -80,11 +81,7 @@ class Rounds:
         private = None if destroyed else self._secrets(task_id, number).private_key
         return StoredKey(private or None, SignedDocument(record, signature), key_set)
 
-    def add_key(self, task_id: bytes, number: int, key: NewRoundKey) -> StoredKey:
-        """Give a round its key, unless it has one; return the one that it has."""
-        known = self.key(task_id, number)
-        if known is not None:
-            return known
+    def _insert_key(self, task_id: bytes, number: int, key: NewRoundKey) -> None:
         row = self._one(
             "INSERT INTO round (task, number, record, signature, not_after)"
             " SELECT key, %s, %s, %s, %s FROM task WHERE id = %s RETURNING key",
@@ -100,7 +97,6 @@ class Rounds:
         ):
             self.connection.execute(of_round(statement, row[0]))
         self._keyring.install((task_id, number), key.private)
-        return StoredKey(key.private, key.record, None)
 
     def mend_key(self, task_id: bytes, number: int, private: bytes, record: SignedDocument) -> None:
         """Store a round's private key, unless it was destroyed, and its record as they were."""
@@ -136,21 +132,14 @@ class Rounds:
 
     # Batches
 
-    def announce(
-        self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: Stretch
-    ) -> int:
-        """Have `check` decide on an announcement, and store it with what is new of the releases that came with it."""
-        batch = record.batch
-        stored = self.batches(batch.task_id, batch.round)
-        known = next((each for each in stored if each.id == batch), None)
-        others = [each for each in stored if each.id != batch]
-        releases = ledger.releases_of(self.connection, batch.task_id)
-        check(Announced(self.key(batch.task_id, batch.round), known, others, releases))
-        new = sent.releases[max(0, len(releases) - sent.first) :]
-        ledger.insert_releases(self.connection, batch.task_id, new)
-        if known is not None:
-            return known.position
-        row = self._must_be_there(batch.task_id, batch.round)
+    def _releases(self, task_id: bytes) -> Sequence[Release]:
+        return ledger.releases_of(self.connection, task_id)
+
+    def _add_releases(self, task_id: bytes, releases: Sequence[Release]) -> None:
+        ledger.insert_releases(self.connection, task_id, releases)
+
+    def _insert_batch(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes) -> None:
+        batch, row = record.batch, self._must_be_there(record.batch.task_id, record.batch.round)
         # Fixed by the first batch; the check has seen to it that all others come with the same one.
         self._run("UPDATE round SET key_set = %s WHERE key = %s", key_set_hash, row)
         self._run(
@@ -159,7 +148,6 @@ class Rounds:
             *(row, batch.query),
             *(document.body, document.signature, record.reports, record.dummies, record.last_digest),
         )
-        return 0
 
     def batch(self, batch: BatchId) -> StoredBatch | None:
         """A batch, if it was announced."""
@@ -181,24 +169,13 @@ class Rounds:
         document = SignedDocument(body, signature)
         return StoredBatch(batch, document, reports, dummies, digest, following, committed, counts, attested)
 
-    def append(self, stretch: Envelopes) -> int:
-        """Store the part of a stretch that is new; return the offset to go on from."""
-        batch = stretch.batch
-        delivery = self.batch(batch)
-        repeated, count = new_part(delivery, stretch), len(stretch.envelopes)
-        if delivery is None or delivery.committed is not None:
-            return stretch.offset if delivery is None else delivery.position
+    def _insert_stretch(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
         row, cipher = self._must_be_there(batch.task_id, batch.round), self._open_cipher(batch)
-        if repeated:
-            # What is sent again must be what is stored: two deliveries of one batch must not be mixed.
-            self._check_repetition(row, cipher, stretch, repeated)
-        if repeated < count:
-            sealed = cipher.seal_stretch(batch.query, delivery.next_offset, b"".join(stretch.envelopes[repeated:]))
-            statement = of_round("INSERT INTO {stretches} (query, first, envelopes) VALUES (%s, %s, %s)", row)
-            self.connection.execute(statement, (batch.query, delivery.next_offset, sealed))
-            more = "UPDATE batch SET next = next + %s WHERE round = %s AND query = %s"
-            self._run(more, count - repeated, row, batch.query)
-        return delivery.next_offset + count - repeated
+        sealed = cipher.seal_stretch(batch.query, first, b"".join(envelopes))
+        statement = of_round("INSERT INTO {stretches} (query, first, envelopes) VALUES (%s, %s, %s)", row)
+        self.connection.execute(statement, (batch.query, first, sealed))
+        more = "UPDATE batch SET next = next + %s WHERE round = %s AND query = %s"
+        self._run(more, len(envelopes), row, batch.query)
 
     def _open_cipher(self, batch: BatchId) -> DeliveryCipher:
         cipher = self._secrets(batch.task_id, batch.round).cipher
@@ -207,8 +184,9 @@ class Rounds:
             raise HubbubError(f"round {batch.round} of task {batch.task_id.hex()} is over; nothing of it is taken")
         return cipher
 
-    def _check_repetition(self, row: int, cipher: DeliveryCipher, stretch: Envelopes, repeated: int) -> None:
-        query, offset = stretch.batch.query, stretch.offset
+    def _check_repetition(self, stretch: Envelopes, repeated: int) -> None:
+        batch, query, offset = stretch.batch, stretch.batch.query, stretch.offset
+        row, cipher = self._must_be_there(batch.task_id, batch.round), self._open_cipher(batch)
         statement = of_round(
             "SELECT first, envelopes FROM {stretches} WHERE query = %(query)s AND first < %(end)s AND first >="
             " (SELECT max(first) FROM {stretches} WHERE query = %(query)s AND first <= %(offset)s) ORDER BY first",

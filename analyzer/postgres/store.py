@@ -10,11 +10,10 @@ One process at a time may use it, on one thread, so operations do not meet.
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,10 +23,9 @@ from hubbub.analyzer.postgres.keyring import Keyring
 from hubbub.analyzer.postgres.tables import Tables
 from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
 from hubbub.analyzer.released_rounds import known, past
-from hubbub.protos.identity.documents import SignedDocument
-from hubbub.protos.messages import Committed, Envelopes
-from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, Stretch
+from hubbub.protos.messages import Committed
+from hubbub.protos.records.batch import BatchId
+from hubbub.protos.records.release_chain import Known, Release
 from hubbub.protos.records.results import RoundId
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.signed_task import SignedTask
@@ -42,8 +40,7 @@ from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.service.postgres.sessions import Connection, UnusableError
 from hubbub.service.postgres.single_writer import LoneSessions
 from hubbub.service.postgres.threads import Threads
-from hubbub.service.receiving.receiver import Check, StoredKey
-from hubbub.service.receiving.round_keys import NewRoundKey
+from hubbub.service.receiving.inbox import InboxOperations
 
 T = TypeVar("T")
 
@@ -56,7 +53,7 @@ RETRY_SECONDS = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-class PostgresStore:
+class PostgresStore(InboxOperations[Tables, StoredBatch]):
     """The store (`analyzer.store.Store`) in a database, with its keyring, for one process at a time."""
 
     @staticmethod
@@ -150,7 +147,6 @@ class PostgresStore:
             raise
 
     async def _look(self, work: Callable[[Tables], T]) -> T:
-        """Do an operation that only reads."""
         return await self._do(lambda: self._sessions.look(lambda connection: work(Tables(connection, self._keyring))))
 
     async def _change(self, work: Callable[[Tables], T]) -> T:
@@ -188,66 +184,11 @@ class PostgresStore:
         """Return a task that was ever added."""
         return await self._look(lambda tables: tables.task(task_id))
 
-    # Keys
-
-    async def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
-        """Return a round's key; None where none was made yet."""
-        return await self._look(lambda tables: tables.key(task_id, round_number))
-
-    async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
-        """Give a round its key, and return the key that it has from now on."""
-        return await self._change(lambda tables: tables.add_key(task_id, round_number, key))
-
-    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key and record as they were, where they were damaged."""
-        await self._change(lambda tables: tables.mend_key(task_id, round_number, private, record))
-
-    async def expire_keys(self, now: float) -> int:
-        """Erase the private keys that are not valid any more and that nothing waits for; return how many."""
-        return await self._change(lambda tables: tables.expire_keys(now))
-
-    async def abandon(self, task_id: bytes, round_number: int) -> None:
-        """Erase what a round was delivered with and its private key."""
-        await self._change(lambda tables: tables.abandon(task_id, round_number))
-
-    # Receiving
-
-    async def batch(self, batch: BatchId) -> StoredBatch | None:
-        """Return a batch; None where it was not announced."""
-        return await self._look(lambda tables: tables.batch(batch))
-
-    async def batches(self, task_id: bytes, round_number: int) -> list[StoredBatch]:
-        """Return a round's announced batches, in the task's order of queries."""
-        return await self._look(lambda tables: tables.batches(task_id, round_number))
-
-    async def announce(
-        self,
-        record: BatchRecord,
-        document: SignedDocument,
-        key_set_hash: bytes,
-        check: Check,
-        releases: Stretch = NO_RELEASES,
-    ) -> int:
-        """Have `check` decide, and store the announcement; return the offset to go on from."""
-        return await self._change(lambda tables: tables.announce(record, document, key_set_hash, check, releases))
-
-    async def append(self, stretch: Envelopes) -> int:
-        """Store the part of a stretch that is new, and return the offset to go on from."""
-        return await self._change(lambda tables: tables.append(stretch))
-
-    def arrived(self, batch: BatchId) -> Iterator[bytes]:
-        """Give the envelopes that arrived, joined, in stretches. Blocks: it is for threads."""
-        offset = -1
-        while found := _refusing(functools.partial(self._stretch_after, batch, offset)):
-            offset, envelopes = found
-            yield envelopes
-
     def _stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
-        return self._sessions.look(lambda connection: Tables(connection, self._keyring).stretch_after(batch, offset))
+        def work(connection: Connection) -> tuple[int, bytes] | None:
+            return Tables(connection, self._keyring).stretch_after(batch, offset)
 
-    async def forget_envelopes(self, batch: BatchId) -> None:
-        """Forget what arrived of a batch that is not committed."""
-        await self._change(lambda tables: tables.forget_envelopes(batch))
+        return _refusing(lambda: self._sessions.look(work))
 
     # Releases
 

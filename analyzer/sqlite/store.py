@@ -68,28 +68,28 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
 
     async def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
         """Remember signed tasks; one that is known stays as it is."""
-        await self._do(functools.partial(Tables.add_tasks, tasks=list(tasks)))
+        await self._change(functools.partial(Tables.add_tasks, tasks=list(tasks)))
 
     async def task(self, task_id: bytes) -> SignedTask | None:
         """Return a task that was ever added."""
-        return await self._do(functools.partial(Tables.task, task_id=task_id))
+        return await self._change(functools.partial(Tables.task, task_id=task_id))
 
     # Releases
 
     async def known(self, task_id: bytes) -> Known:
         """Return what is known of a task's releases."""
         writer = self._database.writer
-        return await self._do(
+        return await self._change(
             lambda tables: known(tables, task_id, releases_of(writer, task_id), last_of(writer, task_id))
         )
 
     async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
         """Return the releases of all tasks that have any, in order, each with its stored head."""
-        return await self._do(lambda _: all_chains(self._database.writer))
+        return await self._change(lambda _: all_chains(self._database.writer))
 
     async def records(self) -> Sequence[Signed]:
         """Return the records of all batches that were announced."""
-        return await self._do(Tables.records)
+        return await self._change(Tables.records)
 
     # Counting
 
@@ -97,55 +97,55 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
         self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
     ) -> Committed:
         """Store what was counted of a batch, and charge for it; return what the batch is committed with."""
-        return await self._do(lambda tables: tables.commit(batch, counts, attestation, committed, charges))
+        return await self._change(lambda tables: tables.commit(batch, counts, attestation, committed, charges))
 
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""
-        return await self._do(lambda _: charges_of(self._database.writer, task_id))
+        return await self._change(lambda _: charges_of(self._database.writer, task_id))
 
     async def ledgers(self) -> Mapping[bytes, Charges]:
         """Return the ledgers of all tasks that have charges, by their ids."""
-        return await self._do(lambda _: all_charges(self._database.writer))
+        return await self._change(lambda _: all_charges(self._database.writer))
 
     async def counted(self) -> Mapping[tuple[bytes, int], int]:
         """Return the rounds of which a batch was committed, with how many queries their task has."""
-        return await self._do(Tables.counted)
+        return await self._change(Tables.counted)
 
     # Certificates
 
     async def uncertified(self) -> list[tuple[bytes, int]]:
         """Return the rounds whose batches are all committed and that have no certificate."""
-        return await self._do(Tables.uncertified)
+        return await self._change(Tables.uncertified)
 
     async def history(self, task_id: bytes, round_number: int) -> History:
         """Return the task's certified rounds below a round, rising, then itself."""
-        return await self._do(lambda tables: tables.history(task_id, round_number))
+        return await self._change(lambda tables: tables.history(task_id, round_number))
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
         """Return what the certificate of a round that is counted composes."""
         writer = self._database.writer
-        return await self._do(lambda tables: past(tables, task_id, releases_of(writer, task_id), round_number))
+        return await self._change(lambda tables: past(tables, task_id, releases_of(writer, task_id), round_number))
 
     async def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
         """Store a round's certificate, destroy its private key, and erase the counts of the queries `withheld`."""
-        await self._do(lambda tables: tables.certify(task_id, round_number, document, withheld))
+        await self._change(lambda tables: tables.certify(task_id, round_number, document, withheld))
 
     async def unerased(self) -> list[tuple[bytes, int]]:
         """Return the certified rounds whose envelopes are still there."""
-        return await self._do(Tables.unerased)
+        return await self._change(Tables.unerased)
 
     async def erase_some(self, task_id: bytes, round_number: int) -> bool:
         """Erase some of the envelopes of a certified round; return whether there are more."""
-        return await self._do(lambda tables: tables.erase_some(task_id, round_number))
+        return await self._change(lambda tables: tables.erase_some(task_id, round_number))
 
     async def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
         """Return a round's certificate, if it was made."""
-        return await self._do(lambda tables: tables.certificate(task_id, round_number))
+        return await self._change(lambda tables: tables.certificate(task_id, round_number))
 
     async def certified(self, task_id: bytes | None) -> list[RoundId]:
         """Return the certified rounds, in the order in which they were certified."""
-        return await self._do(functools.partial(Tables.certified, task_id=task_id))
+        return await self._change(functools.partial(Tables.certified, task_id=task_id))
 
     async def progress(self, task_id: bytes | None) -> list[RoundProgress]:
         """Return how far the rounds are that a key was made for, oldest key first."""
-        return await self._do(functools.partial(Tables.progress, task_id=task_id))
+        return await self._change(functools.partial(Tables.progress, task_id=task_id))

@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.observability.incidents import Troubles
 from hubbub.service.sqlite.database import Database
+from hubbub.service.sqlite.files import create
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -34,33 +36,47 @@ INSERT INTO keyring VALUES (randomblob(16));
 """Part of the script of a keyring's layout."""
 
 
-class KeyringFile(Generic[S]):
+class KeyringFile(ABC, Generic[S]):
     """A keyring in a folder, for one process at a time, from any thread. What was answered is on disk.
 
     `lock` is held while what is on disk and what is known of it are changed together.
     """
 
+    layout: ClassVar[Layout]
+
+    @staticmethod
+    @abstractmethod
+    def _load(connection: sqlite3.Connection) -> dict[RoundId, S]:
+        """Read the secrets of all rounds."""
+
+    @classmethod
+    def create(cls, folder: Path) -> Path:
+        """Make a new keyring in `folder`, and return its file.
+
+        Raises:
+            StoreError: where there is one already, or something is left of one; nothing was made then.
+        """
+        return create(folder, FILE_NAME, cls.layout)
+
     def __init__(
         self,
         folder: Path,
-        layout: Layout,
-        load: Callable[[sqlite3.Connection], dict[RoundId, S]],
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
         troubles: Troubles | None = None,
     ) -> None:
-        """Open the keyring in `folder`; `load` reads the secrets of its rounds.
+        """Open the keyring in `folder`.
 
         Raises:
             StoreError: where there is none, another process uses it, or another version wrote it.
         """
         self.folder = folder
         self.lock = threading.RLock()
-        self._database = Database(folder, FILE_NAME, layout, connection)
+        self._database = Database(folder, FILE_NAME, self.layout, connection)
         self._told = (troubles or Troubles()).of_store(self._database.path, "the keyring could not be written")
         try:
             self.id: bytes = self._database.writer.execute("SELECT id FROM keyring").fetchone()[0]
-            self._secrets = load(self._database.writer)
+            self._secrets = self._load(self._database.writer)
         except (sqlite3.Error, TypeError, ValueError) as error:
             self._database.close()
             raise as_store_error(error, self._database.path) from error

@@ -11,23 +11,20 @@ import functools
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.identity.documents import SignedDocument
-from hubbub.protos.messages import Envelopes
-from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.records.release_chain import NO_RELEASES, Stretch
+from hubbub.protos.records.batch import BatchId
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.errors import StoreError, damaged, is_damage
 from hubbub.service.observability.incidents import Troubles
 from hubbub.service.observability.timing import Observe, unobserved
-from hubbub.service.receiving.inbox_tables import InboxTables, Remains
-from hubbub.service.receiving.receiver import Check, D, StoredKey
-from hubbub.service.receiving.round_keys import NewRoundKey
+from hubbub.service.receiving.inbox import InboxOperations, Made
+from hubbub.service.receiving.inbox_tables import Remains
+from hubbub.service.receiving.receiver import D
 from hubbub.service.sqlite.database import Database
 from hubbub.service.sqlite.group_commit import GroupCommit, Outcome
 
@@ -35,7 +32,6 @@ RETRY_SECONDS = 5.0
 """When to try again after the disk refused a write."""
 
 T = TypeVar("T")
-Made = TypeVar("Made", bound=InboxTables[Any])
 _LOG = logging.getLogger(__name__)
 
 
@@ -72,8 +68,8 @@ class TablesTransaction(Generic[Made]):
         """Nothing was gathered. Remains stay noted: cleaning once too often harms nothing."""
 
 
-class InboxStore(Generic[Made, D]):
-    """What every receiver's store in a folder has (`receiving.Inbox`), for one process at a time.
+class InboxStore(InboxOperations[Made, D]):
+    """What every receiver's store in a folder has (`receiver.Inbox`), for one process at a time.
 
     `who` is whose store it is, in texts; `tables` makes its tables.
     """
@@ -136,68 +132,16 @@ class InboxStore(Generic[Made, D]):
         self._commits.close()
         self._database.close()
 
-    async def _do(self, operation: Callable[[Made], T]) -> T:
-        """Do an operation; its result is there when it is on disk. Reads go this way too: they see every change."""
-        return await self._commits.submit(lambda unit: operation(unit.tables))
+    async def _change(self, work: Callable[[Made], T]) -> T:
+        return await self._commits.submit(lambda unit: work(unit.tables))
 
-    # Keys
-
-    async def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
-        """Return a round's key; None where none was made yet."""
-        return await self._do(lambda tables: tables.key(task_id, round_number))
-
-    async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
-        """Give a round its key, and return the key that it has from now on."""
-        return await self._do(lambda tables: tables.add_key(task_id, round_number, key))
-
-    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key and record as they were, where they were damaged."""
-        await self._do(lambda tables: tables.mend_key(task_id, round_number, private, record))
-
-    async def expire_keys(self, now: float) -> int:
-        """Erase the private keys that are not valid any more and that no batch was announced for; return how many."""
-        return await self._do(lambda tables: tables.expire_keys(now))
-
-    async def abandon(self, task_id: bytes, round_number: int) -> None:
-        """Erase what a round was delivered with and its private key."""
-        await self._do(lambda tables: tables.abandon(task_id, round_number))
-
-    # Receiving
-
-    async def batch(self, batch: BatchId) -> D | None:
-        """Return a batch; None where it was not announced."""
-        return await self._do(lambda tables: tables.batch(batch))
-
-    async def batches(self, task_id: bytes, round_number: int) -> list[D]:
-        """Return a round's announced batches, in the task's order of queries."""
-        return await self._do(lambda tables: tables.batches(task_id, round_number))
-
-    async def announce(
-        self,
-        record: BatchRecord,
-        document: SignedDocument,
-        key_set_hash: bytes,
-        check: Check,
-        releases: Stretch = NO_RELEASES,
-    ) -> int:
-        """Have `check` decide, and store the announcement; return the offset to go on from."""
-        return await self._do(lambda tables: tables.announce(record, document, key_set_hash, check, releases))
-
-    async def append(self, stretch: Envelopes) -> int:
-        """Store the part of a stretch that is new, and return the offset to go on from."""
-        return await self._do(lambda tables: tables.append(stretch))
-
-    def arrived(self, batch: BatchId) -> Iterator[bytes]:
-        """Give the envelopes that arrived, joined, in stretches. Blocks: it is for threads.
-
-        Each stretch is read by itself, so that a batch that takes minutes to count keeps no log from being cut.
-        """
-        first = -1
-        while found := self._read(functools.partial(self._stretch_after, batch, first)):
-            first, envelopes = found
-            yield envelopes
+    # Reads go this way too: they see every change.
+    _look = _change
 
     def _stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+        return self._read(functools.partial(self._read_stretch, batch, offset))
+
+    def _read_stretch(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._database.reader.execute(
             "SELECT first, envelopes FROM stretches JOIN batches ON batches.id = stretches.batch"
             " JOIN rounds ON rounds.id = batches.round JOIN tasks ON tasks.id = rounds.task"
@@ -213,10 +157,6 @@ class InboxStore(Generic[Made, D]):
             except sqlite3.Error as error:
                 self._outcome(error)
                 raise self._refused(error) from error
-
-    async def forget_envelopes(self, batch: BatchId) -> None:
-        """Forget what arrived of a batch that is not committed."""
-        await self._do(lambda tables: tables.forget_envelopes(batch))
 
     def _refused(self, error: Exception) -> HubbubError:
         if is_damage(error):

@@ -8,16 +8,16 @@ once it has a number of `valid` reports.
 from __future__ import annotations
 
 import sqlite3
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar
 
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.records.release_chain import Release, Stretch
-from hubbub.service.receiving.receiver import Announced, Check, D, StoredKey, check_repetition, new_part
+from hubbub.service.receiving.inbox import InboxTransaction
+from hubbub.service.receiving.receiver import D, StoredKey, check_repetition
 from hubbub.service.receiving.round_keys import NewRoundKey
 from hubbub.service.sqlite.secure_delete import put_away, taken_out
 
@@ -37,7 +37,7 @@ class Remains:
     """A key was deleted, which must leave the write-ahead log."""
 
 
-class InboxTables(ABC, Generic[D]):
+class InboxTables(InboxTransaction[D]):
     """The operations. Used inside the store's transactions only; what one of them writes is stored when that ends."""
 
     BATCHES: ClassVar[str]
@@ -87,11 +87,7 @@ class InboxTables(ABC, Generic[D]):
         private = None if row[0] is None else taken_out(row[0])
         return StoredKey(private, SignedDocument(row[1], row[2]), row[3])
 
-    def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
-        """Give a round its key, unless it has one; return the one that it has."""
-        known = self.key(task_id, round_number)
-        if known is not None:
-            return known
+    def _insert_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> None:
         self._run(
             "INSERT INTO rounds (task, round, record, signature, not_after)"
             " VALUES ((SELECT id FROM tasks WHERE task_id = ?), ?, ?, ?, ?)",
@@ -99,7 +95,6 @@ class InboxTables(ABC, Generic[D]):
         )
         round_row = self._round(task_id, round_number)
         self._run("INSERT INTO private_keys (round, private) VALUES (?, ?)", round_row, put_away(key.private))
-        return StoredKey(key.private, key.record, None)
 
     def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
         """Store a round's private key, unless it was destroyed, and its record as they were."""
@@ -120,27 +115,8 @@ class InboxTables(ABC, Generic[D]):
 
     # Batches
 
-    def _releases(self, _task_id: bytes) -> Sequence[Release]:
-        """The task's releases as they are stored; a receiver that only passes batches on stores none."""
-        return ()
-
-    def _add_releases(self, _task_id: bytes, _releases: Sequence[Release]) -> None:
-        """Store releases behind those of the task that are stored."""
-
-    def announce(
-        self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: Stretch
-    ) -> int:
-        """Have `check` decide on an announcement, and store it with what is new of the releases that came with it."""
-        batch = record.batch
-        known = self.batch(batch)
-        stored = self.batches(batch.task_id, batch.round)
-        others = [other for other in stored if other.id != batch]
-        releases = self._releases(batch.task_id)
-        check(Announced(self.key(batch.task_id, batch.round), known, others, releases))
-        self._add_releases(batch.task_id, sent.releases[max(0, len(releases) - sent.first) :])
-        if known is not None:
-            return known.position
-        round_row = self._round(batch.task_id, batch.round)
+    def _insert_batch(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes) -> None:
+        batch, round_row = record.batch, self._round(record.batch.task_id, record.batch.round)
         # Fixed by the first batch; the check has seen to it that all others come with the same one.
         self._run("UPDATE rounds SET key_set = ? WHERE id = ?", key_set_hash, round_row)
         self._run(
@@ -149,7 +125,6 @@ class InboxTables(ABC, Generic[D]):
             *(round_row, batch.query),
             *(document.body, document.signature, record.reports, record.dummies, record.last_digest),
         )
-        return 0
 
     def batch(self, batch: BatchId) -> D | None:
         """A batch, if it was announced."""
@@ -161,32 +136,18 @@ class InboxTables(ABC, Generic[D]):
         rows = self._all(self.BATCHES + " ORDER BY query", self._round(task_id, round_number))
         return [self._delivery(BatchId(task_id, round_number, row[0]), row) for row in rows]
 
-    def append(self, stretch: Envelopes) -> int:
-        """Store the part of a stretch that is new; return the offset to go on from."""
-        delivery = self.batch(stretch.batch)
-        repeated, count = new_part(delivery, stretch), len(stretch.envelopes)
-        if delivery is None or delivery.committed is not None:
-            return stretch.offset if delivery is None else delivery.position
-        row = self._batch(stretch.batch)
-        # What is sent again must be what is stored: two deliveries of one batch must not be mixed.
-        self._check_repetition(row, stretch.offset, stretch.envelopes[:repeated])
-        if repeated < count:
-            envelopes = b"".join(stretch.envelopes[repeated:])
-            statement = "INSERT INTO stretches (batch, first, envelopes) VALUES (?, ?, ?)"
-            self._run(statement, row, delivery.next_offset, envelopes)
-            self._run("UPDATE batches SET next = next + ? WHERE id = ?", count - repeated, row)
-        return delivery.next_offset + count - repeated
+    def _insert_stretch(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
+        row, statement = self._batch(batch), "INSERT INTO stretches (batch, first, envelopes) VALUES (?, ?, ?)"
+        self._run(statement, row, first, b"".join(envelopes))
+        self._run("UPDATE batches SET next = next + ? WHERE id = ?", len(envelopes), row)
 
-    def _check_repetition(self, row: int | None, offset: int, envelopes: Sequence[bytes]) -> None:
-        """Return only if these envelopes are stored from `offset` on. Those of one batch are all of one length."""
-        if not envelopes:
-            return
+    def _check_repetition(self, stretch: Envelopes, repeated: int) -> None:
         stored = self._connection.execute(
             "SELECT first, envelopes FROM stretches WHERE batch = ?1 AND first < ?3 AND first >="
             " (SELECT max(first) FROM stretches WHERE batch = ?1 AND first <= ?2) ORDER BY first",
-            (row, offset, offset + len(envelopes)),
+            (self._batch(stretch.batch), stretch.offset, stretch.offset + repeated),
         )
-        check_repetition(stored, offset, envelopes)
+        check_repetition(stored, stretch.offset, stretch.envelopes[:repeated])
 
     def forget_envelopes(self, batch: BatchId) -> None:
         """Forget what arrived of a batch that is not committed, so that its delivery begins again."""

@@ -8,39 +8,28 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-import structlog
-
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.rpc import DELIVERY_SERVICE
-from hubbub.protos.sealing.envelope import FIRST_HOP
-from hubbub.protos.task.task import MAXIMUM_HOPS, hop_name
 from hubbub.service.lifecycle import run
 from hubbub.service.net import grpc_server
 from hubbub.service.net.limits import connections_of, mutual_intake
 from hubbub.service.net.ports import Announce, Ports
 from hubbub.service.net.saturation import Crowds
 from hubbub.service.net.tls_reload import Certificates
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import Troubles
 from hubbub.service.observability.metrics import Conditions, Disk, Metrics
 from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.shuffler.hop.accept import Hop
-from hubbub.shuffler.hop.metrics import HopCollector, Stage, TimedHop
+from hubbub.shuffler.hop.metrics import HopCollector, Stage
 from hubbub.shuffler.hop.settings import Settings
 from hubbub.shuffler.hop.sqlite import SqliteStore
 from hubbub.shuffler.hop.store import Store
 from hubbub.shuffler.hop.tasks import load_tasks
 from hubbub.shuffler.release.analyzer_client import Reached
-
-DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
-"""Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
-
-SWEEP_SECONDS = 60.0
-"""How often keys of rounds that no batch came for are looked over."""
-
-_LOG = structlog.get_logger(__name__)
 
 
 async def serve(
@@ -65,7 +54,7 @@ async def serve(
 class _Hop:
     settings: Settings
     store: Store
-    hop: TimedHop
+    hop: TimedDelivery
     metrics: Metrics
     troubles: Troubles
     certificates: Certificates
@@ -110,8 +99,8 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     try:
         await store.add_tasks(tasks.values())
         hop = Hop(tasks, identity, store, workers, taker, settings.next, troubles=troubles)
-        timed = TimedHop(hop, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.PASS_ON))
-        collector = HopCollector(tasks, store, timed)
+        timed = TimedDelivery(hop, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.PASS_ON))
+        collector = HopCollector(tasks, store, timed.refusals)
         for each in (collector, Disk("hop", settings.data), Conditions("hop", troubles), certificates):
             metrics.registry.register(each)
         async with certificates.watched():
@@ -121,18 +110,3 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         await taker.close()
         await asyncio.to_thread(workers.close)
         await asyncio.to_thread(store.close)
-
-
-async def sweep(store: Store, clock: Callable[[], float], troubles: Troubles) -> None:
-    """Destroy the keys whose time is over and that no batch came for; now, and every minute."""
-    while True:
-        try:
-            expired = await store.expire_keys(clock())
-        except Exception as error:
-            # Whatever it was: without this loop keys would be kept for ever.
-            text = f"keys whose time is over could not be destroyed: {error}; it is tried again every minute"
-            troubles.meet("sweep", Kind.ROUNDS, "keys not looked over", text, error)
-        else:
-            troubles.over("sweep")
-            _LOG.debug("keys of rounds that never came destroyed", keys=expired)
-        await asyncio.sleep(SWEEP_SECONDS)

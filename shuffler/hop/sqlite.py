@@ -180,7 +180,7 @@ class SqliteStore(InboxStore[Tables, Passing]):
     async def add_tasks(self, tasks: Iterable[Task]) -> None:
         """Remember tasks; one that is known stays as it is."""
         known = list(tasks)
-        await self._do(lambda tables: tables.add_tasks(known))
+        await self._change(lambda tables: tables.add_tasks(known))
 
     async def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> Passing:
         """Store a permuted list with the record that `sign` makes of it, erase what arrived; return the batch."""
@@ -205,8 +205,8 @@ class SqliteStore(InboxStore[Tables, Passing]):
 
     async def passed_on(self, batch: BatchId, committed: Committed) -> Committed:
         """Note that the next party has committed a batch, and erase its list; return what it is committed with."""
-        return await self._do(lambda tables: tables.passed_on(batch, committed))
+        return await self._change(lambda tables: tables.passed_on(batch, committed))
 
     async def standings(self) -> list[Standing]:
         """Return how far the rounds are that a key was made for, oldest key first."""
-        return await self._do(Tables.standings)
+        return await self._change(Tables.standings)

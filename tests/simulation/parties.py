@@ -24,7 +24,9 @@ from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.protos.sealing.suites import Suite
+from hubbub.service.observability.incidents import Troubles
 from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.receiving.delivery_service import sweep
 from hubbub.shuffler.admit.admission import Admission
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.enrollment import Enrolment, Rate
@@ -311,7 +313,7 @@ class AnalyzerParty(Party):
         )
         self.certifier = certifier
         self.results = Results(self.store, certifier, signed)
-        life.spawn(analyzer_server.sweep(self.store, certifier, self.clock))
+        life.spawn(sweep(self.store, self.clock, Troubles(), certifier.start))
 
     def _new_key(self, suite: Suite) -> tuple[bytes, bytes]:
         pair = suite.generate_key()

@@ -17,9 +17,8 @@ from typing import Protocol, TypeVar
 from hubbub.protos.cluster import Row
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.observability.incidents import Troubles
-from hubbub.service.postgres.keyring import FILE_NAME, KEYRING_TABLE, KeyringFile
+from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile
 from hubbub.service.postgres.sealing import SECRET_BYTES
-from hubbub.service.sqlite.files import create
 from hubbub.service.sqlite.secure_delete import put_away, taken_out
 from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.stores.postgres.replication import changes
@@ -76,14 +75,19 @@ class Keyring(KeyringFile[Secrets]):
     `sqlite.enrolled` reads and writes the latter, on the connection that `read` and `change` hand to their work.
     """
 
-    @staticmethod
-    def create(folder: Path) -> Path:
-        """Make a new keyring in `folder`, and return its file.
+    layout = LAYOUT
 
-        Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
-        """
-        return create(folder, FILE_NAME, LAYOUT)
+    @staticmethod
+    def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
+        found = {}
+        for task, number, *stored in connection.execute(
+            "SELECT task, number, storage, private_key, place_key FROM secret"
+        ):
+            storage, private, place = (taken_out(value) if value else b"" for value in stored)
+            found[task, number] = (
+                Secrets(RoundCipher.of_secret(storage, task, number), private, place) if storage else DESTROYED
+            )
+        return found
 
     def __init__(
         self,
@@ -92,13 +96,9 @@ class Keyring(KeyringFile[Secrets]):
         connection: type[sqlite3.Connection] = sqlite3.Connection,
         troubles: Troubles | None = None,
     ) -> None:
-        """Open the keyring in `folder`.
-
-        Raises:
-            StoreError: where there is none, another process uses it, or another version wrote it.
-        """
+        """Open the keyring in `folder`; see `KeyringFile`."""
         self._copies: Copies | None = None
-        super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
+        super().__init__(folder, connection=connection, troubles=troubles)
         try:
             self.copy: bytes = self.read(lambda reader: reader.execute("SELECT id FROM copy").fetchone()[0])
         except BaseException:
@@ -132,7 +132,7 @@ class Keyring(KeyringFile[Secrets]):
         with self.lock:
             self._change(work)
             with self._failing():
-                self._secrets = _load(self._database.writer)
+                self._secrets = self._load(self._database.writer)
             self.id = keyring or self.id
             if keyring or any(map(changes.destroys, changed)):
                 self.clean()
@@ -187,13 +187,3 @@ class Keyring(KeyringFile[Secrets]):
             self._secrets[round_] = DESTROYED
             self.clean()
         self._everywhere()
-
-
-def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
-    found = {}
-    for task, number, *stored in connection.execute("SELECT task, number, storage, private_key, place_key FROM secret"):
-        storage, private, place = (taken_out(value) if value else b"" for value in stored)
-        found[task, number] = (
-            Secrets(RoundCipher.of_secret(storage, task, number), private, place) if storage else DESTROYED
-        )
-    return found

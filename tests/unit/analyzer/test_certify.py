@@ -11,7 +11,6 @@ from unit.analyzer.conftest import rounds_in
 from hubbub.accountant.errors import AccountingError
 from hubbub.analyzer.certify import Certifier, accountant_statement
 from hubbub.analyzer.records import Past
-from hubbub.analyzer.server import sweep
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import Label, SignedDocument, canonical, parse_canonical
 from hubbub.protos.identity.keys import Identity, KeyRecord
@@ -19,6 +18,7 @@ from hubbub.protos.records.batch import BatchRecord, released_digest
 from hubbub.protos.records.results import QueryState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Task
+from hubbub.service.receiving.delivery_service import sweep
 from hubbub.verification.certificate import Pins, verify
 from support.queries import unary_query
 from support.rows import counts
@@ -336,8 +336,8 @@ async def test_the_sweep_survives_whatever_is_raised(bench: Bench, monkeypatch: 
         return 0
 
     monkeypatch.setattr(bench.store, "expire_keys", fail)
-    monkeypatch.setattr("hubbub.analyzer.server.SWEEP_SECONDS", 0.0)
-    sweeping = asyncio.create_task(sweep(bench.store, bench.certifier, lambda: 0.0, bench.troubles))
+    monkeypatch.setattr("hubbub.service.receiving.delivery_service.SWEEP_SECONDS", 0.0)
+    sweeping = asyncio.create_task(sweep(bench.store, lambda: 0.0, bench.troubles, bench.certifier.start))
     await asyncio.wait_for(third.wait(), 20)
     assert not sweeping.done()
     sweeping.cancel()

@@ -11,11 +11,10 @@ import pytest
 from unit.analyzer.conftest import SYMBOLS, Bench
 from unit.analyzer.test_server import Deployment, deliver_round, prepare
 
-from hubbub.analyzer.metrics import AnalyzerCollector, TimedAcceptor
+from hubbub.analyzer.metrics import AnalyzerCollector
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.service.observability.timing import unobserved
 from support.scrape import Scraped, scrape
 
 REPORTS = "hubbub_analyzer_reports_total"
@@ -28,12 +27,12 @@ class Shown:
 
     def __init__(self, bench: Bench) -> None:
         self.now = 1000.0
-        acceptor = TimedAcceptor(bench.acceptor, unobserved, unobserved)
         self._registry = prometheus_client.CollectorRegistry()
         collector = AnalyzerCollector(
             {bench.task.id: bench.signed},
             bench.store,
-            acceptor,
+            {},
+            bench.acceptor.unannounced,
             bench.certifier.failures,
             lambda: self.now,
             bench.troubles,
