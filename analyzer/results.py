@@ -72,7 +72,6 @@ class Results:
                 continue
 
     async def get_condition(self) -> Condition:
-        """Return what holds the analyzer up."""
         return self._troubles.condition()
 
     async def list_results(self, task_id: bytes | None) -> list[RoundId]:

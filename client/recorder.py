@@ -103,7 +103,6 @@ class Recorder:
         self._wake()
 
     def begin_in_child(self) -> None:
-        """Begin anew in a process that was forked."""
         self._begin()
 
     def _begin(self) -> None:

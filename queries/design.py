@@ -25,7 +25,6 @@ class Design:
 
     @property
     def weight(self) -> float:
-        """Its share of the round's privacy, relative to the other queries."""
         return self.question.weight
 
     @property

@@ -69,7 +69,6 @@ class BlanketBound:
 
     @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
-        """(lower, upper) of the bound's δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
         reports, epsilon, dummies = int(reports), checked_epsilon(epsilon), int(dummies)
         if pairs_of(mechanism).exact_blanket and not dummies:
@@ -88,7 +87,6 @@ class BlanketBound:
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
-        """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
         self.conditions(mechanism, reports, dummies)
         reports, delta, dummies = int(reports), checked_delta(delta), int(dummies)
         pairs = pairs_of(mechanism)

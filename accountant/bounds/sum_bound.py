@@ -50,7 +50,6 @@ class SumBound:
     gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
-        """Raise OutsideConditions where the theorem does not apply."""
         checked_reports(reports)
         require(self.applies(mechanism), self.name, mechanism, self.needs)
         if checked_beside(mechanism, dummies) and self.direction == "lower":
@@ -70,7 +69,6 @@ class SumBound:
 
     @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
-        """(lower, upper) of the bound's δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
         local = with_local_epsilon(mechanism, self.name)
         found = probabilities(
@@ -82,7 +80,6 @@ class SumBound:
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
-        """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
         self.conditions(mechanism, reports, dummies)
         reports, delta, dummies = int(reports), checked_delta(delta), int(dummies)
         local = with_local_epsilon(mechanism, self.name)

@@ -69,7 +69,6 @@ class Rounds(InboxTransaction[StoredBatch]):
     # Keys
 
     def key(self, task_id: bytes, number: int) -> StoredKey | None:
-        """A round's key, if one was made."""
         row = self._one(
             "SELECT record, signature, key_set, destroyed FROM standing WHERE id = %s AND number = %s",
             *(task_id, number),
@@ -99,7 +98,6 @@ class Rounds(InboxTransaction[StoredBatch]):
         self._keyring.install((task_id, number), key.private)
 
     def mend_key(self, task_id: bytes, number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key, unless it was destroyed, and its record as they were."""
         row = self._must_be_there(task_id, number)
         statement = "UPDATE round SET record = %s, signature = %s WHERE key = %s RETURNING destroyed"
         found = self._one(statement, record.body, record.signature, row)
@@ -150,12 +148,10 @@ class Rounds(InboxTransaction[StoredBatch]):
         )
 
     def batch(self, batch: BatchId) -> StoredBatch | None:
-        """A batch, if it was announced."""
         row = self._one(_BATCHES + " AND query = %s", batch.task_id, batch.round, batch.query)
         return None if row is None else self._delivery(batch, row)
 
     def batches(self, task_id: bytes, number: int) -> list[StoredBatch]:
-        """A round's announced batches, in the task's order of queries."""
         rows = self._all(_BATCHES + " ORDER BY query", task_id, number)
         return [self._delivery(BatchId(task_id, number, row[0]), row) for row in rows]
 
@@ -212,7 +208,6 @@ class Rounds(InboxTransaction[StoredBatch]):
         return None if row is None else (row[0], cipher.open_stretch(batch.query, row[0], row[1]))
 
     def forget_envelopes(self, batch: BatchId) -> None:
-        """Forget what arrived of a batch that is not committed, so that its delivery begins again."""
         row = self._round(batch.task_id, batch.round)
         forgotten = "UPDATE batch SET next = 0 WHERE round = %s AND query = %s AND valid IS NULL AND next > 0"
         if row is not None and self._run(forgotten, row, batch.query):

@@ -176,12 +176,10 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
     # Tasks
 
     async def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
-        """Remember signed tasks; one that is known stays as it is."""
         given = list(tasks)
         await self._change(lambda tables: tables.add_tasks(given))
 
     async def task(self, task_id: bytes) -> SignedTask | None:
-        """Return a task that was ever added."""
         return await self._look(lambda tables: tables.task(task_id))
 
     def _stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
@@ -218,11 +216,9 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
         return await self._change(lambda tables: tables.commit(batch, counts, attestation, committed, charges))
 
     async def charges(self, task_id: bytes) -> Charges:
-        """Return a task's ledger, oldest charge first."""
         return await self._look(lambda tables: ledger.charges_of(tables.connection, task_id))
 
     async def ledgers(self) -> Mapping[bytes, Charges]:
-        """Return the ledgers of all tasks that have charges, by their ids."""
         return await self._look(lambda tables: ledger.charges(tables.connection))
 
     async def counted(self) -> Mapping[tuple[bytes, int], int]:
@@ -236,19 +232,15 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
         return await self._look(Tables.uncertified)
 
     async def history(self, task_id: bytes, round_number: int) -> History:
-        """Return the task's certified rounds below a round, rising, then itself."""
         return await self._look(lambda tables: tables.history(task_id, round_number))
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
-        """Return what the certificate of a round that is counted composes."""
-
         def work(tables: Tables) -> Past:
             return past(tables, task_id, ledger.releases_of(tables.connection, task_id), round_number)
 
         return await self._look(work)
 
     async def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
-        """Store a round's certificate, destroy its private key, and erase the counts of the queries `withheld`."""
         await self._change(lambda tables: tables.certify(task_id, round_number, document, withheld))
 
     async def unerased(self) -> list[tuple[bytes, int]]:
@@ -267,7 +259,6 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
         return False
 
     async def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
-        """Return a round's certificate, if it was made."""
         return await self._look(lambda tables: tables.certificate(task_id, round_number))
 
     async def certified(self, task_id: bytes | None) -> list[RoundId]:

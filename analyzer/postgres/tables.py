@@ -25,7 +25,6 @@ class Tables(Rounds):
     # Tasks
 
     def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
-        """Remember signed tasks; one that is known stays as it is."""
         statement = "INSERT INTO task (id, name, queries, document) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
         for signed in tasks:
             self._run(statement, signed.task.id, signed.task.name, len(signed.task.queries), signed.encode())

@@ -67,11 +67,9 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
     # Tasks
 
     async def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
-        """Remember signed tasks; one that is known stays as it is."""
         await self._change(functools.partial(Tables.add_tasks, tasks=list(tasks)))
 
     async def task(self, task_id: bytes) -> SignedTask | None:
-        """Return a task that was ever added."""
         return await self._change(functools.partial(Tables.task, task_id=task_id))
 
     # Releases
@@ -100,11 +98,9 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
         return await self._change(lambda tables: tables.commit(batch, counts, attestation, committed, charges))
 
     async def charges(self, task_id: bytes) -> Charges:
-        """Return a task's ledger, oldest charge first."""
         return await self._change(lambda _: charges_of(self._database.writer, task_id))
 
     async def ledgers(self) -> Mapping[bytes, Charges]:
-        """Return the ledgers of all tasks that have charges, by their ids."""
         return await self._change(lambda _: all_charges(self._database.writer))
 
     async def counted(self) -> Mapping[tuple[bytes, int], int]:
@@ -118,16 +114,13 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
         return await self._change(Tables.uncertified)
 
     async def history(self, task_id: bytes, round_number: int) -> History:
-        """Return the task's certified rounds below a round, rising, then itself."""
         return await self._change(lambda tables: tables.history(task_id, round_number))
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
-        """Return what the certificate of a round that is counted composes."""
         writer = self._database.writer
         return await self._change(lambda tables: past(tables, task_id, releases_of(writer, task_id), round_number))
 
     async def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
-        """Store a round's certificate, destroy its private key, and erase the counts of the queries `withheld`."""
         await self._change(lambda tables: tables.certify(task_id, round_number, document, withheld))
 
     async def unerased(self) -> list[tuple[bytes, int]]:
@@ -135,11 +128,9 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
         return await self._change(Tables.unerased)
 
     async def erase_some(self, task_id: bytes, round_number: int) -> bool:
-        """Erase some of the envelopes of a certified round; return whether there are more."""
         return await self._change(lambda tables: tables.erase_some(task_id, round_number))
 
     async def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
-        """Return a round's certificate, if it was made."""
         return await self._change(lambda tables: tables.certificate(task_id, round_number))
 
     async def certified(self, task_id: bytes | None) -> list[RoundId]:

@@ -60,7 +60,6 @@ class Tables(InboxTables[StoredBatch]):
     # Tasks
 
     def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
-        """Remember signed tasks; one that is known stays as it is."""
         statement = "INSERT OR IGNORE INTO tasks (task_id, name, queries, document) VALUES (?, ?, ?, ?)"
         for signed in tasks:
             self._run(statement, signed.task.id, signed.task.name, len(signed.task.queries), signed.encode())

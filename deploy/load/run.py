@@ -224,9 +224,7 @@ class _Bars:
         self._bars.stop()
 
     def ready(self, devices: int) -> None:
-        """So many more are ready."""
         self._bars.advance(self._ready, devices)
 
     def dealt_with(self, devices: int) -> None:
-        """So many more were acknowledged, refused or given up."""
         self._bars.advance(self._sent, devices)

@@ -182,17 +182,14 @@ class DeliveryCaller:
         return codec.read_key_record(answer.record)
 
     async def get_releases(self, task_id: bytes, deadline: float) -> Known:
-        """Return what the analyzer knows of a task's releases."""
         request = delivery_pb2.GetReleasesRequest(task_id=task_id)
         return read_known(await call(self._stub.GetReleases(request, timeout=deadline), "the analyzer"))
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
-        """Announce a batch, with the releases up to its round's; return the offset to go on from."""
         request = _fitting(write_begin((record, key_set, releases)))
         return (await call(self._stub.BeginDelivery(request, timeout=deadline), "the analyzer")).next_offset
 
     async def put(self, stretch: Envelopes, deadline: float) -> int:
-        """Send a stretch; return the offset to go on from."""
         request = _fitting(codec.write_envelopes(stretch))
         return (await call(self._stub.PutEnvelopes(request, timeout=deadline), "the analyzer")).next_offset
 

@@ -94,7 +94,6 @@ class Histogram:
         }
 
     def for_share(self, share: float) -> Self:
-        """Return the question planned for answers that up to that share of the people hold."""
         return replace(self, share=share)
 
     def parse(self, text: str) -> Value:

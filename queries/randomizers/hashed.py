@@ -53,7 +53,6 @@ class HashedResponse:
 
     @cached_property
     def mechanism(self) -> Hashed:
-        """The exact law of a report, for the accountant."""
         return Hashed.from_numerator(self.cells, self.rows, self.gamma)
 
     def content(self) -> dict[str, Any]:

@@ -32,7 +32,6 @@ class KRandomizedResponse:
 
     @cached_property
     def mechanism(self) -> KRR:
-        """The exact law of a report, for the accountant."""
         return KRR.from_numerator(self.symbols, self.gamma)
 
     def content(self) -> dict[str, Any]:

@@ -42,7 +42,6 @@ class UnaryEncoding:
 
     @cached_property
     def mechanism(self) -> RAPPOR:
-        """The exact law of a report, for the accountant."""
         return RAPPOR.from_numerators(self.symbols, self.truthful, self.other)
 
     def content(self) -> dict[str, Any]:

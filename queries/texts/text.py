@@ -105,7 +105,6 @@ class Text:
         return {"kind": self.kind, "name": self.name, "optional": self.optional, "weight": self.weight, **prefixes}
 
     def for_share(self, share: float) -> Self:
-        """Return the question planned for answers that up to that share of the people hold."""
         return replace(self, share=share)
 
     def parse(self, text: str) -> Value:

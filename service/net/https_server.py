@@ -180,11 +180,9 @@ class Door:
             raise
 
     def connected(self, connection: Connection) -> None:
-        """Note that a connection agreed on TLS."""
         self._connected.add(connection)
 
     def gone(self, connection: Connection) -> None:
-        """Note that a connection is over."""
         self._connected.discard(connection)
         if connection in self._open:
             self._open.remove(connection)

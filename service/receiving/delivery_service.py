@@ -47,7 +47,6 @@ class TimedDelivery:
             return await self._receiver.get_key(task_id, round_number)
 
     async def get_releases(self, task_id: bytes) -> Known:
-        """Return what is known of a task's releases."""
         with self._counted():
             return await self._receiver.get_releases(task_id)
 
@@ -57,7 +56,6 @@ class TimedDelivery:
             return await self._receiver.begin(record, key_set, releases)
 
     async def put(self, stretch: Envelopes) -> int:
-        """Store a stretch; return the offset to go on from."""
         with self._counted(self._accept):
             return await self._receiver.put(stretch)
 

@@ -133,7 +133,6 @@ class InboxOperations(ABC, Generic[Made, D]):
     # Keys
 
     async def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
-        """Return a round's key; None where none was made yet."""
         return await self._look(lambda tables: tables.key(task_id, round_number))
 
     async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
@@ -155,11 +154,9 @@ class InboxOperations(ABC, Generic[Made, D]):
     # Receiving
 
     async def batch(self, batch: BatchId) -> D | None:
-        """Return a batch; None where it was not announced."""
         return await self._look(lambda tables: tables.batch(batch))
 
     async def batches(self, task_id: bytes, round_number: int) -> list[D]:
-        """Return a round's announced batches, in the task's order of queries."""
         return await self._look(lambda tables: tables.batches(task_id, round_number))
 
     async def announce(

@@ -127,7 +127,6 @@ class InboxTables(InboxTransaction[D]):
         )
 
     def batch(self, batch: BatchId) -> D | None:
-        """A batch, if it was announced."""
         row = self._one(self.BATCHES + " AND query = ?", self._round(batch.task_id, batch.round), batch.query)
         return None if row is None else self._delivery(batch, row)
 
@@ -150,7 +149,6 @@ class InboxTables(InboxTransaction[D]):
         check_repetition(stored, stretch.offset, stretch.envelopes[:repeated])
 
     def forget_envelopes(self, batch: BatchId) -> None:
-        """Forget what arrived of a batch that is not committed, so that its delivery begins again."""
         row = self._batch(batch)
         if self._run("UPDATE batches SET next = 0 WHERE id = ? AND valid IS NULL", row):
             self._run("DELETE FROM stretches WHERE batch = ?", row)

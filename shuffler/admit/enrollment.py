@@ -100,7 +100,6 @@ class Issuing:
         self._random = random
 
     async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
-        """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was spent."""
         signed = await self._signed(redemptions)
         # What may change meanwhile is looked at after that, in one go with the store's turn: `manage` counts on it.
         checked = [self._checked(*each) for each in zip(redemptions, signed, strict=True)]

@@ -69,7 +69,6 @@ class Tables(InboxTables[Passing]):
         return Passing(batch, document, reports, dummies, digest, following, committed, record, own or b"")
 
     def add_tasks(self, tasks: Iterable[Task]) -> None:
-        """Remember tasks; one that is known stays as it is."""
         for task in tasks:
             statement = "INSERT OR IGNORE INTO tasks (task_id, queries) VALUES (?, ?)"
             self._run(statement, task.id, len(task.queries))
@@ -178,12 +177,10 @@ class SqliteStore(InboxStore[Tables, Passing]):
         )
 
     async def add_tasks(self, tasks: Iterable[Task]) -> None:
-        """Remember tasks; one that is known stays as it is."""
         known = list(tasks)
         await self._change(lambda tables: tables.add_tasks(known))
 
     async def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> Passing:
-        """Store a permuted list with the record that `sign` makes of it, erase what arrived; return the batch."""
         return await self._commits.submit(lambda unit: unit.tables.mix(batch, blocks, width, sign), alone=True)
 
     async def envelopes(self, batch: BatchId, offset: int, width: int) -> Sequence[bytes]:
@@ -208,5 +205,4 @@ class SqliteStore(InboxStore[Tables, Passing]):
         return await self._change(lambda tables: tables.passed_on(batch, committed))
 
     async def standings(self) -> list[Standing]:
-        """Return how far the rounds are that a key was made for, oldest key first."""
         return await self._change(Tables.standings)

@@ -55,11 +55,9 @@ class Reached:
         await self._channel.close()
 
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
-        """Return the analyzer's key record for a round."""
         return await self._caller().get_key(task_id, round_number, deadline)
 
     async def get_releases(self, task_id: bytes, deadline: float) -> Known:
-        """Return what the analyzer knows of a task's releases."""
         return await self._caller().get_releases(task_id, deadline)
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
@@ -67,9 +65,7 @@ class Reached:
         return await self._caller().begin(record, key_set, releases, deadline)
 
     async def put(self, stretch: Envelopes, deadline: float) -> int:
-        """Send a stretch; return the offset to go on from."""
         return await self._caller().put(stretch, deadline)
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
-        """Have the batch counted."""
         return await self._caller().commit(batch, digest, deadline)

@@ -66,7 +66,6 @@ class Control:
         return [await self._status(wanted[found.task_id], found) for found in held]
 
     async def get_condition(self) -> Condition:
-        """Return what holds the shuffler up."""
         return self._rounds.troubles.condition()
 
     async def manage_credentials(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:

@@ -26,7 +26,6 @@ class Opening:
         self._last: tuple[RoundKey, OuterOpener] | None = None
 
     async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
-        """Return each submission's inner envelopes joined, or None where it does not open."""
         opener, found, took = self._opener(key), [], 0.0
         for start in range(0, len(submissions), STRETCH):
             if start:

@@ -91,7 +91,6 @@ class LineStore:
     # Submissions
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
-        """Return for each submission id the digest of what is held under it, None where nothing is."""
         asked = codec.write_ids(round_.task_id, round_.number, ids)
         return codec.read_digests(await self._line.ask(Frame.KNOWN, asked)) if ids else []
 

@@ -28,7 +28,6 @@ class Enrolling(Admitting):
         return await self._in_thread(lambda: self._keyring.change(work, everywhere=everywhere))
 
     async def masters(self) -> list[Master]:
-        """Return the master keys, oldest first."""
         return await self._in_thread(lambda: self._keyring.read(enrollment.masters))
 
     async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
@@ -51,17 +50,13 @@ class Enrolling(Admitting):
             await self._in_thread(self._keyring.clean)
 
     async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
-        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
         return await self._enrolled(lambda connection: enrollment.spend(connection, tickets))
 
     async def spent(self) -> int:
-        """Return how many tickets were spent, and not forgotten."""
         return await self._in_thread(lambda: self._keyring.read(enrollment.spent))
 
     async def revoke(self, devices: Collection[bytes]) -> None:
-        """Admit these devices no more."""
         await self._enrolled(lambda connection: enrollment.revoke(connection, devices))
 
     async def revoked(self) -> Revoked:
-        """Return who is admitted no more."""
         return await self._in_thread(lambda: self._keyring.read(enrollment.revoked))

@@ -60,7 +60,6 @@ class Admitting:
     # Reading
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
-        """Return for each submission id the digest of what is held under it, None where nothing is."""
         cipher = self.secrets_of(round_).cipher
         if cipher is None or not ids:
             return [None] * len(ids)
@@ -69,7 +68,6 @@ class Admitting:
         return [cipher.open_digest(each, found[each]) if each in found else None for each in stored]
 
     async def submissions(self, round_: Round) -> int:
-        """Return how many submissions of a round were acknowledged."""
         return await self._read(lambda connection: tables.held(connection, round_))
 
     async def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:

@@ -153,7 +153,6 @@ class PostgresStore(Enrolling):
     # Reading
 
     async def find(self, task_id: bytes, number: int) -> Round | None:
-        """Return a round as it is on disk; None where it was never begun."""
         found = await self._read(lambda connection: tables.find(connection, task_id, number))
         if found is None:
             return None
@@ -161,11 +160,9 @@ class PostgresStore(Enrolling):
         return self._whole(found)
 
     async def rounds(self) -> list[Round]:
-        """Return all rounds, in the order in which they were begun."""
         return [self._whole(round_) for round_ in await self._read(tables.rounds)]
 
     async def charges(self, task_id: bytes) -> Charges:
-        """Return a task's ledger, oldest charge first."""
         return await self._read(lambda connection: ledger.charges_of(connection, task_id))
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
@@ -282,15 +279,12 @@ class PostgresStore(Enrolling):
         return await self._read(lambda connection: tables.batches(connection, round_))
 
     async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
-        """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end."""
         cipher = self._keyring.of((round_.task_id, round_.number)).cipher
         if cipher is None:
             return []
         return await self._read(lambda connection: tables.envelopes(connection, round_, cipher, query, offset, width))
 
     async def commit_batch(self, round_: Round, query: int) -> Round:
-        """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
-
         def work(connection: Connection) -> Round:
             current = _locked(connection, round_)
             left = tables.commit_batch(connection, current, query)

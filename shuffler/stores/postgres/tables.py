@@ -187,13 +187,11 @@ class RoundTables:
                 yield self._cipher.open_arrived(block, inners)
 
     def put_released(self, query: int, block: int, envelopes: bytes) -> None:
-        """Store one block of a permuted list."""
         statement = of_round("INSERT INTO {released} (query, block, envelopes) VALUES (%s, %s, %s)", self._round.key)
         sealed = self._cipher.seal_released(query, block, envelopes)
         self._connection.execute(statement, (query, block, sealed))
 
     def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
-        """Store a permuted list's digest and signed record."""
         self._connection.execute(
             "INSERT INTO batch (round, query, digest, body, signature) VALUES (%s, %s, %s, %s, %s)",
             (self._round.key, query, digest, record.body, record.signature),

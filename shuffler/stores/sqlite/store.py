@@ -138,19 +138,15 @@ class SqliteStore:
     # Reading: the view of the disk is in memory, and this process alone changes it
 
     async def find(self, task_id: bytes, number: int) -> Round | None:
-        """Return a round as it is on disk; None where it was never begun."""
         return self._view.rounds.get((task_id, number))
 
     async def rounds(self) -> list[Round]:
-        """Return all rounds, in the order in which they were begun."""
         return sorted(self._view.rounds.values(), key=lambda round_: round_.key)
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
-        """Return for each submission id the digest of what is held under it, None where nothing is."""
         return self._view.ids(round_.key).find(ids)
 
     async def submissions(self, round_: Round) -> int:
-        """Return how many submissions of a round were acknowledged."""
         current = self._view.rounds[round_.task_id, round_.number]
         if current.state is RoundState.OPEN:
             return len(self._view.ids(round_.key))
@@ -161,7 +157,6 @@ class SqliteStore:
         return self._view.tally((task_id, number))
 
     async def charges(self, task_id: bytes) -> Charges:
-        """Return a task's ledger, oldest charge first."""
         return self._view.charges.get(task_id, [])
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
@@ -265,7 +260,6 @@ class SqliteStore:
         return await asyncio.to_thread(self._read, lambda: tables.batches(self._database.reader, round_))
 
     async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
-        """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end."""
         return await asyncio.to_thread(
             self._read, lambda: tables.envelopes(self._database.reader, round_, query, offset, width)
         )
@@ -279,7 +273,6 @@ class SqliteStore:
                 raise self._failed(error) from error
 
     async def commit_batch(self, round_: Round, query: int) -> Round:
-        """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
         return await self._writer.submit(lambda unit: unit.commit_batch(unit.current(round_), query))
 
     async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
@@ -307,7 +300,6 @@ class SqliteStore:
     # What devices are admitted with
 
     async def masters(self) -> list[Master]:
-        """Return the master keys, oldest first."""
         return await asyncio.to_thread(self._read, lambda: enrollment.masters(self._database.reader))
 
     async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
@@ -329,19 +321,15 @@ class SqliteStore:
             await self._writer.submit_bare(lambda _unit: self._database.cut_log())
 
     async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
-        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
         return await self._writer.submit(lambda unit: enrollment.spend(unit.connection, tickets))
 
     async def spent(self) -> int:
-        """Return how many tickets were spent, and not forgotten."""
         return await asyncio.to_thread(self._read, lambda: enrollment.spent(self._database.reader))
 
     async def revoke(self, devices: Collection[bytes]) -> None:
-        """Admit these devices no more."""
         await self._writer.submit(lambda unit: enrollment.revoke(unit.connection, devices))
 
     async def revoked(self) -> Revoked:
-        """Return who is admitted no more."""
         return await asyncio.to_thread(self._read, lambda: enrollment.revoked(self._database.reader))
 
 

@@ -59,7 +59,6 @@ class Sharing:
         return None if found == version else Admitted(found, tuple(masters), revoked)
 
     async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
-        """Note tickets as spent, and return what is then known of each device, in order."""
         with _refused_for_now():
             return await self._store.spend(tickets)
 
