@@ -8,38 +8,7 @@ numerical libraries for it.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hubbub.accountant.api import (
-        BOUNDS,
-        CATALOGUE,
-        KRR,
-        RAPPOR,
-        AccountingError,
-        BeyondArithmetic,
-        BudgetExceeded,
-        DeltaBracket,
-        Entry,
-        EpsilonBracket,
-        Finite,
-        Gaussian,
-        Generic,
-        Laplace,
-        Ledger,
-        OutsideConditions,
-        Part,
-        assess,
-        compose,
-        compose_delta,
-        compose_upper,
-        delta_bracket,
-        epsilon_bracket,
-        group_epsilon,
-        rdp_lower,
-        rdp_upper,
-        read_mechanism,
-        subsampled_delta,
-        subsampled_epsilon,
-        to_dp_accounting,
-    )
+    from hubbub.accountant.api import *
 
 __all__ = [
     "BOUNDS",
