@@ -85,14 +85,6 @@ class Keyring(KeyringFile[Secrets]):
             self.change(lambda writer: writer.execute(put, (*round_, put_away(secret), put_away(private_key))))
             self._secrets[round_] = Secrets(DeliveryCipher(secret, *round_), private_key)
 
-    def mend(self, round_: RoundId, private_key: bytes) -> None:
-        """Put a private key in place of a damaged one; one that was destroyed stays so."""
-        put = "UPDATE secret SET private_key = ? WHERE task = ? AND number = ? AND storage IS NOT NULL"
-        with self.lock:
-            cipher = self.of(round_).cipher
-            self.change(lambda writer: writer.execute(put, (put_away(private_key), *round_)))
-            self._secrets[round_] = DESTROYED if cipher is None else Secrets(cipher, private_key)
-
     def destroy(self, round_: RoundId) -> None:
         """Destroy what is held of a round; it is in no file any more, and what was stored under it means nothing."""
         which = "UPDATE secret SET storage = NULL, private_key = NULL WHERE task = ? AND number = ?"

@@ -102,14 +102,6 @@ class Rounds:
         self._keyring.install((task_id, number), key.private)
         return StoredKey(key.private, key.record, None)
 
-    def mend_key(self, task_id: bytes, number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key, unless it was destroyed, and its record as they were."""
-        row = self._must_be_there(task_id, number)
-        statement = "UPDATE round SET record = %s, signature = %s WHERE key = %s RETURNING destroyed"
-        found = self._one(statement, record.body, record.signature, row)
-        if found is not None and not found[0]:
-            self._keyring.mend((task_id, number), private)
-
     def abandon(self, task_id: bytes, number: int) -> None:
         """Destroy what a round was delivered with, and its private key: nothing of it will be counted."""
         row = self._round(task_id, number)

@@ -198,10 +198,6 @@ class PostgresStore:
         """Give a round its key, and return the key that it has from now on."""
         return await self._change(lambda tables: tables.add_key(task_id, round_number, key))
 
-    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key and record as they were, where they were damaged."""
-        await self._change(lambda tables: tables.mend_key(task_id, round_number, private, record))
-
     async def expire_keys(self, now: float) -> int:
         """Erase the private keys that are not valid any more and that nothing waits for; return how many."""
         return await self._change(lambda tables: tables.expire_keys(now))

@@ -101,12 +101,6 @@ class InboxTables(ABC, Generic[D]):
         self._run("INSERT INTO private_keys (round, private) VALUES (?, ?)", round_row, put_away(key.private))
         return StoredKey(key.private, key.record, None)
 
-    def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key, unless it was destroyed, and its record as they were."""
-        round_row = self._round(task_id, round_number)
-        self._run("UPDATE private_keys SET private = ? WHERE round = ?", put_away(private), round_row)
-        self._run("UPDATE rounds SET record = ?, signature = ? WHERE id = ?", record.body, record.signature, round_row)
-
     def expire_keys(self, now: float) -> int:
         """Destroy the keys whose time is over and that no batch came for; return how many."""
         # A batch that was announced still needs the key, however late it is.

@@ -103,11 +103,6 @@ def update_keys(connection: sqlite3.Connection, round_: Round) -> None:
         connection.execute("INSERT INTO place (round, secret) VALUES (?, ?)", place)
 
 
-def update_private_key(connection: sqlite3.Connection, round_: Round, private: bytes) -> None:
-    """Write a round's private key."""
-    connection.execute("UPDATE round SET private_key = ? WHERE key = ?", (put_away(private), round_.key))
-
-
 def update_cut(connection: sqlite3.Connection, round_: Round) -> None:
     """Write what is fixed at the cut."""
     refusals = json.dumps(dict(round_.refusals_at_cut), sort_keys=True)

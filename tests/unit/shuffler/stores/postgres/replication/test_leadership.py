@@ -190,7 +190,6 @@ async def test_a_keeper_that_was_replaced_changes_nothing_whatever_it_tries(addr
                 lambda: old.store.mix(cut, lambda _inners: None),
                 lambda: old.store.commit_batch(cut, 0),
                 lambda: old.store.erase(cut, RoundState.EXPIRED),
-                lambda: old.store.mend_key(open_, bytes(32)),
                 lambda: old.store.spend([spent]),
                 lambda: old.store.revoke([bytes(32)]),
                 lambda: old.store.step_masters(Step.PREPARE, bytes(32), 0),
