@@ -18,14 +18,10 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("round", "place", "known", "arrived", "released", "batch", "ledger", "tally")
+            for table in ("round", "known", "arrived", "released", "batch", "ledger", "tally")
             for when in ("before", "after")
         ),
-        *(
-            f"{when} DELETE {table}"
-            for table in ("arrived", "known", "released", "place")
-            for when in ("before", "after")
-        ),
+        *(f"{when} DELETE {table}" for table in ("arrived", "known", "released") for when in ("before", "after")),
         *(f"{when} UPDATE" for when in ("before", "after")),
         *(f"{when} {call}" for call in ("get_round", "submit") for when in ("before", "after")),
         *(

@@ -34,18 +34,21 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 async def shuffler_content(store: ShufflerStore) -> dict[str, Any]:
-    """Rounds with their keys, counts, batches and lists, and the ledgers."""
+    """Rounds with their keys, counts, batches and lists, the ledgers, and what devices are admitted with."""
     found = await store.rounds()
+    masters, revoked = await store.masters(), await store.revoked()
     tasks = sorted({round_.task_id for round_ in found})
     charges = {task.hex(): [charge.digest for charge in await store.charges(task)] for task in tasks}
     releases = {task.hex(): [release.content() for release in await store.releases(task)] for task in tasks}
     rounds = [await _shuffler_round(store, round_) for round_ in found]
-    return {"rounds": rounds, "charges": charges} | _releases(releases)
-
-
-def _releases(found: dict[str, Any]) -> dict[str, Any]:
-    """Those of tasks that have any; earlier versions stored none."""
-    return {"releases": found} if any(found.values()) else {}
+    return {
+        "rounds": rounds,
+        "charges": charges,
+        "releases": releases,
+        "masters": [[each.generation, _digest([each.secret]), each.state.value, each.since] for each in masters],
+        "tickets": await store.spent(),
+        "revoked": [sorted(each.hex() for each in part) for part in (revoked.devices, revoked.numbers)],
+    }
 
 
 def known_in(store: ShufflerStore, round_: ShufflerRound) -> list[tuple[bytes, bytes]]:
@@ -75,6 +78,7 @@ async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[s
         "tally": dict(await store.tally(round_.task_id, round_.number)),
         "key_set": None if keys is None else keys.key_set.hash.hex(),
         "private_key": None if keys is None else _digest([keys.private_key]),
+        "place_key": None if keys is None else _digest([keys.place_key]),
         "known": _digest(part for entry in known for part in entry),
         "batches": [[batch.query, batch.digest.hex(), batch.committed] for batch in batches],
         "lists": [_digest(envelopes) for envelopes in lists],
@@ -88,7 +92,7 @@ async def analyzer_content(store: AnalyzerStore) -> dict[str, Any]:
     charges = {task: [charge.digest for charge in await store.charges(bytes.fromhex(task))] for task in tasks}
     chains = await store.chains()
     releases = {task.hex(): [release.content() for release, _ in chain] for task, chain in chains.items()}
-    return {"rounds": rounds, "charges": charges} | _releases(releases)
+    return {"rounds": rounds, "charges": charges} | ({"releases": releases} if releases else {})
 
 
 async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import logging
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,10 @@ from hubbub.client.state.file import STATE  # noqa: E402
 from hubbub.client.state.longitudinal import Step  # noqa: E402
 from hubbub.client.state.store import DONE, Drawn, Round, State  # noqa: E402
 from hubbub.protos.messages import Envelopes, RoundState, Submission  # noqa: E402
+from hubbub.protos.messages import Step as MasterStep  # noqa: E402
 from hubbub.protos.task.admission import OPEN  # noqa: E402
 from hubbub.shuffler.hop.sqlite import LAYOUT as HOP  # noqa: E402
+from hubbub.shuffler.records import Spent  # noqa: E402
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support.bills import BILL  # noqa: E402
 from support.chain import Chain  # noqa: E402
@@ -59,7 +62,10 @@ def keep(name: str, version: int, database: Path, content: dict[str, Any]) -> No
 
 
 async def shuffler(folder: Path) -> None:
-    """Round 0 erased, round 1 mixed and undelivered, round 2 open with submissions and refusals."""
+    """Round 0 erased, 1 mixed and undelivered, 2 open with submissions and refusals, 3 open with all keys.
+
+    A ticket is redeemed, and its device revoked.
+    """
     world = World(folder, stated=OPEN)
     await world.start()
     await world.live(0)
@@ -74,6 +80,14 @@ async def shuffler(folder: Path) -> None:
     submissions = await world.fill(round_number=2)
     await world.send(submissions[:2], await world.destination(2))
     await world.rounds.stop()
+    open_ = world.found(2)
+    assert open_ is not None
+    assert open_.keys is not None
+    enrolled = await world.store.add_round(world.task.id, 3)
+    await world.store.install(enrolled, replace(open_.keys, place_key=os.urandom(32)))
+    await world.store.step_masters(MasterStep.STATUS, os.urandom(32), 0)
+    await world.store.spend([Spent(bytes(32), bytes(32), bytes(16), 2**40)])
+    await world.store.revoke([bytes(32)])
     content = await shuffler_content(world.store)
     await world.stop()
     keep("shuffler", SHUFFLER.version, world.folder / "shuffler.db", content)

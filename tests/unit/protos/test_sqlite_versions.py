@@ -249,7 +249,7 @@ def test_a_version_that_is_in_the_log_alone_is_refused_too(tmp_path: Path) -> No
 
 def test_a_script_is_parted_into_statements_with_their_triggers() -> None:
     found = list(statements(SHUFFLER.script))
-    assert len(found) == 16
+    assert len(found) == 15
     assert sum("RAISE(ABORT" in each for each in found) == 4
     assert all(sqlite3.complete_statement(each) for each in found)
 
