@@ -58,7 +58,7 @@ DRAFT = Draft(
     Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW),
     (Histogram("theme", ("dark", "light")),),
 )
-ROUND_KEYS = {"shuffler": "SELECT private_key FROM round", "analyzer": "SELECT private FROM private_keys"}
+ROUND_KEYS = {"shuffler": "SELECT private_key FROM round", "analyzer": "SELECT private_key FROM private_key"}
 ELSEWHERE = b"another task, of 32 bytes and no more"[:32]
 
 

@@ -92,7 +92,7 @@ async def analyzer_content(store: AnalyzerStore) -> dict[str, Any]:
     charges = {task: [charge.digest for charge in await store.charges(bytes.fromhex(task))] for task in tasks}
     chains = await store.chains()
     releases = {task.hex(): [release.content() for release, _ in chain] for task, chain in chains.items()}
-    return {"rounds": rounds, "charges": charges} | ({"releases": releases} if releases else {})
+    return {"rounds": rounds, "charges": charges, "releases": releases}
 
 
 async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
@@ -111,7 +111,8 @@ async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
             for batch in batches
         ],
         "counts": [_digest([batch.counts or b""]) for batch in batches],
-        "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
+        "attestations": [_digest([batch.attestation or b""]) for batch in batches],
+        "arrived": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
     }
 
 
@@ -134,7 +135,7 @@ async def _hop_round(store: HopStore, task_id: bytes, number: int) -> dict[str, 
             for batch in batches
         ],
         "mixed": [batch.mixed_digest.hex() for batch in batches if batch.mixed is not None],
-        "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
+        "arrived": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
     }
 
 

@@ -21,9 +21,9 @@ from hubbub.service.receiving.key_check import KeyDamaged, check_key
 def change_key(folder: Path) -> None:
     """Change a byte of the one private key."""
     with closing(sqlite3.connect(folder / FILE_NAME, timeout=10)) as connection:
-        changed = bytearray(connection.execute("SELECT private FROM private_keys").fetchone()[0])
+        changed = bytearray(connection.execute("SELECT private_key FROM private_key").fetchone()[0])
         changed[-10] ^= 0x10
-        connection.execute("UPDATE private_keys SET private = ?", (bytes(changed),))
+        connection.execute("UPDATE private_key SET private_key = ?", (bytes(changed),))
         connection.commit()
 
 
@@ -38,9 +38,9 @@ RECORD = {"public_key": ("record", 200), "first": ("record", 2), "signature": ("
 def change_record(folder: Path, column: str, place: int) -> None:
     """Change one byte of the one key record."""
     with closing(sqlite3.connect(folder / FILE_NAME, timeout=10)) as connection:
-        changed = bytearray(connection.execute(f"SELECT {column} FROM rounds").fetchone()[0])  # noqa: S608
+        changed = bytearray(connection.execute(f"SELECT {column} FROM round").fetchone()[0])  # noqa: S608
         changed[place] ^= 0x01
-        connection.execute(f"UPDATE rounds SET {column} = ?", (bytes(changed),))  # noqa: S608
+        connection.execute(f"UPDATE round SET {column} = ?", (bytes(changed),))  # noqa: S608
         connection.commit()
 
 

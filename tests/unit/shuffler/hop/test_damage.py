@@ -35,7 +35,7 @@ def flip(chain: Chain, table: str, column: str, position: int) -> None:
         connection.commit()
 
 
-@pytest.mark.parametrize(("table", "column"), [("released", "envelopes"), ("batches", "mixed_signature")])
+@pytest.mark.parametrize(("table", "column"), [("released", "envelopes"), ("batch", "mixed_signature")])
 async def test_a_list_that_is_not_what_the_hop_signed_is_not_passed_on(chain: Chain, table: str, column: str) -> None:
     envelopes = await chain.seal(SYMBOLS)
     parcel = await chain.parcel(envelopes)
@@ -74,8 +74,8 @@ async def test_a_list_that_is_damaged_after_the_analyzer_counted_it_is_passed_on
 async def test_a_damaged_key_makes_the_round_wait_and_nothing_is_left_out(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS)
     parcel = await chain.parcel(envelopes)
-    flip(chain, "private_keys", "private", 10)
+    flip(chain, "private_key", "private_key", 10)
     message = await refused(chain.deliver(parcel, envelopes), Reason.NOT_READY)
     assert "the key of round 0 of flights in hop-2's store is damaged" in message
-    flip(chain, "private_keys", "private", 10)  # as it was
+    flip(chain, "private_key", "private_key", 10)  # as it was
     assert await chain.deliver(parcel, envelopes) == Committed(len(SYMBOLS), {})
