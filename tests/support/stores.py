@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.client.state.enrollment import find_enrolments
 from hubbub.client.state.store import Round, State
+from hubbub.client.state.successions import kept_successions
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.results import RoundId
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
@@ -140,7 +143,7 @@ async def _hop_round(store: HopStore, task_id: bytes, number: int) -> dict[str, 
 
 
 def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[int]) -> dict[str, Any]:
-    """What a device knows of its rounds."""
+    """What a device knows of its rounds, and what it has spent and enrolled with at successors."""
     found = []
     for number in rounds:
         of = Round(task_id, number)
@@ -152,15 +155,25 @@ def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[in
                 "id": entry.submission_id.hex(),
                 "envelope": None if entry.envelope is None else _digest([entry.envelope]),
                 "outcome": entry.outcome,
+                "reports": None if entry.reports is None else entry.reports.hex(),
+                "moment": entry.moment,
             }
-            | ({} if entry.reports is None else {"reports": entry.reports.hex()})
-            | ({} if entry.moment is None else {"moment": entry.moment})
         )
-    kept = state.memories(task_id, [device])
-    memory = {"memory": json.loads(kept[device])} if kept else {}
+    history = state.history(task_id, device)
+    successions = state.within(kept_successions)
+    enrolled = [state.within(partial(find_enrolments, shuffler=one.new, devices=[device])) for one in successions]
     return {
         "task": task_id.hex(),
         "device": device,
         "rounds": found,
         "waiting": state.waiting(task_id, device),
-    } | memory
+        "memory": {name: json.loads(kept) for name, kept in state.memories(task_id, [device]).items()},
+        "history": [history.answered, history.sealed, state.last_forgotten(task_id)],
+        "opted_out": sorted(state.opted_out([device, "other"])),
+        "accounts": [
+            [account.tariff.name, account.rounds, *map(str, (account.local, *account.central))]
+            for account in state.accounts(device)
+        ],
+        "successions": [_digest([one.encode()]) for one in successions],
+        "enrolments": [_digest([one.ticket, one.secret]) for found in enrolled for one in found.values()],
+    }

@@ -32,9 +32,14 @@ from unit.shuffler.world import World, unreachable  # noqa: E402
 
 from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
 from hubbub.client.privacy.ledger import Proven  # noqa: E402
+from hubbub.client.state.enrollment import take_tickets  # noqa: E402
 from hubbub.client.state.file import STATE  # noqa: E402
 from hubbub.client.state.longitudinal import Step  # noqa: E402
 from hubbub.client.state.store import DONE, Drawn, Round, State  # noqa: E402
+from hubbub.client.state.successions import keep_successions  # noqa: E402
+from hubbub.protos.enrollment.tickets import new_tickets  # noqa: E402
+from hubbub.protos.identity.keys import Identity, Role  # noqa: E402
+from hubbub.protos.identity.successions import Succession  # noqa: E402
 from hubbub.protos.messages import Envelopes, RoundState, Submission  # noqa: E402
 from hubbub.protos.messages import Step as MasterStep  # noqa: E402
 from hubbub.protos.task.admission import OPEN  # noqa: E402
@@ -123,7 +128,7 @@ async def hop(folder: Path) -> None:
 
 
 def client(folder: Path) -> None:
-    """Round 0 forgotten, 1 acknowledged, 2 waiting to be sent, 3 to be sealed at a moment, with a memory."""
+    """Round 0 forgotten, 1 acknowledged, 2 waiting to be sent, 3 to be sealed later, with a memory and a ticket."""
     parties = Parties.generate()
     fake = FakeShuffler(sample_task(parties), parties)
     state = State(folder / "state.db")
@@ -137,6 +142,13 @@ def client(folder: Path) -> None:
     state.keep_reports(Round(fake.task.id, 3), "kiosk", drawn, 4000.0, BILL, step, moment=3456.75)
     state.learn(Round(fake.task.id, 1), Proven(1, 0, Fraction(5, 4)), None)
     state.opt_out("other")
+    old, new = parties.shuffler, Identity.generate()
+    succession = Succession(Role.SHUFFLER, old.public, new.public, parties.operator.public, 1_796_083_200)
+    for signer in (old, new, parties.operator):
+        succession = succession.signed_by(signer)
+    (ticket,) = new_tickets(1, old.public, 2_000_000_000, [parties.operator])
+    state.within(lambda connection: keep_successions(connection, [succession]))
+    state.within(lambda connection: take_tickets(connection, new.public, {"kiosk": ticket}, os.urandom))
     state.forget(1500.0)
     content = state_content(state, fake.task.id, "kiosk", (1, 2, 3))
     state.close()
