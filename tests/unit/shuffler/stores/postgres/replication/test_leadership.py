@@ -171,7 +171,7 @@ def keyring_in(folder: Path) -> Iterator[Keyring]:
 
 def keeper_on(keyring: Keyring, address: str) -> Keeper:
     mine = taken_over(address)
-    return Keeper(mine, PostgresStore(keyring, address, keeps=False, leadership=mine))
+    return Keeper(mine, PostgresStore(keyring, address, keeps=False, term=mine))
 
 
 async def test_a_keeper_that_was_replaced_changes_nothing_whatever_it_tries(address: str, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ class Schedule:
 
     async def take_over(self) -> None:
         found = await asyncio.to_thread(taken_over, self.address)
-        self.keepers.append(Keeper(found, PostgresStore(self.keyring, self.address, keeps=False, leadership=found)))
+        self.keepers.append(Keeper(found, PostgresStore(self.keyring, self.address, keeps=False, term=found)))
 
     async def begin(self) -> None:
         number = len(self.held)

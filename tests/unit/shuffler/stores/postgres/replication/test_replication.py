@@ -92,7 +92,7 @@ class Party:
         found = None
         while found is None:
             found = take_term(self.folder, self.address, forward=False)
-        self.store = open_kept(self.folder, self.address, leadership=found, replication=needed)
+        self.store = open_kept(self.folder, self.address, term=found, standbys=needed)
         return self.store
 
     def end(self) -> None:
