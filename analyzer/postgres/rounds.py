@@ -24,14 +24,14 @@ from hubbub.service.receiving.receiver import Announced, Check, StoredKey, check
 from hubbub.service.receiving.round_keys import NewRoundKey
 
 _BATCHES = (
-    "SELECT query, batch.record, batch.signature, reports, dummies, digest, next, valid, left_out, counts, attestation,"
-    " certified FROM batch JOIN standing ON standing.key = batch.round WHERE id = %s AND number = %s"
+    "SELECT query, batch.record, batch.signature, reports, dummies, digest, next_offset, valid, left_out, counts,"
+    " attestation, certified FROM batch JOIN standing ON standing.key = batch.round WHERE id = %s AND number = %s"
 )
 
 
 def of_round(statement: str, key: int) -> sql.Composed:
-    """Return a statement on the table of a round's envelopes, which is named in it by {stretches}."""
-    return sql.SQL(statement).format(stretches=sql.Identifier(f"stretches_{key}"))
+    """Return a statement on the table of a round's envelopes, which is named in it by {arrived}."""
+    return sql.SQL(statement).format(arrived=sql.Identifier(f"arrived_{key}"))
 
 
 class Rounds:
@@ -70,15 +70,15 @@ class Rounds:
     def key(self, task_id: bytes, number: int) -> StoredKey | None:
         """A round's key, if one was made."""
         row = self._one(
-            "SELECT record, signature, key_set, destroyed FROM standing WHERE id = %s AND number = %s",
+            "SELECT record, signature, key_set_hash, destroyed FROM standing WHERE id = %s AND number = %s",
             *(task_id, number),
         )
         if row is None:
             return None
-        record, signature, key_set, destroyed = row
+        record, signature, key_set_hash, destroyed = row
         # The database decides: the keyring may not have been written yet.
         private = None if destroyed else self._secrets(task_id, number).private_key
-        return StoredKey(private or None, SignedDocument(record, signature), key_set)
+        return StoredKey(private or None, SignedDocument(record, signature), key_set_hash)
 
     def add_key(self, task_id: bytes, number: int, key: NewRoundKey) -> StoredKey:
         """Give a round its key, unless it has one; return the one that it has."""
@@ -94,9 +94,9 @@ class Rounds:
             raise HubbubError(f"a key is to be made for a round of task {task_id.hex()}, which was not added")
         columns = "query integer, first bigint, envelopes bytea NOT NULL, PRIMARY KEY (query, first)"
         for statement in (
-            f"CREATE TABLE {{stretches}} ({columns})",
+            f"CREATE TABLE {{arrived}} ({columns})",
             # Envelopes do not compress, so the server need not try. `CREATE` says so to servers of version 16 on only.
-            "ALTER TABLE {stretches} ALTER COLUMN envelopes SET STORAGE EXTERNAL",
+            "ALTER TABLE {arrived} ALTER COLUMN envelopes SET STORAGE EXTERNAL",
         ):
             self.connection.execute(of_round(statement, row[0]))
         self._keyring.install((task_id, number), key.private)
@@ -108,7 +108,7 @@ class Rounds:
         if row is None:
             return
         # What was counted of some of its batches goes with the secret that it was stored under.
-        self._run("UPDATE batch SET next = 0, counts = NULL WHERE round = %s", row)
+        self._run("UPDATE batch SET next_offset = 0, counts = NULL WHERE round = %s", row)
         self.drop(row)
         self._run("UPDATE round SET destroyed = true WHERE key = %s", row)
         self.destroyed.add((task_id, number))
@@ -118,7 +118,7 @@ class Rounds:
 
     def drop(self, row: int) -> None:
         """Drop what arrived of a round."""
-        self.connection.execute(of_round("DROP TABLE IF EXISTS {stretches}", row))
+        self.connection.execute(of_round("DROP TABLE IF EXISTS {arrived}", row))
         self._run("UPDATE round SET stored = false WHERE key = %s", row)
 
     def to_destroy(self) -> list[RoundId]:
@@ -144,7 +144,7 @@ class Rounds:
             return known.position
         row = self._must_be_there(batch.task_id, batch.round)
         # Fixed by the first batch; the check has seen to it that all others come with the same one.
-        self._run("UPDATE round SET key_set = %s WHERE key = %s", key_set_hash, row)
+        self._run("UPDATE round SET key_set_hash = %s WHERE key = %s", key_set_hash, row)
         self._run(
             "INSERT INTO batch (round, query, record, signature, reports, dummies, digest)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
@@ -186,9 +186,9 @@ class Rounds:
             self._check_repetition(row, cipher, stretch, repeated)
         if repeated < count:
             sealed = cipher.seal_stretch(batch.query, delivery.next_offset, b"".join(stretch.envelopes[repeated:]))
-            statement = of_round("INSERT INTO {stretches} (query, first, envelopes) VALUES (%s, %s, %s)", row)
+            statement = of_round("INSERT INTO {arrived} (query, first, envelopes) VALUES (%s, %s, %s)", row)
             self.connection.execute(statement, (batch.query, delivery.next_offset, sealed))
-            more = "UPDATE batch SET next = next + %s WHERE round = %s AND query = %s"
+            more = "UPDATE batch SET next_offset = next_offset + %s WHERE round = %s AND query = %s"
             self._run(more, count - repeated, row, batch.query)
         return delivery.next_offset + count - repeated
 
@@ -202,8 +202,8 @@ class Rounds:
     def _check_repetition(self, row: int, cipher: DeliveryCipher, stretch: Envelopes, repeated: int) -> None:
         query, offset = stretch.batch.query, stretch.offset
         statement = of_round(
-            "SELECT first, envelopes FROM {stretches} WHERE query = %(query)s AND first < %(end)s AND first >="
-            " (SELECT max(first) FROM {stretches} WHERE query = %(query)s AND first <= %(offset)s) ORDER BY first",
+            "SELECT first, envelopes FROM {arrived} WHERE query = %(query)s AND first < %(end)s AND first >="
+            " (SELECT max(first) FROM {arrived} WHERE query = %(query)s AND first <= %(offset)s) ORDER BY first",
             row,
         )
         with self.connection.cursor(binary=True) as cursor:
@@ -220,7 +220,7 @@ class Rounds:
         cipher = None if found is None else self._secrets(batch.task_id, batch.round).cipher
         if found is None or cipher is None:
             return None
-        statement = "SELECT first, envelopes FROM {stretches} WHERE query = %s AND first > %s ORDER BY first LIMIT 1"
+        statement = "SELECT first, envelopes FROM {arrived} WHERE query = %s AND first > %s ORDER BY first LIMIT 1"
         with self.connection.cursor(binary=True) as cursor:
             row = cursor.execute(of_round(statement, found[0]), (batch.query, offset)).fetchone()
         return None if row is None else (row[0], cipher.open_stretch(batch.query, row[0], row[1]))
@@ -228,6 +228,8 @@ class Rounds:
     def forget_envelopes(self, batch: BatchId) -> None:
         """Forget what arrived of a batch that is not committed, so that its delivery begins again."""
         row = self._round(batch.task_id, batch.round)
-        forgotten = "UPDATE batch SET next = 0 WHERE round = %s AND query = %s AND valid IS NULL AND next > 0"
+        forgotten = (
+            "UPDATE batch SET next_offset = 0 WHERE round = %s AND query = %s AND valid IS NULL AND next_offset > 0"
+        )
         if row is not None and self._run(forgotten, row, batch.query):
-            self.connection.execute(of_round("DELETE FROM {stretches} WHERE query = %s", row), (batch.query,))
+            self.connection.execute(of_round("DELETE FROM {arrived} WHERE query = %s", row), (batch.query,))
