@@ -18,7 +18,6 @@ from hubbub.service.sqlite.secure_delete import put_away, taken_out
 LAYOUT = Layout(
     what="analyzer's keyring",
     version=1,
-    older="there is no older one",
     script=KEYRING_TABLE
     + """
 -- A round's secret (what is stored of it is enciphered under a key from it) and private key; none: destroyed.

@@ -15,7 +15,6 @@ FILE_NAME = "analyzer.db"
 LAYOUT = Layout(
     what="analyzer's store",
     version=1,
-    older="there is no older one",
     script=f"""
 CREATE TABLE task (
     key INTEGER PRIMARY KEY,

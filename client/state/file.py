@@ -79,7 +79,6 @@ to be sent at its `moment` (seconds since 1970), or as soon as it can be.
 STATE = Layout(
     what="state file",
     version=1,
-    older="there is no older one",
     script=_TABLES + BUDGET_TABLES + ENROLMENT_TABLES + SUCCESSION_TABLE,
 )
 """The tables of a state file."""

@@ -33,7 +33,6 @@ FILE_NAME = "hop.db"
 LAYOUT = Layout(
     what="hop's store",
     version=1,
-    older="there is no older one",
     script=f"""
 CREATE TABLE task (key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, queries INTEGER NOT NULL) STRICT;
 -- A batch with the record it came with, and once it is permuted with the hop's own. valid: it is passed on.

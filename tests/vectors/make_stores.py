@@ -3,8 +3,9 @@
     python tests/vectors/make_stores.py
 
 Run it after a store's version was raised, and commit the new file beside the old ones: those stay, so that tests see
-what becomes of them. Keys in them were made for the vectors and protect nothing. `NAME-VERSION.json` says what is in
-`NAME-VERSION.db.gz`. Nothing is written over.
+what becomes of them. Until the first release version 1 may change: remove its file, and it is written anew. Keys in
+them were made for the vectors and protect nothing. `NAME-VERSION.json` says what is in `NAME-VERSION.db.gz`. Nothing is
+written over.
 """
 
 from __future__ import annotations

@@ -33,7 +33,6 @@ T = TypeVar("T")
 LAYOUT = Layout(
     what="shuffler's keyring",
     version=1,
-    older="there is no older one",
     script=KEYRING_TABLE
     + """
 -- Which copy of the keyring this is: those that follow have the id of the one that they follow.

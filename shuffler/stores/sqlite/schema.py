@@ -12,7 +12,6 @@ FILE_NAME = "shuffler.db"
 LAYOUT = Layout(
     what="shuffler's store",
     version=1,
-    older="there is no older one",
     script=f"""
 -- private_key opens the round's envelopes, pseudonyms are computed with place_key. NULL: destroyed, or not made yet.
 CREATE TABLE round (

@@ -72,7 +72,7 @@ def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -
     connection.execute("CREATE TABLE future (id INTEGER PRIMARY KEY)")
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(StoreError, match="version 99, this hubbub knows 1; nothing was touched: install the newer"):
+    with pytest.raises(StoreError, match="version 99, this hubbub knows 1; nothing was touched: install the hubbub"):
         SqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]

@@ -180,7 +180,7 @@ def test_a_file_of_another_version_is_refused_untouched(path: Path) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StateError, match="of version 99, this hubbub knows 1; nothing was touched: install the newer"):
+    with pytest.raises(StateError, match="of version 99, this hubbub knows 1; nothing was touched: install the hubbub"):
         State(path).forget(0)
     assert path.read_bytes() == before
 
