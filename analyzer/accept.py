@@ -87,7 +87,7 @@ class Acceptor:
         return stored.record
 
     async def check_keys(self) -> None:
-        """Look at the keys of all rounds that are not over: damage is mended now, or told before a batch comes."""
+        """Look at the keys of all rounds that are not over, so that damage is reported before a batch comes."""
         for progress in await self._store.progress(None):
             found = self._tasks.get(progress.id.task_id)
             if found is None or not progress.has_key:

@@ -19,7 +19,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
-from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Known, Release
@@ -56,9 +55,6 @@ class Store(Inbox[StoredBatch], Protocol):
 
         A round has one key for good: the first that is added, be it destroyed since. Later ones are not stored.
         """
-
-    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key and record as they were; a key that was destroyed stays so."""
 
     async def expire_keys(self, now: float) -> int:
         """Erase the private keys whose records are not valid any more at `now`, and that no batch was announced for.

@@ -32,13 +32,13 @@ class OverLimit(HubbubError):
     Attributes:
         limit: the limit's name.
         value: the limit.
-        spent: what counts against it already; None where that is not known.
-        cost: what answering would add; None where that is not known.
+        spent: what counts against it already.
+        cost: what answering would add.
         frees_up: when something is taken off what is spent (seconds since 1970, UTC); None where that never happens.
     """
 
     def __init__(
-        self, message: str, *, limit: str, value: float, spent: float | None, cost: float | None, frees_up: int | None
+        self, message: str, *, limit: str, value: float, spent: float, cost: float, frees_up: int | None
     ) -> None:
         super().__init__(message)
         self.limit, self.value, self.spent, self.cost, self.frees_up = limit, value, spent, cost, frees_up

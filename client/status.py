@@ -164,13 +164,13 @@ def _answer(memory: Memory, number: int) -> tuple[Answer, str | None]:
 def _spending(task: Task, memory: Memory, now: float) -> Spending:
     one = sum((Fraction(one_round(query.mechanism).epsilon_local) for query in task.queries), Fraction(0))
     history = memory.history
-    counted = history.sealed + history.uncounted
+    spent = _local(task, history.sealed)
     return Spending(
-        rounds=counted,
+        rounds=history.sealed,
         unsent=history.answered - history.sealed,
         epsilon_local_round=rounded_up(one),
-        epsilon_local=rounded_up(_local(task, counted)),
-        epsilon_local_left=rounded_up(_local(task, counted + _rounds_left(task, memory, now)) - _local(task, counted)),
+        epsilon_local=rounded_up(spent),
+        epsilon_local_left=rounded_up(_local(task, history.sealed + _rounds_left(task, memory, now)) - spent),
     )
 
 

@@ -15,7 +15,6 @@ from hubbub.service.sqlite.secure_delete import put_away, taken_out
 LAYOUT = Layout(
     what="analyzer's keyring",
     version=1,
-    older="there is no older one",
     script=KEYRING_TABLE
     + """
 -- A round's secret (what is stored of it is enciphered under a key from it) and private key; none: destroyed.
@@ -68,14 +67,6 @@ class Keyring(KeyringFile[Secrets]):
         with self.lock:
             self.change(lambda writer: writer.execute(put, (*round_, put_away(secret), put_away(private_key))))
             self._secrets[round_] = Secrets(DeliveryCipher(secret, *round_), private_key)
-
-    def mend(self, round_: RoundId, private_key: bytes) -> None:
-        """Put a private key in place of a damaged one; one that was destroyed stays so."""
-        put = "UPDATE secret SET private_key = ? WHERE task = ? AND number = ? AND storage IS NOT NULL"
-        with self.lock:
-            cipher = self.of(round_).cipher
-            self.change(lambda writer: writer.execute(put, (put_away(private_key), *round_)))
-            self._secrets[round_] = DESTROYED if cipher is None else Secrets(cipher, private_key)
 
     def destroy(self, round_: RoundId) -> None:
         """Destroy what is held of a round; it is in no file any more, and what was stored under it means nothing."""

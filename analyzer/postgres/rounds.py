@@ -25,14 +25,14 @@ from hubbub.service.receiving.receiver import StoredKey, check_repetition
 from hubbub.service.receiving.round_keys import NewRoundKey
 
 _BATCHES = (
-    "SELECT query, batch.record, batch.signature, reports, dummies, digest, next, valid, left_out, counts, attestation,"
-    " certified FROM batch JOIN standing ON standing.key = batch.round WHERE id = %s AND number = %s"
+    "SELECT query, batch.record, batch.signature, reports, dummies, digest, next_offset, valid, left_out, counts,"
+    " attestation, certified FROM batch JOIN standing ON standing.key = batch.round WHERE id = %s AND number = %s"
 )
 
 
 def of_round(statement: str, key: int) -> sql.Composed:
-    """Return a statement on the table of a round's envelopes, which is named in it by {stretches}."""
-    return sql.SQL(statement).format(stretches=sql.Identifier(f"stretches_{key}"))
+    """Return a statement on the table of a round's envelopes, which is named in it by {arrived}."""
+    return sql.SQL(statement).format(arrived=sql.Identifier(f"arrived_{key}"))
 
 
 class Rounds(InboxTransaction[StoredBatch]):
@@ -70,15 +70,15 @@ class Rounds(InboxTransaction[StoredBatch]):
 
     def key(self, task_id: bytes, number: int) -> StoredKey | None:
         row = self._one(
-            "SELECT record, signature, key_set, destroyed FROM standing WHERE id = %s AND number = %s",
+            "SELECT record, signature, key_set_hash, destroyed FROM standing WHERE id = %s AND number = %s",
             *(task_id, number),
         )
         if row is None:
             return None
-        record, signature, key_set, destroyed = row
+        record, signature, key_set_hash, destroyed = row
         # The database decides: the keyring may not have been written yet.
         private = None if destroyed else self._secrets(task_id, number).private_key
-        return StoredKey(private or None, SignedDocument(record, signature), key_set)
+        return StoredKey(private or None, SignedDocument(record, signature), key_set_hash)
 
     def _insert_key(self, task_id: bytes, number: int, key: NewRoundKey) -> None:
         row = self._one(
@@ -90,19 +90,12 @@ class Rounds(InboxTransaction[StoredBatch]):
             raise HubbubError(f"a key is to be made for a round of task {task_id.hex()}, which was not added")
         columns = "query integer, first bigint, envelopes bytea NOT NULL, PRIMARY KEY (query, first)"
         for statement in (
-            f"CREATE TABLE {{stretches}} ({columns})",
+            f"CREATE TABLE {{arrived}} ({columns})",
             # Envelopes do not compress, so the server need not try. `CREATE` says so to servers of version 16 on only.
-            "ALTER TABLE {stretches} ALTER COLUMN envelopes SET STORAGE EXTERNAL",
+            "ALTER TABLE {arrived} ALTER COLUMN envelopes SET STORAGE EXTERNAL",
         ):
             self.connection.execute(of_round(statement, row[0]))
         self._keyring.install((task_id, number), key.private)
-
-    def mend_key(self, task_id: bytes, number: int, private: bytes, record: SignedDocument) -> None:
-        row = self._must_be_there(task_id, number)
-        statement = "UPDATE round SET record = %s, signature = %s WHERE key = %s RETURNING destroyed"
-        found = self._one(statement, record.body, record.signature, row)
-        if found is not None and not found[0]:
-            self._keyring.mend((task_id, number), private)
 
     def abandon(self, task_id: bytes, number: int) -> None:
         """Destroy what a round was delivered with, and its private key: nothing of it will be counted."""
@@ -110,7 +103,7 @@ class Rounds(InboxTransaction[StoredBatch]):
         if row is None:
             return
         # What was counted of some of its batches goes with the secret that it was stored under.
-        self._run("UPDATE batch SET next = 0, counts = NULL WHERE round = %s", row)
+        self._run("UPDATE batch SET next_offset = 0, counts = NULL WHERE round = %s", row)
         self.drop(row)
         self._run("UPDATE round SET destroyed = true WHERE key = %s", row)
         self.destroyed.add((task_id, number))
@@ -120,7 +113,7 @@ class Rounds(InboxTransaction[StoredBatch]):
 
     def drop(self, row: int) -> None:
         """Drop what arrived of a round."""
-        self.connection.execute(of_round("DROP TABLE IF EXISTS {stretches}", row))
+        self.connection.execute(of_round("DROP TABLE IF EXISTS {arrived}", row))
         self._run("UPDATE round SET stored = false WHERE key = %s", row)
 
     def to_destroy(self) -> list[RoundId]:
@@ -139,7 +132,7 @@ class Rounds(InboxTransaction[StoredBatch]):
     def _insert_batch(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes) -> None:
         batch, row = record.batch, self._must_be_there(record.batch.task_id, record.batch.round)
         # Fixed by the first batch; the check has seen to it that all others come with the same one.
-        self._run("UPDATE round SET key_set = %s WHERE key = %s", key_set_hash, row)
+        self._run("UPDATE round SET key_set_hash = %s WHERE key = %s", key_set_hash, row)
         self._run(
             "INSERT INTO batch (round, query, record, signature, reports, dummies, digest)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
@@ -168,9 +161,9 @@ class Rounds(InboxTransaction[StoredBatch]):
     def _insert_stretch(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
         row, cipher = self._must_be_there(batch.task_id, batch.round), self._open_cipher(batch)
         sealed = cipher.seal_stretch(batch.query, first, b"".join(envelopes))
-        statement = of_round("INSERT INTO {stretches} (query, first, envelopes) VALUES (%s, %s, %s)", row)
+        statement = of_round("INSERT INTO {arrived} (query, first, envelopes) VALUES (%s, %s, %s)", row)
         self.connection.execute(statement, (batch.query, first, sealed))
-        more = "UPDATE batch SET next = next + %s WHERE round = %s AND query = %s"
+        more = "UPDATE batch SET next_offset = next_offset + %s WHERE round = %s AND query = %s"
         self._run(more, len(envelopes), row, batch.query)
 
     def _open_cipher(self, batch: BatchId) -> DeliveryCipher:
@@ -184,8 +177,8 @@ class Rounds(InboxTransaction[StoredBatch]):
         batch, query, offset = stretch.batch, stretch.batch.query, stretch.offset
         row, cipher = self._must_be_there(batch.task_id, batch.round), self._open_cipher(batch)
         statement = of_round(
-            "SELECT first, envelopes FROM {stretches} WHERE query = %(query)s AND first < %(end)s AND first >="
-            " (SELECT max(first) FROM {stretches} WHERE query = %(query)s AND first <= %(offset)s) ORDER BY first",
+            "SELECT first, envelopes FROM {arrived} WHERE query = %(query)s AND first < %(end)s AND first >="
+            " (SELECT max(first) FROM {arrived} WHERE query = %(query)s AND first <= %(offset)s) ORDER BY first",
             row,
         )
         with self.connection.cursor(binary=True) as cursor:
@@ -202,13 +195,15 @@ class Rounds(InboxTransaction[StoredBatch]):
         cipher = None if found is None else self._secrets(batch.task_id, batch.round).cipher
         if found is None or cipher is None:
             return None
-        statement = "SELECT first, envelopes FROM {stretches} WHERE query = %s AND first > %s ORDER BY first LIMIT 1"
+        statement = "SELECT first, envelopes FROM {arrived} WHERE query = %s AND first > %s ORDER BY first LIMIT 1"
         with self.connection.cursor(binary=True) as cursor:
             row = cursor.execute(of_round(statement, found[0]), (batch.query, offset)).fetchone()
         return None if row is None else (row[0], cipher.open_stretch(batch.query, row[0], row[1]))
 
     def forget_envelopes(self, batch: BatchId) -> None:
         row = self._round(batch.task_id, batch.round)
-        forgotten = "UPDATE batch SET next = 0 WHERE round = %s AND query = %s AND valid IS NULL AND next > 0"
+        forgotten = (
+            "UPDATE batch SET next_offset = 0 WHERE round = %s AND query = %s AND valid IS NULL AND next_offset > 0"
+        )
         if row is not None and self._run(forgotten, row, batch.query):
-            self.connection.execute(of_round("DELETE FROM {stretches} WHERE query = %s", row), (batch.query,))
+            self.connection.execute(of_round("DELETE FROM {arrived} WHERE query = %s", row), (batch.query,))

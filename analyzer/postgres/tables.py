@@ -102,7 +102,7 @@ class Tables(Rounds):
         """How far the rounds are that a key was made for, oldest key first, of one task or of all."""
         batches: dict[int, list[BatchProgress]] = {}
         for row, query, body, reports, dummies, arrived, valid, left_out in self._all(
-            "SELECT round, query, record, reports, dummies, next, valid, left_out FROM batch ORDER BY query"
+            "SELECT round, query, record, reports, dummies, next_offset, valid, left_out FROM batch ORDER BY query"
         ):
             with damage_in("a batch's"):
                 committed = None if valid is None else Committed(valid, json.loads(left_out))

@@ -29,9 +29,8 @@ class Tables(InboxTables[StoredBatch]):
     """The operations, beside those of receiving; what one of them writes is stored when its transaction ends."""
 
     BATCHES = (
-        "SELECT query, record, signature, reports, dummies, digest, next, valid, left_out, counts,"
-        " (SELECT signature FROM attestations WHERE batch = batches.id) FROM batches"
-        " WHERE round = ?"
+        "SELECT query, record, signature, reports, dummies, digest, next_offset, valid, left_out, counts, attestation"
+        " FROM batch WHERE round = ?"
     )
 
     def _delivery(self, batch: BatchId, row: Sequence[Any]) -> StoredBatch:
@@ -46,10 +45,10 @@ class Tables(InboxTables[StoredBatch]):
     def expire_keys(self, now: float) -> int:
         """Destroy besides the keys of rounds that are late and never were whole; rounds released after them wait."""
         late = self._all(
-            "SELECT task_id, rounds.round FROM private_keys JOIN rounds ON rounds.id = private_keys.round"
-            " JOIN tasks ON tasks.id = rounds.task WHERE not_after < ? AND tasks.queries >"
-            " (SELECT count(*) FROM batches WHERE batches.round = rounds.id AND valid IS NOT NULL)"
-            " AND EXISTS (SELECT 1 FROM batches WHERE batches.round = rounds.id)",
+            "SELECT task.id, round.number FROM private_key JOIN round ON round.key = private_key.round"
+            " JOIN task ON task.key = round.task WHERE not_after < ? AND task.queries >"
+            " (SELECT count(*) FROM batch WHERE batch.round = round.key AND valid IS NOT NULL)"
+            " AND EXISTS (SELECT 1 FROM batch WHERE batch.round = round.key)",
             now,
         )
         given_up = [each for each in late if costs_no_more(self.task(each[0]), self.batches(*each))]
@@ -60,13 +59,13 @@ class Tables(InboxTables[StoredBatch]):
     # Tasks
 
     def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
-        statement = "INSERT OR IGNORE INTO tasks (task_id, name, queries, document) VALUES (?, ?, ?, ?)"
+        statement = "INSERT OR IGNORE INTO task (id, name, queries, document) VALUES (?, ?, ?, ?)"
         for signed in tasks:
             self._run(statement, signed.task.id, signed.task.name, len(signed.task.queries), signed.encode())
 
     def task(self, task_id: bytes) -> SignedTask | None:
         """A task that was ever added."""
-        row = self._one("SELECT document FROM tasks WHERE task_id = ?", task_id)
+        row = self._one("SELECT document FROM task WHERE id = ?", task_id)
         return None if row is None else SignedTask.decode(row[0])
 
     # Releases
@@ -80,8 +79,8 @@ class Tables(InboxTables[StoredBatch]):
     def records(self) -> list[tuple[bytes, int, SignedDocument]]:
         """The records of all batches that were announced: the task's id, the query, the document."""
         rows = self._all(
-            "SELECT task_id, query, batches.record, batches.signature FROM batches"
-            " JOIN rounds ON rounds.id = batches.round JOIN tasks ON tasks.id = rounds.task"
+            "SELECT task.id, query, batch.record, batch.signature FROM batch"
+            " JOIN round ON round.key = batch.round JOIN task ON task.key = round.task"
         )
         return [(task_id, query, SignedDocument(body, signature)) for task_id, query, body, signature in rows]
 
@@ -99,26 +98,25 @@ class Tables(InboxTables[StoredBatch]):
             return known.committed
         insert_charges(self._connection, batch.task_id, charges)
         left_out = json.dumps(dict(committed.left_out), sort_keys=True)
-        statement = "UPDATE batches SET valid = ?, left_out = ?, counts = ? WHERE id = ?"
-        self._run(statement, committed.counted, left_out, counts, self._batch(batch))
-        self._run("INSERT INTO attestations (batch, signature) VALUES (?, ?)", self._batch(batch), attestation)
+        statement = "UPDATE batch SET valid = ?, left_out = ?, counts = ?, attestation = ? WHERE key = ?"
+        self._run(statement, committed.counted, left_out, counts, attestation, self._batch(batch))
         return committed
 
     def progress(self, task_id: bytes | None) -> list[RoundProgress]:
         """How far the rounds are that a key was made for, oldest key first, of one task or of all."""
         batches: dict[int, list[BatchProgress]] = {}
         for row, query, body, reports, dummies, arrived, valid, left_out in self._all(
-            "SELECT round, query, record, reports, dummies, next, valid, left_out FROM batches ORDER BY query"
+            "SELECT round, query, record, reports, dummies, next_offset, valid, left_out FROM batch ORDER BY query"
         ):
             with damage_in("a batch's"):
                 committed = None if valid is None else Committed(valid, json.loads(left_out))
                 envelopes = reports + dummies - sum(left_out_by_hops(SignedDocument(body, b"")).values())
             batches.setdefault(row, []).append(BatchProgress(query, reports, envelopes, arrived, committed))
         rounds = self._all(
-            "SELECT rounds.id, task_id, name, rounds.round, queries,"
-            " EXISTS (SELECT 1 FROM private_keys WHERE private_keys.round = rounds.id),"
-            " EXISTS (SELECT 1 FROM certificates WHERE certificates.round = rounds.id)"
-            " FROM rounds JOIN tasks ON tasks.id = rounds.task WHERE ?1 IS NULL OR task_id = ?1 ORDER BY rounds.id",
+            "SELECT round.key, task.id, name, round.number, queries,"
+            " EXISTS (SELECT 1 FROM private_key WHERE private_key.round = round.key),"
+            " EXISTS (SELECT 1 FROM certificate WHERE certificate.round = round.key)"
+            " FROM round JOIN task ON task.key = round.task WHERE ?1 IS NULL OR task.id = ?1 ORDER BY round.key",
             task_id,
         )
         return [
@@ -129,16 +127,16 @@ class Tables(InboxTables[StoredBatch]):
     def counted(self) -> dict[tuple[bytes, int], int]:
         """The rounds of which a batch was committed, with how many queries their task has."""
         rows = self._all(
-            "SELECT DISTINCT task_id, rounds.round, queries FROM batches JOIN rounds ON rounds.id = batches.round"
-            " JOIN tasks ON tasks.id = rounds.task WHERE valid IS NOT NULL"
+            "SELECT DISTINCT task.id, round.number, queries FROM batch JOIN round ON round.key = batch.round"
+            " JOIN task ON task.key = round.task WHERE valid IS NOT NULL"
         )
         return {(task_id, number): queries for task_id, number, queries in rows}
 
     def counted_of(self, task_id: bytes) -> set[int]:
         """The rounds of a task whose batches are all counted."""
         rows = self._all(
-            "SELECT rounds.round FROM rounds JOIN tasks ON tasks.id = rounds.task WHERE task_id = ? AND tasks.queries ="
-            " (SELECT count(*) FROM batches WHERE batches.round = rounds.id AND valid IS NOT NULL)",
+            "SELECT round.number FROM round JOIN task ON task.key = round.task WHERE task.id = ? AND task.queries ="
+            " (SELECT count(*) FROM batch WHERE batch.round = round.key AND valid IS NOT NULL)",
             task_id,
         )
         return {number for (number,) in rows}
@@ -153,18 +151,18 @@ class Tables(InboxTables[StoredBatch]):
     def uncertified(self) -> list[tuple[bytes, int]]:
         """The rounds whose batches are all committed and that have no certificate: (task id, round), rising."""
         rows = self._all(
-            "SELECT task_id, rounds.round FROM rounds JOIN tasks ON tasks.id = rounds.task"
-            " WHERE NOT EXISTS (SELECT 1 FROM certificates WHERE certificates.round = rounds.id) AND tasks.queries ="
-            " (SELECT COUNT(*) FROM batches WHERE batches.round = rounds.id AND valid IS NOT NULL)"
-            " ORDER BY tasks.id, rounds.round"
+            "SELECT task.id, round.number FROM round JOIN task ON task.key = round.task"
+            " WHERE NOT EXISTS (SELECT 1 FROM certificate WHERE certificate.round = round.key) AND task.queries ="
+            " (SELECT COUNT(*) FROM batch WHERE batch.round = round.key AND valid IS NOT NULL)"
+            " ORDER BY task.key, round.number"
         )
         return [(task_id, number) for task_id, number in rows]
 
     def history(self, task_id: bytes, round_number: int) -> list[tuple[int, list[StoredBatch]]]:
         """The task's certified rounds below `round_number`, rising, and the round itself, with their batches."""
         rows = self._all(
-            "SELECT rounds.round FROM certificates JOIN rounds ON rounds.id = certificates.round"
-            " JOIN tasks ON tasks.id = rounds.task WHERE task_id = ? AND rounds.round < ? ORDER BY rounds.round",
+            "SELECT round.number FROM certificate JOIN round ON round.key = certificate.round"
+            " JOIN task ON task.key = round.task WHERE task.id = ? AND round.number < ? ORDER BY round.number",
             task_id,
             round_number,
         )
@@ -178,44 +176,44 @@ class Tables(InboxTables[StoredBatch]):
         """
         round_row = self._round(task_id, round_number)
         # There is one already: the key and the withheld counts went with it.
-        if not self._run("INSERT OR IGNORE INTO certificates (round, document) VALUES (?, ?)", round_row, document):
+        if not self._run("INSERT OR IGNORE INTO certificate (round, document) VALUES (?, ?)", round_row, document):
             return
-        self._run("DELETE FROM private_keys WHERE round = ?", round_row)
+        self._run("DELETE FROM private_key WHERE round = ?", round_row)
         for query in withheld:
-            self._run("UPDATE batches SET counts = NULL WHERE round = ? AND query = ?", round_row, query)
+            self._run("UPDATE batch SET counts = NULL WHERE round = ? AND query = ?", round_row, query)
         self._remains.destroyed = True
 
     def unerased(self) -> list[tuple[bytes, int]]:
         """The certified rounds whose envelopes are still there: (task id, round), rising."""
         rows = self._all(
-            "SELECT task_id, rounds.round FROM rounds JOIN tasks ON tasks.id = rounds.task"
-            " WHERE EXISTS (SELECT 1 FROM certificates WHERE certificates.round = rounds.id) AND EXISTS"
-            " (SELECT 1 FROM stretches JOIN batches ON batches.id = stretches.batch WHERE batches.round = rounds.id)"
-            " ORDER BY tasks.id, rounds.round"
+            "SELECT task.id, round.number FROM round JOIN task ON task.key = round.task"
+            " WHERE EXISTS (SELECT 1 FROM certificate WHERE certificate.round = round.key) AND EXISTS"
+            " (SELECT 1 FROM arrived JOIN batch ON batch.key = arrived.batch WHERE batch.round = round.key)"
+            " ORDER BY task.key, round.number"
         )
         return [(task_id, number) for task_id, number in rows]
 
     def erase_some(self, task_id: bytes, round_number: int) -> bool:
         """Erase some of what a round was delivered with; return whether there is more."""
         round_row = self._round(task_id, round_number)
-        of_round = "batch IN (SELECT id FROM batches WHERE round = ?)"
-        some = f"SELECT id FROM stretches WHERE {of_round} LIMIT {ERASED_AT_ONCE}"  # noqa: S608 - constants
-        self._run(f"DELETE FROM stretches WHERE id IN ({some})", round_row)  # noqa: S608
-        more = self._one(f"SELECT 1 FROM stretches WHERE {of_round} LIMIT 1", round_row) is not None  # noqa: S608
+        of_round = "batch IN (SELECT key FROM batch WHERE round = ?)"
+        some = f"SELECT key FROM arrived WHERE {of_round} LIMIT {ERASED_AT_ONCE}"  # noqa: S608 - constants
+        self._run(f"DELETE FROM arrived WHERE key IN ({some})", round_row)  # noqa: S608
+        more = self._one(f"SELECT 1 FROM arrived WHERE {of_round} LIMIT 1", round_row) is not None  # noqa: S608
         # Cleaning the files takes long, so it is done once, after the last rows.
         self._remains.erased |= not more
         return more
 
     def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
         """A round's certificate, if it was made."""
-        row = self._one("SELECT document FROM certificates WHERE round = ?", self._round(task_id, round_number))
+        row = self._one("SELECT document FROM certificate WHERE round = ?", self._round(task_id, round_number))
         return None if row is None else row[0]
 
     def certified(self, task_id: bytes | None) -> list[RoundId]:
         """The certified rounds, of one task or of all, in the order in which they were certified."""
         rows = self._all(
-            "SELECT task_id, name, rounds.round FROM certificates JOIN rounds ON rounds.id = certificates.round"
-            " JOIN tasks ON tasks.id = rounds.task WHERE ?1 IS NULL OR task_id = ?1 ORDER BY certificates.id",
+            "SELECT task.id, name, round.number FROM certificate JOIN round ON round.key = certificate.round"
+            " JOIN task ON task.key = round.task WHERE ?1 IS NULL OR task.id = ?1 ORDER BY certificate.key",
             task_id,
         )
         return [RoundId(*row) for row in rows]

@@ -13,12 +13,9 @@ from hubbub.cli.tables.tables import print_table
 if TYPE_CHECKING:
     from hubbub.client import Budget, Epsilon, TaskBudget
 
-UNKNOWN = "unknown"
-"""What is shown for an amount that an earlier version did not keep."""
-
 
 def budget_document(budget: Budget) -> dict[str, Any]:
-    """Return a budget as JSON; null where an amount is not known, and where there is no limit."""
+    """Return a budget as JSON."""
     given = budget.limits.given
     return {
         "day": _time(budget.day)[:10],
@@ -52,14 +49,12 @@ def print_budget(console: Console, budget: Budget) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     for task in budget.tasks:
-        table.add_row(task.task or task.task_id.hex()[:12], *_cells(task.total), _certified(task))
+        table.add_row(task.task, *_cells(task.total), _certified(task))
     table.add_row(f"all, on {_time(budget.day)[:10]}", *_cells(budget.today), "")
     print_table(console, table)
     for name, limit in budget.limits.given.items():
-        left = budget.left[name]
-        words = UNKNOWN if left is None else f"{left:.6g}"
         frees_up = f", frees up at {_time(budget.frees_up)}" if name.endswith("_per_day") else ""
-        console.print(f"{name} = {limit:g}: {words} left{frees_up}", markup=False, soft_wrap=True)
+        console.print(f"{name} = {limit:g}: {budget.left[name]:.6g} left{frees_up}", markup=False, soft_wrap=True)
     for name, limit in budget.limits.promised.items():
         console.print(f"{name} = {limit:g}: the most that a task may promise", markup=False, soft_wrap=True)
     if not budget.limits.any:
@@ -68,7 +63,7 @@ def print_budget(console: Console, budget: Budget) -> None:
 
 def _cells(spent: Epsilon) -> tuple[str, ...]:
     amounts = (spent.epsilon_local, spent.epsilon, spent.delta)
-    return (str(spent.rounds), *(UNKNOWN if amount is None else f"{amount:.6g}" for amount in amounts))
+    return (str(spent.rounds), *(f"{amount:.6g}" for amount in amounts))
 
 
 def _certified(task: TaskBudget) -> str:

@@ -53,13 +53,12 @@ def rounded_up(exact: Fraction) -> float:
 
 @dataclass(frozen=True)
 class Tariff:
-    """What a task costs: the local ε of a first round, (ε, δ) promised for a round, and the cap on all rounds.
+    """What a task promises: (ε, δ) of a round, and the cap on all rounds.
 
     `linked` is whether reports of several rounds hang together.
     """
 
     name: str
-    local: Fraction
     epsilon: float
     delta: float
     epsilon_total: float | None
@@ -71,7 +70,7 @@ class Tariff:
         privacy = task.privacy
         # What a later round does not cost anew was drawn with the first.
         linked = any(query.local_cost(1) < query.local_cost(0) for query in task.queries)
-        return cls(task.name, local_cost(task, 0), privacy.epsilon, privacy.delta, privacy.epsilon_total, linked)
+        return cls(task.name, privacy.epsilon, privacy.delta, privacy.epsilon_total, linked)
 
 
 def local_cost(task: Task, answered: int) -> Fraction:
@@ -101,13 +100,10 @@ class Bill:
 
 @dataclass(frozen=True)
 class Charges:
-    """So many `rounds` of a task, between `first` and `last`, that were charged with `local` each on a day.
-
-    `local` is None where nobody knows it: an earlier version answered them, and did not keep what they cost.
-    """
+    """So many `rounds` of a task, between `first` and `last`, that were charged with `local` each on a day."""
 
     day: int
-    local: Fraction | None
+    local: Fraction
     rounds: int
     first: int
     last: int
@@ -124,13 +120,10 @@ class Proven:
 
 @dataclass(frozen=True)
 class Account:
-    """What a device has spent on a task. `exceeded` holds the ε of rounds whose certificates state more than promised.
-
-    `tariff` is None for a task that only an earlier version knew.
-    """
+    """What a device has spent on a task; `exceeded`: the ε of rounds whose certificates state more than promised."""
 
     task_id: bytes
-    tariff: Tariff | None
+    tariff: Tariff
     charges: tuple[Charges, ...]
     proven: Proven | None = None
     exceeded: Mapping[int, Fraction] = field(default_factory=dict)
@@ -145,21 +138,17 @@ class Account:
         return sum(each.rounds for each in self.charges)
 
     @property
-    def local(self) -> Fraction | None:
-        """Their local ε, added exactly; None where it is not known."""
-        known = [each.rounds * each.local for each in self.charges if each.local is not None]
-        return sum(known, Fraction(0)) if len(known) == len(self.charges) else None
+    def local(self) -> Fraction:
+        """Their local ε, added exactly."""
+        return sum((each.rounds * each.local for each in self.charges), Fraction(0))
 
     @property
-    def central(self) -> tuple[Fraction, Fraction] | None:
-        """Their central ε and its δ (see above); None where it is not known."""
-        if not self.charges:
-            return Fraction(0), Fraction(0)
-        if self.tariff is None:
-            return None
-        return min(self._bounds(self.tariff))
+    def central(self) -> tuple[Fraction, Fraction]:
+        """Their central ε and its δ (see above)."""
+        return min(self._bounds()) if self.charges else (Fraction(0), Fraction(0))
 
-    def _bounds(self, tariff: Tariff) -> list[tuple[Fraction, Fraction]]:
+    def _bounds(self) -> list[tuple[Fraction, Fraction]]:
+        tariff = self.tariff
         epsilon, delta, rounds = Fraction(tariff.epsilon), Fraction(tariff.delta), self.rounds
         excess = self._excess(epsilon)
         bounds = [] if tariff.linked else [(rounds * epsilon + excess, rounds * delta)]
@@ -169,9 +158,7 @@ class Account:
             besides = self.proven.missing + max(0, max(each.last for each in self.charges) - self.proven.last)
             if besides < (1 if tariff.linked else rounds):
                 bounds.append((self.proven.epsilon + besides * epsilon + excess, (1 + besides) * delta))
-        if self.local is not None:
-            bounds.append((self.local, Fraction(0)))
-        return bounds
+        return [*bounds, (self.local, Fraction(0))]
 
     def _excess(self, epsilon: Fraction) -> Fraction:
         # Which of the rounds between first and last were answered is not kept: each of them may have been.
@@ -229,59 +216,52 @@ class _Scope:
 
     def check(self) -> None:
         after = self._with_added(self.added.day)
-        if after is None:
-            raise self._refused(self._unknown_words(), None, None)
         if after > Fraction(self.limit):
-            before = _total(self._amounts(self.own, self.added.day)) or Fraction(0)
-            raise self._refused(self._words(before, after), before, after)
+            before = _total(self._amounts(self.own, self.added.day))
+            raise OverLimit(
+                self._words(before, after),
+                limit=self.name,
+                value=self.limit,
+                spent=rounded_up(before),
+                cost=rounded_up(after - before),
+                frees_up=self._frees_up(),
+            )
 
     @property
     def _daily(self) -> bool:
         return self.name.endswith("_per_day")
 
-    def _with_added(self, day: int) -> Fraction | None:
+    def _with_added(self, day: int) -> Fraction:
         """What would count if the round were answered on that day."""
         own = replace(self.own, charges=(*self.own.charges, replace(self.added, day=day)))
         return _total(self._amounts(own, day))
 
-    def _amounts(self, own: Account, day: int) -> list[tuple[Account, Fraction | None]]:
+    def _amounts(self, own: Account, day: int) -> list[tuple[Account, Fraction]]:
         """What each task has spent, from that day on where the limit is a day's."""
         found = [each.since(day) if self._daily else each for each in (own, *self.others)]
         if "local" in self.name:
             return [(each, each.local) for each in found]
-        return [(each, None if each.central is None else each.central[0]) for each in found]
-
-    def _refused(self, words: str, before: Fraction | None, after: Fraction | None) -> OverLimit:
-        return OverLimit(
-            words,
-            limit=self.name,
-            value=self.limit,
-            spent=None if before is None else rounded_up(before),
-            cost=None if before is None or after is None else rounded_up(after - before),
-            frees_up=self._frees_up(),
-        )
+        return [(each, each.central[0]) for each in found]
 
     def _frees_up(self) -> int | None:
         """When enough is taken off for the round that is asked for: at the end of a day of which something counts."""
         days = {each.day for account in (self.own, *self.others) for each in account.charges} if self._daily else set()
         for day in sorted(day for day in days if day >= self.added.day):
-            after = self._with_added(day + 1)
-            if after is not None and after <= Fraction(self.limit):
+            if self._with_added(day + 1) <= Fraction(self.limit):
                 return (day + 1) * DAY_SECONDS
         return None
 
     def _words(self, before: Fraction, after: Fraction) -> str:
-        name = "" if self.own.tariff is None else f" {self.own.tariff.name}"
         of_what = "today (UTC), on all tasks" if self._daily else "on this task"
         kind = "local" if "local" in self.name else "central"
         amounts = f"{_shown(before)} is spent {of_what}{self._listed()}, and the round adds {_shown(after - before)}"
         return (
-            f"round {self.added.first} of task{name} is not answered: {amounts} of {kind} ε, above the limit "
-            f"{self.name} = {self.limit:.9g}; {self._remedy()}"
+            f"round {self.added.first} of task {self.own.tariff.name} is not answered: {amounts} of {kind} ε, above "
+            f"the limit {self.name} = {self.limit:.9g}; {self._remedy()}"
         )
 
     def _listed(self) -> str:
-        spent = [(amount, _task_name(each)) for each, amount in self._amounts(self.own, self.added.day) if amount]
+        spent = [(amount, each.tariff.name) for each, amount in self._amounts(self.own, self.added.day) if amount]
         if not self._daily or not spent:
             return ""
         spent.sort(reverse=True)
@@ -297,23 +277,9 @@ class _Scope:
             return "the round alone is above it, on any day: raise the limit, or leave this task unanswered"
         return f"it frees up at {_time(frees_up)}: answer then, if the round is still on, or raise the limit"
 
-    def _unknown_words(self) -> str:
-        rounds = sum(each.rounds for each, amount in self._amounts(self.own, self.added.day) if amount is None)
-        frees_up = self._frees_up()
-        until = "" if frees_up is None else f", or wait until {_time(frees_up)}"
-        return (
-            f"{self.name} = {self.limit:.9g} cannot be kept: what {rounds} rounds cost that an earlier version "
-            f"answered is not known; open the state file with a device of their tasks once, status() is enough{until}"
-        )
 
-
-def _total(amounts: Sequence[tuple[Account, Fraction | None]]) -> Fraction | None:
-    known = [amount for _, amount in amounts if amount is not None]
-    return sum(known, Fraction(0)) if len(known) == len(amounts) else None
-
-
-def _task_name(account: Account) -> str:
-    return account.task_id.hex()[:12] if account.tariff is None else account.tariff.name
+def _total(amounts: Sequence[tuple[Account, Fraction]]) -> Fraction:
+    return sum((amount for _, amount in amounts), Fraction(0))
 
 
 def _shown(amount: Fraction) -> str:

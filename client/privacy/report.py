@@ -12,16 +12,16 @@ from hubbub.client.privacy.ledger import DAY_SECONDS, Account, rounded_up
 
 @dataclass(frozen=True)
 class Epsilon:
-    """What was spent, never below the truth: local ε, and central (ε, δ). None is what nobody knows any more.
+    """What was spent, never below the truth: local ε, and central (ε, δ).
 
     Local ε bounds what is learned even if shuffler and analyzer work together. Central ε holds if they do not, and if
     as many of those who report are honest as the task says.
     """
 
     rounds: int
-    epsilon_local: float | None
-    epsilon: float | None
-    delta: float | None
+    epsilon_local: float
+    epsilon: float
+    delta: float
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TaskBudget:
     """What a device has spent on a task in all, and today.
 
     Attributes:
-        task: its name; None where only an earlier version of hubbub answered it.
+        task: its name.
         task_id: its id (32 bytes).
         total: what all rounds cost that were answered, whether or not they left the device.
         today: what those cost that were answered today.
@@ -37,7 +37,7 @@ class TaskBudget:
         exceeded: rounds whose certificates state more than the task promises; what they state is counted.
     """
 
-    task: str | None
+    task: str
     task_id: bytes
     total: Epsilon
     today: Epsilon
@@ -63,7 +63,7 @@ class Budget:
     today: Epsilon
     tasks: tuple[TaskBudget, ...]
     limits: Limits
-    left: Mapping[str, float | None]
+    left: Mapping[str, float]
 
 
 def budget_of(accounts: Sequence[Account], task_id: bytes, day: int, limits: Limits) -> Budget:
@@ -82,7 +82,7 @@ def budget_of(accounts: Sequence[Account], task_id: bytes, day: int, limits: Lim
 
 def _task(account: Account, day: int) -> TaskBudget:
     return TaskBudget(
-        task=None if account.tariff is None else account.tariff.name,
+        task=account.tariff.name,
         task_id=account.task_id,
         total=_added([account]),
         today=_added([account.since(day)]),
@@ -92,22 +92,16 @@ def _task(account: Account, day: int) -> TaskBudget:
 
 
 def _added(accounts: Sequence[Account]) -> Epsilon:
-    local = [each.local for each in accounts]
     central = [each.central for each in accounts]
     return Epsilon(
         rounds=sum(each.rounds for each in accounts),
-        epsilon_local=_sum(local),
-        epsilon=_sum([None if each is None else each[0] for each in central]),
-        delta=_sum([None if each is None else each[1] for each in central]),
+        epsilon_local=rounded_up(sum((each.local for each in accounts), Fraction(0))),
+        epsilon=rounded_up(sum((epsilon for epsilon, _ in central), Fraction(0))),
+        delta=rounded_up(sum((delta for _, delta in central), Fraction(0))),
     )
 
 
-def _sum(amounts: Sequence[Fraction | None]) -> float | None:
-    known = [each for each in amounts if each is not None]
-    return rounded_up(sum(known, Fraction(0))) if len(known) == len(amounts) else None
-
-
-def _left(name: str, limit: float, today: Epsilon, own: Epsilon) -> float | None:
+def _left(name: str, limit: float, today: Epsilon, own: Epsilon) -> float:
     counted = today if name.endswith("_per_day") else own
     spent = counted.epsilon_local if "local" in name else counted.epsilon
-    return None if spent is None else max(0.0, limit - spent)
+    return max(0.0, limit - spent)

@@ -18,7 +18,7 @@ from hubbub.client.enrollment.credentials import Enrolled, tickets_of
 from hubbub.client.errors import StateError
 from hubbub.client.limits import NO_LIMITS, Limits
 from hubbub.client.privacy.certificates import Learned, read_certificate
-from hubbub.client.privacy.ledger import Bill, Tariff, day_of
+from hubbub.client.privacy.ledger import Bill, day_of
 from hubbub.client.privacy.report import Budget, budget_of
 from hubbub.client.randomize import randomize_all
 from hubbub.client.seal import seal
@@ -118,7 +118,7 @@ class Participant:
         return learned
 
     def _budget(self, name: str) -> Budget:
-        accounts = self._state.accounts(self.task.id, Tariff.of(self.task), name)
+        accounts = self._state.accounts(name)
         return budget_of(accounts, self.task.id, day_of(self._clock()), self._limits)
 
     def _bill(self) -> Bill:

@@ -12,13 +12,12 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from hubbub.client.errors import OverLimit, StateError
-from hubbub.client.privacy.ledger import DAY_SECONDS, PAST, Account, Bill, Charges, Proven, Tariff, check_limits
+from hubbub.client.privacy.ledger import PAST, Account, Bill, Charges, Proven, Tariff, check_limits
 
-TABLES = """
+BUDGET_TABLES = """
 CREATE TABLE tariff (
     task BLOB PRIMARY KEY,
     name TEXT NOT NULL,
-    local TEXT NOT NULL,
     epsilon REAL NOT NULL,
     delta REAL NOT NULL,
     epsilon_total REAL,
@@ -42,36 +41,19 @@ CREATE TABLE proven (
 ) WITHOUT ROWID;
 CREATE TABLE exceeded (
     task BLOB NOT NULL,
-    round INTEGER NOT NULL,
+    number INTEGER NOT NULL,
     epsilon REAL NOT NULL,
-    PRIMARY KEY (task, round)
+    PRIMARY KEY (task, number)
 ) WITHOUT ROWID;
 """
-"""`local` is an exact fraction as text, so that sums are exact; empty in `spent` where the task's tariff says it, or
-nobody knows. Ends of days are not stored: `day` is a whole number of days since 1970, or -1 for long ago."""
-
-
-def charge_what_was_answered(connection: sqlite3.Connection) -> None:
-    """Make the tables in a file that has none, and charge what it says was answered, at a price not known yet.
-
-    Rounds that are not forgotten are charged on the day on which they will be. That day is not before today, so that
-    they count today: the file does not say when they were answered.
-    """
-    day = f"CAST(over_at / {DAY_SECONDS} AS INTEGER)"
-    connection.execute(
-        f"INSERT INTO spent SELECT device, round.task, {day}, '', count(*), min(round.round), max(round.round) "  # noqa: S608
-        "FROM submission JOIN round ON submission.round = round.number GROUP BY 1, 2, 3"
-    )
-    connection.execute(
-        f"INSERT INTO spent SELECT device, history.task, {PAST}, '', answered, 0, coalesce(forgotten.round, 0) "  # noqa: S608
-        "FROM history LEFT JOIN forgotten ON forgotten.task = history.task WHERE answered > 0"
-    )
+"""Part of the script of the state file's layout. `local` is an exact fraction as text, so that sums are exact. Ends of
+days are not stored: `day` is a whole number of days since 1970, or -1 for long ago."""
 
 
 def note_tariff(connection: sqlite3.Connection, task_id: bytes, tariff: Tariff) -> None:
-    """Keep what a task costs; its id is a hash of it, so that it never changes."""
-    values = (tariff.name, str(tariff.local), tariff.epsilon, tariff.delta, tariff.epsilon_total, tariff.linked)
-    connection.execute("INSERT INTO tariff VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (task_id, *values))
+    """Keep what a task promises; its id is a hash of it, so that it never changes."""
+    values = (tariff.name, tariff.epsilon, tariff.delta, tariff.epsilon_total, tariff.linked)
+    connection.execute("INSERT INTO tariff VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (task_id, *values))
 
 
 def refusals(
@@ -144,15 +126,12 @@ def accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> dic
 def _accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> dict[str, list[Account]]:
     found: dict[str, dict[bytes, list[Charges]]] = {device: {} for device in devices}
     query = (
-        "SELECT device, spent.task, day, coalesce(nullif(spent.local, ''), tariff.local), rounds, first, last "
-        "FROM spent LEFT JOIN tariff ON tariff.task = spent.task WHERE device IN (SELECT value FROM json_each(?))"
+        "SELECT device, task, day, local, rounds, first, last FROM spent "
+        "WHERE device IN (SELECT value FROM json_each(?))"
     )
     for device, task_id, day, local, *rounds in connection.execute(query, (json.dumps(list(devices)),)):
-        charges = Charges(_whole(day), None if local is None else Fraction(local), *map(_whole, rounds))
+        charges = Charges(_whole(day), Fraction(local), *map(_whole, rounds))
         found[device].setdefault(task_id, []).append(charges)
-    for tasks in found.values():
-        for task_id, charges in _uncounted(connection):
-            tasks.setdefault(task_id, []).append(charges)
     facts = _facts(connection, {task_id for tasks in found.values() for task_id in tasks})
     return {
         device: [_account(task_id, tuple(charges), facts[task_id]) for task_id, charges in sorted(tasks.items())]
@@ -167,19 +146,7 @@ def _whole(value: object) -> int:
     return value
 
 
-def _uncounted(connection: sqlite3.Connection) -> list[tuple[bytes, Charges]]:
-    """Rounds that version 1 of the file forgot without counting: any device in it may have answered them."""
-    rows = connection.execute(
-        "SELECT forgotten.task, uncounted, tariff.local FROM forgotten "
-        "LEFT JOIN tariff ON tariff.task = forgotten.task WHERE uncounted > 0"
-    )
-    return [
-        (task_id, Charges(PAST, None if local is None else Fraction(local), _whole(count), 0, count - 1))
-        for task_id, count, local in rows
-    ]
-
-
-_Facts = tuple[Tariff | None, Proven | None, Mapping[int, Fraction]]
+_Facts = tuple[Tariff, Proven | None, Mapping[int, Fraction]]
 
 
 def _facts(connection: sqlite3.Connection, tasks: Collection[bytes]) -> dict[bytes, _Facts]:
@@ -187,18 +154,18 @@ def _facts(connection: sqlite3.Connection, tasks: Collection[bytes]) -> dict[byt
     return {task_id: (_tariff(connection, task_id), *_certified(connection, task_id)) for task_id in tasks}
 
 
-def _tariff(connection: sqlite3.Connection, task_id: bytes) -> Tariff | None:
-    query = "SELECT name, local, epsilon, delta, epsilon_total, linked FROM tariff WHERE task = ?"
+def _tariff(connection: sqlite3.Connection, task_id: bytes) -> Tariff:
+    query = "SELECT name, epsilon, delta, epsilon_total, linked FROM tariff WHERE task = ?"
     row = connection.execute(query, (task_id,)).fetchone()
     if row is None:
-        return None
-    name, local, epsilon, delta, epsilon_total, linked = row
-    return Tariff(name, Fraction(local), epsilon, delta, epsilon_total, bool(linked))
+        raise ValueError("a task that was charged has no tariff")  # it was stored in the same transaction
+    name, epsilon, delta, epsilon_total, linked = row
+    return Tariff(name, epsilon, delta, epsilon_total, bool(linked))
 
 
 def _certified(connection: sqlite3.Connection, task_id: bytes) -> tuple[Proven | None, Mapping[int, Fraction]]:
     row = connection.execute("SELECT last, missing, epsilon FROM proven WHERE task = ?", (task_id,)).fetchone()
-    above = connection.execute("SELECT round, epsilon FROM exceeded WHERE task = ?", (task_id,))
+    above = connection.execute("SELECT number, epsilon FROM exceeded WHERE task = ?", (task_id,))
     proven = None if row is None else Proven(row[0], row[1], Fraction(row[2]))
     return proven, {number: Fraction(epsilon) for number, epsilon in above}
 

@@ -32,7 +32,7 @@ CREATE TABLE enrolment (
     CHECK ((credential IS NULL) = (key IS NULL))
 ) WITHOUT ROWID;
 """
-"""What version 6 of the state file has beside version 5."""
+"""Part of the script of the state file's layout."""
 
 Tickets = Callable[[str], bytes | None]
 """Returns the ticket of a device, None where it has none."""

@@ -10,11 +10,10 @@ import time
 from pathlib import Path
 
 from hubbub.client.errors import StateError
-from hubbub.client.state.budget import TABLES as _BUDGET_TABLES
-from hubbub.client.state.budget import charge_what_was_answered
+from hubbub.client.state.budget import BUDGET_TABLES
 from hubbub.client.state.enrollment import ENROLMENT_TABLES
 from hubbub.client.state.successions import SUCCESSION_TABLE
-from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, statements, version_of
+from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, version_of
 
 BUSY_SECONDS = 30.0
 """Seconds to wait for another process that uses the same file."""
@@ -34,27 +33,26 @@ process has open in SQLite is never opened beside it."""
 
 _TABLES = """
 CREATE TABLE round (
-    number INTEGER PRIMARY KEY,
+    key INTEGER PRIMARY KEY,
     task BLOB NOT NULL,
-    round INTEGER NOT NULL,
+    number INTEGER NOT NULL,
     key_set BLOB,
-    key_set_hash BLOB,
     over_at REAL NOT NULL,
-    UNIQUE (task, round)
+    UNIQUE (task, number)
 );
 CREATE TABLE submission (
-    number INTEGER PRIMARY KEY,
-    round INTEGER NOT NULL REFERENCES round (number) ON DELETE CASCADE,
+    round INTEGER NOT NULL REFERENCES round (key) ON DELETE CASCADE,
     device TEXT NOT NULL,
     id BLOB NOT NULL,
     reports BLOB,
     envelope BLOB,
     outcome TEXT,
     sealed INTEGER NOT NULL,
-    UNIQUE (round, device),
+    moment REAL,
+    PRIMARY KEY (round, device),
     CHECK ((reports IS NOT NULL) + (envelope IS NOT NULL) + (outcome IS NOT NULL) = 1)
 );
-CREATE TABLE forgotten (task BLOB PRIMARY KEY, round INTEGER NOT NULL, uncounted INTEGER NOT NULL);
+CREATE TABLE forgotten (task BLOB PRIMARY KEY, last INTEGER NOT NULL);
 CREATE TABLE history (
     task BLOB NOT NULL,
     device TEXT NOT NULL,
@@ -63,11 +61,6 @@ CREATE TABLE history (
     PRIMARY KEY (task, device)
 ) WITHOUT ROWID;
 CREATE TABLE opted_out (device TEXT PRIMARY KEY) WITHOUT ROWID;
-"""
-"""A submission is in one of three stages, and holds what that stage needs alone: `reports`, randomized and not sealed;
-`envelope`, sealed from them; `outcome`. `sealed` stays 1 from the second stage on: it may have left the device."""
-
-_MEMORY = """
 CREATE TABLE memory (
     task BLOB NOT NULL,
     device TEXT NOT NULL,
@@ -76,61 +69,17 @@ CREATE TABLE memory (
     PRIMARY KEY (task, device)
 ) WITHOUT ROWID;
 """
-"""What a device keeps of a task from round to round, for questions over time: a JSON object by query."""
+"""A submission is in one of three stages, and holds what that stage needs alone: `reports`, randomized and not sealed;
+`envelope`, sealed from them; `outcome`. `sealed` stays 1 from the second stage on: it may have left the device. It is
+to be sent at its `moment` (seconds since 1970), or as soon as it can be.
 
-
-def _from_1(connection: sqlite3.Connection) -> None:
-    """Version 1 had no reports, so every submission in it is sealed; what it forgot was not counted."""
-    for table in ("round", "submission", "forgotten"):
-        connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    for statement in statements(_TABLES):
-        connection.execute(statement)
-    connection.execute("INSERT INTO round SELECT number, task, round, key_set, key_set_hash, over_at FROM old_round")
-    connection.execute(
-        "INSERT INTO submission (number, round, device, id, envelope, outcome, sealed) "
-        "SELECT number, round, device, id, envelope, outcome, 1 FROM old_submission"
-    )
-    # Which rounds up to the last forgotten one were answered is not known: at most all of them, from round 0.
-    connection.execute("INSERT INTO forgotten SELECT task, round, round + 1 FROM old_forgotten")
-    for table in ("submission", "round", "forgotten"):
-        connection.execute(f"DROP TABLE old_{table}")
-
-
-def _from_2(connection: sqlite3.Connection) -> None:
-    """Version 2 knew no questions over time, so there is nothing to be kept of any."""
-    for statement in statements(_MEMORY):
-        connection.execute(statement)
-
-
-def _with_budget(connection: sqlite3.Connection) -> None:
-    """Version 3 counted rounds, and not what they cost."""
-    for statement in statements(_BUDGET_TABLES):
-        connection.execute(statement)
-    charge_what_was_answered(connection)
-
-
-def _with_enrolments(connection: sqlite3.Connection) -> None:
-    """Version 5 knew tasks alone that take whoever comes, and identities that nothing follows."""
-    for statement in statements(ENROLMENT_TABLES + SUCCESSION_TABLE):
-        connection.execute(statement)
-
-
-_MOMENT = "ALTER TABLE submission ADD COLUMN moment REAL;"
-"""When a submission is to be sent (seconds since 1970); NULL where that is as soon as it can be."""
-
-
-def _with_moment(connection: sqlite3.Connection) -> None:
-    """Version 4 sent everything as soon as it could."""
-    for statement in statements(_MOMENT):
-        connection.execute(statement)
-
+`forgotten` has each task's last forgotten round, `history` counts the rounds that each device answered of those, and
+`memory` is what a device keeps of a task from round to round, for questions over time: a JSON object by query."""
 
 STATE = Layout(
     what="state file",
-    version=6,
-    older="use the program that wrote it until its rounds are over, then name another file",
-    script=_TABLES + _MEMORY + _BUDGET_TABLES + _MOMENT + ENROLMENT_TABLES + SUCCESSION_TABLE,
-    migrations={1: _from_1, 2: _from_2, 3: _with_budget, 4: _with_moment, 5: _with_enrolments},
+    version=1,
+    script=_TABLES + BUDGET_TABLES + ENROLMENT_TABLES + SUCCESSION_TABLE,
 )
 """The tables of a state file."""
 

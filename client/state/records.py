@@ -63,11 +63,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class History:
-    """How many rounds of a task a device answered, and for how many of them something was sealed, and may have left it.
-
-    `uncounted` rounds were forgotten by a version that did not count: any of them may have been answered and sealed.
-    """
+    """How many rounds of a task a device answered, and for how many something was sealed, and may have left it."""
 
     answered: int
     sealed: int
-    uncounted: int

@@ -15,34 +15,34 @@ def key(of: Round) -> tuple[bytes, int]:
     return of.task_id, of.number
 
 
-def find_number(connection: sqlite3.Connection, of: Round) -> int | None:
-    """Return the round's number in the file; None where it is not there."""
-    row = connection.execute("SELECT number FROM round WHERE task = ? AND round = ?", key(of)).fetchone()
+def find_row(connection: sqlite3.Connection, of: Round) -> int | None:
+    """Return the key of the round's row; None where it is not there."""
+    row = connection.execute("SELECT key FROM round WHERE task = ? AND number = ?", key(of)).fetchone()
     return None if row is None else int(row[0])
 
 
-def round_number(connection: sqlite3.Connection, of: Round) -> int:
-    """Return the round's number in the file.
+def round_row(connection: sqlite3.Connection, of: Round) -> int:
+    """Return the key of the round's row.
 
     Raises:
         NoRound: where it is not there.
     """
-    number = find_number(connection, of)
-    if number is None:
+    row = find_row(connection, of)
+    if row is None:
         raise NoRound(f"round {of.number} is over on this device, nothing is stored for it any more")
-    return number
+    return row
 
 
 def begin_round(connection: sqlite3.Connection, of: Round, over_at: float) -> int:
-    """Return the round's number in the file, where it is made if need be.
+    """Return the key of the round's row, which is made if need be.
 
     Raises:
         NoRound: where it was forgotten.
     """
     check_remembered(connection, of)
-    insert = "INSERT INTO round (task, round, over_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+    insert = "INSERT INTO round (task, number, over_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
     connection.execute(insert, (*key(of), over_at))
-    return round_number(connection, of)
+    return round_row(connection, of)
 
 
 def check_remembered(connection: sqlite3.Connection, of: Round) -> None:
@@ -61,17 +61,16 @@ def check_remembered(connection: sqlite3.Connection, of: Round) -> None:
 
 def last_forgotten(connection: sqlite3.Connection, task_id: bytes) -> int:
     """Return the last round of a task that was forgotten; -1 where there is none."""
-    row = connection.execute("SELECT round FROM forgotten WHERE task = ?", (task_id,)).fetchone()
+    row = connection.execute("SELECT last FROM forgotten WHERE task = ?", (task_id,)).fetchone()
     return -1 if row is None else int(row[0])
 
 
 def find_entries(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -> dict[str, Entry]:
     """Return what is stored of these devices in a round; others are left out."""
-    number = find_number(connection, of)
     # The names go as one JSON text: SQLite limits the number of parameters of a statement.
     rows = connection.execute(
         "SELECT device, id, envelope, outcome, reports, moment FROM submission "
         "WHERE round = ? AND device IN (SELECT value FROM json_each(?))",
-        (number, json.dumps(list(devices))),
+        (find_row(connection, of), json.dumps(list(devices))),
     )
     return {device: Entry(*entry) for device, *entry in rows}

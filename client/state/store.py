@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hubbub.client.errors import KeySetChanged, OptedOut, OverLimit, StateError
-from hubbub.client.privacy.ledger import Account, Bill, Proven, Tariff
+from hubbub.client.privacy.ledger import Account, Bill, Proven
 from hubbub.client.state import budget, rounds
 from hubbub.client.state.erasing import COUNT_OVER, erase_submissions
 from hubbub.client.state.file import close_state, open_state, why_unusable
@@ -32,7 +32,7 @@ from hubbub.client.state.records import Drawn as Drawn
 from hubbub.client.state.records import Entry as Entry
 from hubbub.client.state.records import History as History
 from hubbub.client.state.records import Round as Round
-from hubbub.client.state.rounds import begin_round, check_remembered, find_entries, find_number, key, round_number
+from hubbub.client.state.rounds import begin_round, check_remembered, find_entries, find_row, key, round_row
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Submission
 
@@ -79,7 +79,7 @@ class State:
         """
         with self._transaction() as connection:
             check_remembered(connection, of)
-            row = connection.execute("SELECT key_set FROM round WHERE task = ? AND round = ?", key(of)).fetchone()
+            row = connection.execute("SELECT key_set FROM round WHERE task = ? AND number = ?", key(of)).fetchone()
         return None if row is None or row[0] is None else read_key_set(row[0])
 
     def pin(self, of: Round, key_set: KeySet, over_at: float) -> None:
@@ -90,12 +90,11 @@ class State:
             NoRound: where the round was forgotten.
         """
         with self._transaction() as connection:
-            number = begin_round(connection, of, over_at)
-            (first,) = connection.execute("SELECT key_set_hash FROM round WHERE number = ?", (number,)).fetchone()
-            if first is None:
-                values = (write_key_set(key_set), key_set.hash, number)
-                connection.execute("UPDATE round SET key_set = ?, key_set_hash = ? WHERE number = ?", values)
-            elif first != key_set.hash:
+            row = begin_round(connection, of, over_at)
+            (stored,) = connection.execute("SELECT key_set FROM round WHERE key = ?", (row,)).fetchone()
+            if stored is None:
+                connection.execute("UPDATE round SET key_set = ? WHERE key = ?", (write_key_set(key_set), row))
+            elif (first := read_key_set(stored).hash) != key_set.hash:
                 raise KeySetChanged(
                     f"round {of.number} has the keys {key_set.hash.hex()[:16]}, it was first seen with "
                     f"{first.hex()[:16]}; nothing was sent under them, tell the operator"
@@ -146,12 +145,12 @@ class State:
         with self._transaction() as connection:
             if _opted_out(connection, [device]):
                 raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() takes that back")
-            number = begin_round(connection, of, over_at)
+            row = begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             stored = connection.execute(
                 "INSERT INTO submission (round, device, id, reports, sealed, moment) VALUES (?, ?, ?, ?, 0, ?) "
                 "ON CONFLICT DO NOTHING",
-                (number, device, drawn.submission_id, drawn.reports, moment),
+                (row, device, drawn.submission_id, drawn.reports, moment),
             )
             if stored.rowcount == 1:
                 # Looked at again: another process may have spent what was left when this one looked before it drew.
@@ -169,8 +168,8 @@ class State:
         erased meanwhile is left out.
         """
         with self._transaction() as connection:
-            number = find_number(connection, of)
-            rows = [(one.envelope, number, device, one.id) for device, one in submissions.items()]
+            row = find_row(connection, of)
+            rows = [(one.envelope, row, device, one.id) for device, one in submissions.items()]
             update = (
                 "UPDATE submission SET envelope = ?, reports = NULL, sealed = 1 "
                 "WHERE round = ? AND device = ? AND id = ? AND reports IS NOT NULL"
@@ -195,13 +194,13 @@ class State:
             StateError: where they could not be stored; nothing may be sent then.
         """
         with self._transaction() as connection:
-            number = round_number(connection, of)
+            row = round_row(connection, of)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             found = find_entries(connection, of, submissions)
             fresh = {device: one for device, one in submissions.items() if device not in found}
             refused = budget.refusals(connection, *key(of), fresh, bill)
             kept = {device: one for device, one in fresh.items() if device not in refused}
-            rows = [(number, device, one.id, one.envelope) for device, one in kept.items()]
+            rows = [(row, device, one.id, one.envelope) for device, one in kept.items()]
             insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"
             connection.executemany(insert, rows)
             budget.charge(connection, *key(of), kept, bill)
@@ -209,10 +208,9 @@ class State:
                 step_memory(connection, of, device, (steps or {})[device])
         return found | {device: Entry(one.id, one.envelope, None) for device, one in kept.items()}, refused
 
-    def accounts(self, task_id: bytes, tariff: Tariff, device: str) -> list[Account]:
-        """Return what a device has spent, a task at a time; `tariff` is what the task of that id costs."""
+    def accounts(self, device: str) -> list[Account]:
+        """Return what a device has spent, a task at a time."""
         with self._transaction() as connection:
-            budget.note_tariff(connection, task_id, tariff)
             return budget.accounts_of(connection, [device])[device]
 
     def learn(self, of: Round, proven: Proven | None, exceeded: float | None) -> None:
@@ -226,8 +224,8 @@ class State:
     def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
         """Record the outcomes of these devices' submissions, and erase what was to be sent; then call `empty_log`."""
         with self._transaction() as connection:
-            number = find_number(connection, of)
-            rows = [(outcome, number, device) for device, outcome in outcomes.items()]
+            row = find_row(connection, of)
+            rows = [(outcome, row, device) for device, outcome in outcomes.items()]
             connection.executemany(
                 "UPDATE submission SET outcome = ?, envelope = NULL, reports = NULL WHERE round = ? AND device = ?",
                 rows,
@@ -236,8 +234,8 @@ class State:
     def waiting(self, task_id: bytes, device: str) -> list[int]:
         """Return the rounds for which a device's submission is still to be sealed, sent or acknowledged."""
         query = (
-            "SELECT round.round FROM submission JOIN round ON submission.round = round.number "
-            "WHERE round.task = ? AND submission.device = ? AND submission.outcome IS NULL ORDER BY round.round"
+            "SELECT round.number FROM submission JOIN round ON submission.round = round.key "
+            "WHERE round.task = ? AND submission.device = ? AND submission.outcome IS NULL ORDER BY round.number"
         )
         with self._transaction() as connection:
             return [row[0] for row in connection.execute(query, (task_id, device))]
@@ -249,9 +247,9 @@ class State:
         keeps a device whose clock is set back from answering such a round a second time.
         """
         with self._transaction() as connection:
-            over = connection.execute("SELECT task, round FROM round WHERE over_at < ?", (now,)).fetchall()
+            over = connection.execute("SELECT task, number FROM round WHERE over_at < ?", (now,)).fetchall()
             connection.execute(COUNT_OVER, (now,))
-            mark = "INSERT INTO forgotten VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET round = max(round, excluded.round)"
+            mark = "INSERT INTO forgotten VALUES (?, ?) ON CONFLICT DO UPDATE SET last = max(last, excluded.last)"
             connection.executemany(mark, over)
             connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
             connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
@@ -262,22 +260,20 @@ class State:
     def history(self, task_id: bytes, device: str) -> History:
         """Return how many rounds of a task a device answered, those included that are forgotten."""
         known = (
-            "SELECT count(*), coalesce(sum(sealed), 0) FROM submission JOIN round ON submission.round = round.number "
+            "SELECT count(*), coalesce(sum(sealed), 0) FROM submission JOIN round ON submission.round = round.key "
             "WHERE round.task = ? AND submission.device = ?"
         )
         past = "SELECT coalesce(sum(answered), 0), coalesce(sum(sealed), 0) FROM history WHERE task = ? AND device = ?"
-        uncounted = "SELECT coalesce(sum(uncounted), 0) FROM forgotten WHERE task = ?"
         with self._transaction() as connection:
             answered, sealed = connection.execute(known, (task_id, device)).fetchone()
             earlier, sealed_earlier = connection.execute(past, (task_id, device)).fetchone()
-            (unknown,) = connection.execute(uncounted, (task_id,)).fetchone()
-        return History(answered + earlier, sealed + sealed_earlier, unknown)
+        return History(answered + earlier, sealed + sealed_earlier)
 
     def entries(self, task_id: bytes, device: str) -> dict[int, Entry]:
         """Return what is stored for a device in all rounds of a task that are not forgotten, by their numbers."""
         query = (
-            "SELECT round.round, id, envelope, outcome, reports, moment FROM submission "
-            "JOIN round ON submission.round = round.number WHERE round.task = ? AND submission.device = ?"
+            "SELECT round.number, id, envelope, outcome, reports, moment FROM submission "
+            "JOIN round ON submission.round = round.key WHERE round.task = ? AND submission.device = ?"
         )
         with self._transaction() as connection:
             return {number: Entry(*entry) for number, *entry in connection.execute(query, (task_id, device))}

@@ -21,7 +21,7 @@ CREATE TABLE succession (
     PRIMARY KEY (role, old)
 ) WITHOUT ROWID;
 """
-"""What version 6 of the state file has beside version 5, with the tables of enrolments."""
+"""Part of the script of the state file's layout."""
 
 
 def kept_successions(connection: sqlite3.Connection) -> list[Succession]:

@@ -74,5 +74,5 @@ def _check_known(found: str | None, scripts: ScriptDirectory, address: str) -> N
     if found is not None and found not in known:
         raise StoreError(
             f"the store {shown(address)} is of version {found}, this hubbub knows {known[0]}; nothing was touched: "
-            "install the newer hubbub that wrote it, or one newer than that"
+            "install the hubbub that wrote it, or one newer than that"
         )

@@ -38,10 +38,6 @@ class InboxTransaction(ABC, Generic[D]):
         """Store the key of a round that has none."""
 
     @abstractmethod
-    def mend_key(self, task_id: bytes, number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key, unless it was destroyed, and its record as they were."""
-
-    @abstractmethod
     def expire_keys(self, now: float) -> int:
         """Destroy the keys whose time is over and that nothing waits for; return how many."""
 
@@ -138,10 +134,6 @@ class InboxOperations(ABC, Generic[Made, D]):
     async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
         """Give a round its key, and return the key that it has from now on."""
         return await self._change(lambda tables: tables.add_key(task_id, round_number, key))
-
-    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key and record as they were, where they were damaged."""
-        await self._change(lambda tables: tables.mend_key(task_id, round_number, private, record))
 
     async def expire_keys(self, now: float) -> int:
         """Erase the private keys that are not valid any more and that nothing waits for; return how many."""

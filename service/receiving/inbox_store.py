@@ -143,9 +143,9 @@ class InboxStore(InboxOperations[Made, D]):
 
     def _read_stretch(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._database.reader.execute(
-            "SELECT first, envelopes FROM stretches JOIN batches ON batches.id = stretches.batch"
-            " JOIN rounds ON rounds.id = batches.round JOIN tasks ON tasks.id = rounds.task"
-            " WHERE task_id = ? AND rounds.round = ? AND query = ? AND first > ? ORDER BY first LIMIT 1",
+            "SELECT first, envelopes FROM arrived JOIN batch ON batch.key = arrived.batch"
+            " JOIN round ON round.key = batch.round JOIN task ON task.key = round.task"
+            " WHERE task.id = ? AND round.number = ? AND query = ? AND first > ? ORDER BY first LIMIT 1",
             (batch.task_id, batch.round, batch.query, offset),
         ).fetchone()
         return row

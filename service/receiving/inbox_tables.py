@@ -1,8 +1,8 @@
 """Inbox tables: round keys and received batches as a receiver stores them, as narrow operations in one transaction.
 
-The analyzer's tables and a hop's are made of these, with their own beside. Their layouts have `tasks` (id, task_id),
-`rounds`, `private_keys`, `batches` and `stretches` with at least the columns that are used here. A batch is committed
-once it has a number of `valid` reports.
+The analyzer's tables and a hop's are made of these, with their own beside: their layouts have `ROUND_TABLES`, and
+`task` and `batch` with at least the columns that are used here. A batch is committed once it has a number of `valid`
+reports.
 """
 
 from __future__ import annotations
@@ -21,8 +21,33 @@ from hubbub.service.receiving.receiver import D, StoredKey, check_repetition
 from hubbub.service.receiving.round_keys import NewRoundKey
 from hubbub.service.sqlite.secure_delete import put_away, taken_out
 
+ROUND_TABLES = """
+-- A round with its key record. key_set_hash: that of the key set it was announced with.
+CREATE TABLE round (
+    key INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL REFERENCES task (key),
+    number INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    signature BLOB NOT NULL,
+    not_after INTEGER NOT NULL,
+    key_set_hash BLOB,
+    UNIQUE (task, number)
+) STRICT;
+-- A table of its own, so that destroying a key is deleting its row.
+CREATE TABLE private_key (round INTEGER PRIMARY KEY REFERENCES round (key), private_key BLOB NOT NULL) STRICT;
+-- Envelopes as they arrived, joined, from the one of number `first` on.
+CREATE TABLE arrived (
+    key INTEGER PRIMARY KEY,
+    batch INTEGER NOT NULL REFERENCES batch (key),
+    first INTEGER NOT NULL,
+    envelopes BLOB NOT NULL,
+    UNIQUE (batch, first)
+) STRICT;
+"""
+"""Part of the script of a receiver's layout."""
+
 _ROUNDS = """
-SELECT rounds.id FROM rounds JOIN tasks ON tasks.id = rounds.task WHERE task_id = ? AND rounds.round = ?
+SELECT round.key FROM round JOIN task ON task.key = round.task WHERE task.id = ? AND round.number = ?
 """
 
 
@@ -68,7 +93,7 @@ class InboxTables(InboxTransaction[D]):
 
     def _batch(self, batch: BatchId) -> int | None:
         """The row of a batch; None where it was not announced."""
-        statement = "SELECT id FROM batches WHERE round = ? AND query = ?"
+        statement = "SELECT key FROM batch WHERE round = ? AND query = ?"
         row = self._one(statement, self._round(batch.task_id, batch.round), batch.query)
         return None if row is None else row[0]
 
@@ -77,8 +102,8 @@ class InboxTables(InboxTransaction[D]):
     def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
         """A round's key, if one was made."""
         row = self._one(
-            "SELECT private, record, signature, key_set FROM rounds LEFT JOIN private_keys"
-            " ON private_keys.round = rounds.id WHERE rounds.id = ?",
+            "SELECT private_key.private_key, record, signature, key_set_hash FROM round LEFT JOIN private_key"
+            " ON private_key.round = round.key WHERE round.key = ?",
             self._round(task_id, round_number),
         )
         if row is None:
@@ -89,25 +114,19 @@ class InboxTables(InboxTransaction[D]):
 
     def _insert_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> None:
         self._run(
-            "INSERT INTO rounds (task, round, record, signature, not_after)"
-            " VALUES ((SELECT id FROM tasks WHERE task_id = ?), ?, ?, ?, ?)",
+            "INSERT INTO round (task, number, record, signature, not_after)"
+            " VALUES ((SELECT key FROM task WHERE id = ?), ?, ?, ?, ?)",
             *(task_id, round_number, key.record.body, key.record.signature, key.not_after),
         )
         round_row = self._round(task_id, round_number)
-        self._run("INSERT INTO private_keys (round, private) VALUES (?, ?)", round_row, put_away(key.private))
-
-    def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key, unless it was destroyed, and its record as they were."""
-        round_row = self._round(task_id, round_number)
-        self._run("UPDATE private_keys SET private = ? WHERE round = ?", put_away(private), round_row)
-        self._run("UPDATE rounds SET record = ?, signature = ? WHERE id = ?", record.body, record.signature, round_row)
+        self._run("INSERT INTO private_key (round, private_key) VALUES (?, ?)", round_row, put_away(key.private))
 
     def expire_keys(self, now: float) -> int:
         """Destroy the keys whose time is over and that no batch came for; return how many."""
         # A batch that was announced still needs the key, however late it is.
         expired = self._run(
-            "DELETE FROM private_keys WHERE round IN (SELECT id FROM rounds WHERE not_after < ?"
-            " AND NOT EXISTS (SELECT 1 FROM batches WHERE batches.round = rounds.id))",
+            "DELETE FROM private_key WHERE round IN (SELECT key FROM round WHERE not_after < ?"
+            " AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.round = round.key))",
             now,
         )
         self._remains.erased |= expired > 0
@@ -118,9 +137,9 @@ class InboxTables(InboxTransaction[D]):
     def _insert_batch(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes) -> None:
         batch, round_row = record.batch, self._round(record.batch.task_id, record.batch.round)
         # Fixed by the first batch; the check has seen to it that all others come with the same one.
-        self._run("UPDATE rounds SET key_set = ? WHERE id = ?", key_set_hash, round_row)
+        self._run("UPDATE round SET key_set_hash = ? WHERE key = ?", key_set_hash, round_row)
         self._run(
-            "INSERT INTO batches (round, query, record, signature, reports, dummies, digest)"
+            "INSERT INTO batch (round, query, record, signature, reports, dummies, digest)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             *(round_row, batch.query),
             *(document.body, document.signature, record.reports, record.dummies, record.last_digest),
@@ -136,27 +155,27 @@ class InboxTables(InboxTransaction[D]):
         return [self._delivery(BatchId(task_id, round_number, row[0]), row) for row in rows]
 
     def _insert_stretch(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
-        row, statement = self._batch(batch), "INSERT INTO stretches (batch, first, envelopes) VALUES (?, ?, ?)"
+        row, statement = self._batch(batch), "INSERT INTO arrived (batch, first, envelopes) VALUES (?, ?, ?)"
         self._run(statement, row, first, b"".join(envelopes))
-        self._run("UPDATE batches SET next = next + ? WHERE id = ?", len(envelopes), row)
+        self._run("UPDATE batch SET next_offset = next_offset + ? WHERE key = ?", len(envelopes), row)
 
     def _check_repetition(self, stretch: Envelopes, repeated: int) -> None:
         stored = self._connection.execute(
-            "SELECT first, envelopes FROM stretches WHERE batch = ?1 AND first < ?3 AND first >="
-            " (SELECT max(first) FROM stretches WHERE batch = ?1 AND first <= ?2) ORDER BY first",
+            "SELECT first, envelopes FROM arrived WHERE batch = ?1 AND first < ?3 AND first >="
+            " (SELECT max(first) FROM arrived WHERE batch = ?1 AND first <= ?2) ORDER BY first",
             (self._batch(stretch.batch), stretch.offset, stretch.offset + repeated),
         )
         check_repetition(stored, stretch.offset, stretch.envelopes[:repeated])
 
     def forget_envelopes(self, batch: BatchId) -> None:
         row = self._batch(batch)
-        if self._run("UPDATE batches SET next = 0 WHERE id = ? AND valid IS NULL", row):
-            self._run("DELETE FROM stretches WHERE batch = ?", row)
+        if self._run("UPDATE batch SET next_offset = 0 WHERE key = ? AND valid IS NULL", row):
+            self._run("DELETE FROM arrived WHERE batch = ?", row)
 
     def abandon(self, task_id: bytes, round_number: int) -> None:
         """Destroy what a round was delivered with and its private key: nothing of it will be counted."""
         round_row = self._round(task_id, round_number)
-        self._run("DELETE FROM stretches WHERE batch IN (SELECT id FROM batches WHERE round = ?)", round_row)
-        self._run("UPDATE batches SET next = 0 WHERE round = ?", round_row)
-        self._run("DELETE FROM private_keys WHERE round = ?", round_row)
+        self._run("DELETE FROM arrived WHERE batch IN (SELECT key FROM batch WHERE round = ?)", round_row)
+        self._run("UPDATE batch SET next_offset = 0 WHERE round = ?", round_row)
+        self._run("DELETE FROM private_key WHERE round = ?", round_row)
         self._remains.erased = True

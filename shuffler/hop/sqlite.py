@@ -22,7 +22,7 @@ from hubbub.service.fixed_width import taken_apart
 from hubbub.service.observability.incidents import Troubles
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.receiving.inbox_store import InboxStore, TablesTransaction
-from hubbub.service.receiving.inbox_tables import InboxTables
+from hubbub.service.receiving.inbox_tables import ROUND_TABLES, InboxTables
 from hubbub.service.sqlite.files import create
 from hubbub.service.sqlite.group_commit import GroupCommit
 from hubbub.shuffler.hop.records import Passing, Standing
@@ -33,21 +33,35 @@ FILE_NAME = "hop.db"
 LAYOUT = Layout(
     what="hop's store",
     version=1,
-    older="start new tasks in a store of another folder",
-    migrations={},
-    script="""
-CREATE TABLE tasks (id INTEGER PRIMARY KEY, task_id BLOB NOT NULL UNIQUE, queries INTEGER NOT NULL);
-CREATE TABLE rounds (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,
-    record BLOB NOT NULL, signature BLOB NOT NULL, not_after INTEGER NOT NULL, key_set BLOB, UNIQUE (task, round));
-CREATE TABLE private_keys (round INTEGER PRIMARY KEY REFERENCES rounds, private BLOB NOT NULL);
-CREATE TABLE batches (id INTEGER PRIMARY KEY, round INTEGER NOT NULL REFERENCES rounds, query INTEGER NOT NULL,
-    record BLOB NOT NULL, signature BLOB NOT NULL, reports INTEGER NOT NULL, dummies INTEGER NOT NULL,
-    digest BLOB NOT NULL, next INTEGER NOT NULL DEFAULT 0, mixed BLOB, mixed_signature BLOB, mixed_digest BLOB,
-    valid INTEGER, left_out TEXT, UNIQUE (round, query));
-CREATE TABLE stretches (id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, first INTEGER NOT NULL,
-    envelopes BLOB NOT NULL, UNIQUE (batch, first));
-CREATE TABLE released (id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, first INTEGER NOT NULL,
-    envelopes BLOB NOT NULL, UNIQUE (batch, first));
+    script=f"""
+CREATE TABLE task (key INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, queries INTEGER NOT NULL) STRICT;
+-- A batch with the record it came with, and once it is permuted with the hop's own. valid: it is passed on.
+CREATE TABLE batch (
+    key INTEGER PRIMARY KEY,
+    round INTEGER NOT NULL REFERENCES round (key),
+    query INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    signature BLOB NOT NULL,
+    reports INTEGER NOT NULL,
+    dummies INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    next_offset INTEGER NOT NULL DEFAULT 0,
+    mixed_record BLOB,
+    mixed_signature BLOB,
+    mixed_digest BLOB,
+    valid INTEGER,
+    left_out TEXT,
+    UNIQUE (round, query)
+) STRICT;
+{ROUND_TABLES}
+-- The permuted list, joined, from the envelope of number `first` on.
+CREATE TABLE released (
+    key INTEGER PRIMARY KEY,
+    batch INTEGER NOT NULL REFERENCES batch (key),
+    first INTEGER NOT NULL,
+    envelopes BLOB NOT NULL,
+    UNIQUE (batch, first)
+) STRICT;
 """,
 )
 
@@ -56,8 +70,8 @@ class Tables(InboxTables[Passing]):
     """The operations, beside those of receiving; what one of them writes is stored when its transaction ends."""
 
     BATCHES = (
-        "SELECT query, record, signature, reports, dummies, digest, next, valid, left_out,"
-        " mixed, mixed_signature, mixed_digest FROM batches WHERE round = ?"
+        "SELECT query, record, signature, reports, dummies, digest, next_offset, valid, left_out,"
+        " mixed_record, mixed_signature, mixed_digest FROM batch WHERE round = ?"
     )
 
     def _delivery(self, batch: BatchId, row: Sequence[Any]) -> Passing:
@@ -70,13 +84,13 @@ class Tables(InboxTables[Passing]):
 
     def add_tasks(self, tasks: Iterable[Task]) -> None:
         for task in tasks:
-            statement = "INSERT OR IGNORE INTO tasks (task_id, queries) VALUES (?, ?)"
+            statement = "INSERT OR IGNORE INTO task (id, queries) VALUES (?, ?)"
             self._run(statement, task.id, len(task.queries))
 
     def abandon(self, task_id: bytes, round_number: int) -> None:
         """Destroy what a round has of envelopes, and its private key: nothing of it is passed on any more."""
         super().abandon(task_id, round_number)
-        of_round = "DELETE FROM released WHERE batch IN (SELECT id FROM batches WHERE round = ?)"
+        of_round = "DELETE FROM released WHERE batch IN (SELECT key FROM batch WHERE round = ?)"
         self._run(of_round, self._round(task_id, round_number))
 
     def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> Passing:
@@ -88,9 +102,9 @@ class Tables(InboxTables[Passing]):
         # The digest pulls the blocks through: the list is stored and hashed in one pass.
         digest = released_digest(self._stored(row, blocks, width, stored))
         record = sign(digest, stored.envelopes)
-        statement = "UPDATE batches SET mixed = ?, mixed_signature = ?, mixed_digest = ? WHERE id = ?"
+        statement = "UPDATE batch SET mixed_record = ?, mixed_signature = ?, mixed_digest = ? WHERE key = ?"
         self._run(statement, record.body, record.signature, digest, row)
-        self._run("DELETE FROM stretches WHERE batch = ?", row)
+        self._run("DELETE FROM arrived WHERE batch = ?", row)
         self._remains.erased = True
         return self._known(batch)
 
@@ -108,12 +122,12 @@ class Tables(InboxTables[Passing]):
             return known.committed
         row, round_row = self._batch(batch), self._round(batch.task_id, batch.round)
         left_out = json.dumps(dict(committed.left_out), sort_keys=True)
-        self._run("UPDATE batches SET valid = ?, left_out = ? WHERE id = ?", committed.counted, left_out, row)
+        self._run("UPDATE batch SET valid = ?, left_out = ? WHERE key = ?", committed.counted, left_out, row)
         self._run("DELETE FROM released WHERE batch = ?", row)
         self._run(
-            "DELETE FROM private_keys WHERE round = ?1 AND (SELECT COUNT(*) FROM batches WHERE round = ?1 AND"
-            " valid IS NOT NULL) = (SELECT queries FROM tasks JOIN rounds ON rounds.task = tasks.id"
-            " WHERE rounds.id = ?1)",
+            "DELETE FROM private_key WHERE round = ?1 AND (SELECT COUNT(*) FROM batch WHERE round = ?1 AND"
+            " valid IS NOT NULL) = (SELECT queries FROM task JOIN round ON round.task = task.key"
+            " WHERE round.key = ?1)",
             round_row,
         )
         self._remains.erased = True
@@ -122,10 +136,10 @@ class Tables(InboxTables[Passing]):
     def standings(self) -> list[Standing]:
         """How far the rounds are that a key was made for, oldest key first."""
         rows = self._all(
-            "SELECT task_id, rounds.round, EXISTS (SELECT 1 FROM private_keys WHERE private_keys.round = rounds.id),"
-            " COUNT(batches.id), COUNT(batches.mixed), COUNT(batches.valid) FROM rounds"
-            " JOIN tasks ON tasks.id = rounds.task LEFT JOIN batches ON batches.round = rounds.id"
-            " GROUP BY rounds.id ORDER BY rounds.id"
+            "SELECT task.id, round.number, EXISTS (SELECT 1 FROM private_key WHERE private_key.round = round.key),"
+            " COUNT(batch.key), COUNT(batch.mixed_record), COUNT(batch.valid) FROM round"
+            " JOIN task ON task.key = round.task LEFT JOIN batch ON batch.round = round.key"
+            " GROUP BY round.key ORDER BY round.key"
         )
         return [Standing(task_id, number, bool(key), *counts) for task_id, number, key, *counts in rows]
 
@@ -193,9 +207,9 @@ class SqliteStore(InboxStore[Tables, Passing]):
 
     def _released_at(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._database.reader.execute(
-            "SELECT first, envelopes FROM released JOIN batches ON batches.id = released.batch"
-            " JOIN rounds ON rounds.id = batches.round JOIN tasks ON tasks.id = rounds.task"
-            " WHERE task_id = ? AND rounds.round = ? AND query = ? AND first <= ? ORDER BY first DESC LIMIT 1",
+            "SELECT first, envelopes FROM released JOIN batch ON batch.key = released.batch"
+            " JOIN round ON round.key = batch.round JOIN task ON task.key = round.task"
+            " WHERE task.id = ? AND round.number = ? AND query = ? AND first <= ? ORDER BY first DESC LIMIT 1",
             (batch.task_id, batch.round, batch.query, offset),
         ).fetchone()
         return row

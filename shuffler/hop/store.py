@@ -42,9 +42,6 @@ class Store(Inbox[Passing], Protocol):
     async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
         """Give a round of a task that was added its key, and return the key that it has from now on."""
 
-    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
-        """Store a round's private key and record as they were; a key that was destroyed stays so."""
-
     async def expire_keys(self, now: float) -> int:
         """Erase the private keys that are not valid any more at `now` and that no batch was announced for."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from contextlib import closing
@@ -10,7 +9,7 @@ from contextlib import closing
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import RoundState
 from hubbub.protos.task.task import Task
-from hubbub.service.receiving.key_check import KeyDamaged, checked_key
+from hubbub.service.receiving.key_check import KeyDamaged, check_key
 from hubbub.shuffler.records import FINAL, Round
 from hubbub.shuffler.release.delivery import Undeliverable, check_signed
 from hubbub.shuffler.stores.protocol import Store
@@ -61,7 +60,7 @@ async def _is_damaged(store: Store, task: Task | None, round_: Round) -> bool:
         return False  # nothing can be compared without its task
     try:
         if round_.state is RoundState.OPEN and round_.keys is not None:
-            await asyncio.to_thread(checked_key, round_.keys.private_key, round_.keys.key_set.shuffler, task.hpke)
+            check_key(round_.keys.private_key, round_.keys.key_set.shuffler, task.hpke)
         if round_.state is RoundState.MIXED:
             for batch in await store.batches(round_):
                 if not batch.committed:

@@ -29,7 +29,7 @@ from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.ledger.charges import TaskLocks
 from hubbub.service.ledger.ledgers import charges_for
 from hubbub.service.observability.incidents import Kind, Troubles
-from hubbub.service.receiving.key_check import KeyDamaged, checked_key
+from hubbub.service.receiving.key_check import KeyDamaged, check_key
 from hubbub.shuffler.keys import check_signers, make_keys
 from hubbub.shuffler.mix.dummies import let_go, seal_dummies
 from hubbub.shuffler.mix.mix import Order, Random, mix
@@ -138,8 +138,8 @@ class Rounds:
         for round_ in held:
             if round_.keys is not None and round_.task_id in self._tasks:
                 check_signers(self._tasks[round_.task_id], round_.number, round_.keys.key_set)
-        held = [await self._with_checked_key(round_) for round_ in held]
         for round_ in held:
+            self._check_key(round_)
             # A round whose task was taken out of the settings is kept as it is until the task comes back.
             if round_.task_id in self._tasks:
                 self._run(self._tasks[round_.task_id], round_)
@@ -149,24 +149,18 @@ class Rounds:
                 )
         self._watching = [asyncio.create_task(self._watch(task)) for task in self._tasks.values()]
 
-    async def _with_checked_key(self, round_: Round) -> Round:
-        """Compare an open round's private key with its record; return the round, with the key mended if it can be."""
+    def _check_key(self, round_: Round) -> None:
+        """Compare an open round's private key with its record, and note one that is damaged."""
         task = self._tasks.get(round_.task_id)
         if task is None or round_.keys is None or round_.state is not RoundState.OPEN:
-            return round_
-        keys = round_.keys
+            return
         try:
-            private = await asyncio.to_thread(checked_key, keys.private_key, keys.key_set.shuffler, task.hpke)
+            check_key(round_.keys.private_key, round_.keys.key_set.shuffler, task.hpke)
         except KeyDamaged as error:
             text = f"{self._title(round_)}its key is damaged, so devices are told to wait: {error}"
             names = {"task": task.name, "round": round_.number}
             self.troubles.meet(("key", round_.key), Kind.ROUNDS, "a key is damaged", text, error, **names)
             self.damaged_keys.add(round_.key)
-            return round_
-        if private == keys.private_key:
-            return round_
-        _LOG.warning("the key was damaged, and is mended", task=task.name, round=round_.number)
-        return await self._store.mend_key(round_, private)
 
     async def stop(self) -> None:
         """Stop where each round is; what is on disk is gone on with at the next start."""

@@ -116,9 +116,6 @@ class Store(Admits, Protocol):
         A round has one key set for good: the first that is installed.
         """
 
-    async def mend_key(self, round_: Round, private: bytes) -> Round:
-        """Store the private key of a round as it was, where it was damaged; one that was destroyed stays so."""
-
     async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:
         """Take no more submissions. Fixes the numbers of submissions and refusals; a later cut changes nothing.
 

@@ -724,7 +724,7 @@ def _use_state(state: State, task_id: bytes) -> None:
         for number in state.waiting(each, "kiosk"):
             state.key_set(Round(each, number))
         state.keep_reports(Round(each, 9), "kiosk", Drawn(bytes(16), bytes(8)), 5000.0, BILL)
-        budget_of(state.accounts(each, BILL.tariff, "kiosk"), each, 0, BILL.limits)
+        budget_of(state.accounts("kiosk"), each, 0, BILL.limits)
         state.settle(Round(each, 9), {"kiosk": DONE})
     state.wipe("kiosk")
     state.forget(1e12)

@@ -18,14 +18,10 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("round", "place", "known", "arrived", "released", "batch", "ledger", "tally")
+            for table in ("round", "known", "arrived", "released", "batch", "ledger", "tally")
             for when in ("before", "after")
         ),
-        *(
-            f"{when} DELETE {table}"
-            for table in ("arrived", "known", "released", "place")
-            for when in ("before", "after")
-        ),
+        *(f"{when} DELETE {table}" for table in ("arrived", "known", "released") for when in ("before", "after")),
         *(f"{when} UPDATE" for when in ("before", "after")),
         *(f"{when} {call}" for call in ("get_round", "submit") for when in ("before", "after")),
         *(
@@ -38,10 +34,10 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("rounds", "private_keys", "batches", "stretches", "ledger", "attestations", "certificates")
+            for table in ("round", "private_key", "batch", "arrived", "ledger", "certificate")
             for when in ("before", "after")
         ),
-        *(f"{when} DELETE {table}" for table in ("stretches", "private_keys") for when in ("before", "after")),
+        *(f"{when} DELETE {table}" for table in ("arrived", "private_key") for when in ("before", "after")),
         *(f"{when} UPDATE" for when in ("before", "after")),
         *(f"{when} {call}" for call in ("get_key", "begin", "put", "commit") for when in ("before", "after")),
     ),

@@ -58,7 +58,7 @@ DRAFT = Draft(
     Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW),
     (Histogram("theme", ("dark", "light")),),
 )
-ROUND_KEYS = {"shuffler": "SELECT private_key FROM round", "analyzer": "SELECT private FROM private_keys"}
+ROUND_KEYS = {"shuffler": "SELECT private_key FROM round", "analyzer": "SELECT private_key FROM private_key"}
 ELSEWHERE = b"another task, of 32 bytes and no more"[:32]
 
 
@@ -219,7 +219,7 @@ async def submit_falsely(attack: Attack, people: Sequence[Credential]) -> None:
 
 def _keep_keys(pipeline: LocalPipeline, seen: Seen) -> None:
     """Note the secrets that the round hangs on, as both stores hold them."""
-    for party, query in (*ROUND_KEYS.items(), ("shuffler", "SELECT secret FROM place")):
+    for party, query in (*ROUND_KEYS.items(), ("shuffler", "SELECT place_key FROM round WHERE place_key IS NOT NULL")):
         with closing(sqlite3.connect(stored(pipeline, party))) as connection:
             found = {key[PAGE_BYTES:] for (key,) in connection.execute(query)}
         assert found

@@ -169,7 +169,9 @@ def taking_part(running: Attacked) -> list[tuple[bytes, tuple[bytes, bytes]]]:
     """Each device that takes part in a round that lasts, as the files tell, its place, and what that is made with."""
     with closing(sqlite3.connect(running.folder.of("shuffler") / "data" / "shuffler.db")) as connection:
         devices = connection.execute("SELECT device, number FROM ticket").fetchall()
-        keys = [taken_out(key) for (key,) in connection.execute("SELECT secret FROM place")]
+        keys = [
+            taken_out(key) for (key,) in connection.execute("SELECT place_key FROM round WHERE place_key IS NOT NULL")
+        ]
         held = b"".join(entries for (entries,) in connection.execute("SELECT entries FROM known"))
     places = [(device, (place_of(key, number), key)) for device, number in devices for key in keys]
     return [(device, secrets) for device, secrets in places if secrets[0] in held]

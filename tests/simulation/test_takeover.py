@@ -37,7 +37,7 @@ class Keeper:
         assert found is not None
         self.term = found
         keyring = Keyring(party.folder, connection=_watched(self.watch))
-        self.store = PostgresStore(keyring, party.address, connection=postgres.watched(self.watch), leadership=found)
+        self.store = PostgresStore(keyring, party.address, connection=postgres.watched(self.watch), term=found)
         self.store.follow(1)
         party.store = self.store
 

@@ -20,7 +20,7 @@ def bill(
 ) -> Bill:
     """A bill whose first rounds cost these, and every later one the last of them; 3/2 where there are none."""
     local: Sequence[Fraction] = [Fraction(price) for price in prices] or [Fraction(3, 2)]
-    tariff = Tariff(name, local[0], epsilon, delta, epsilon_total)
+    tariff = Tariff(name, epsilon, delta, epsilon_total)
     return Bill(tariff, lambda answered: local[min(answered, len(local) - 1)], day, limits)
 
 

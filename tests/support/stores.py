@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.client.state.enrollment import find_enrolments
 from hubbub.client.state.store import Round, State
+from hubbub.client.state.successions import kept_successions
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.results import RoundId
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
@@ -34,18 +37,21 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 async def shuffler_content(store: ShufflerStore) -> dict[str, Any]:
-    """Rounds with their keys, counts, batches and lists, and the ledgers."""
+    """Rounds with their keys, counts, batches and lists, the ledgers, and what devices are admitted with."""
     found = await store.rounds()
+    masters, revoked = await store.masters(), await store.revoked()
     tasks = sorted({round_.task_id for round_ in found})
     charges = {task.hex(): [charge.digest for charge in await store.charges(task)] for task in tasks}
     releases = {task.hex(): [release.content() for release in await store.releases(task)] for task in tasks}
     rounds = [await _shuffler_round(store, round_) for round_ in found]
-    return {"rounds": rounds, "charges": charges} | _releases(releases)
-
-
-def _releases(found: dict[str, Any]) -> dict[str, Any]:
-    """Those of tasks that have any; earlier versions stored none."""
-    return {"releases": found} if any(found.values()) else {}
+    return {
+        "rounds": rounds,
+        "charges": charges,
+        "releases": releases,
+        "masters": [[each.generation, _digest([each.secret]), each.state.value, each.since] for each in masters],
+        "tickets": await store.spent(),
+        "revoked": [sorted(each.hex() for each in part) for part in (revoked.devices, revoked.numbers)],
+    }
 
 
 def known_in(store: ShufflerStore, round_: ShufflerRound) -> list[tuple[bytes, bytes]]:
@@ -75,6 +81,7 @@ async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[s
         "tally": dict(await store.tally(round_.task_id, round_.number)),
         "key_set": None if keys is None else keys.key_set.hash.hex(),
         "private_key": None if keys is None else _digest([keys.private_key]),
+        "place_key": None if keys is None else _digest([keys.place_key]),
         "known": _digest(part for entry in known for part in entry),
         "batches": [[batch.query, batch.digest.hex(), batch.committed] for batch in batches],
         "lists": [_digest(envelopes) for envelopes in lists],
@@ -88,7 +95,7 @@ async def analyzer_content(store: AnalyzerStore) -> dict[str, Any]:
     charges = {task: [charge.digest for charge in await store.charges(bytes.fromhex(task))] for task in tasks}
     chains = await store.chains()
     releases = {task.hex(): [release.content() for release, _ in chain] for task, chain in chains.items()}
-    return {"rounds": rounds, "charges": charges} | _releases(releases)
+    return {"rounds": rounds, "charges": charges, "releases": releases}
 
 
 async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
@@ -107,7 +114,8 @@ async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
             for batch in batches
         ],
         "counts": [_digest([batch.counts or b""]) for batch in batches],
-        "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
+        "attestations": [_digest([batch.attestation or b""]) for batch in batches],
+        "arrived": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
     }
 
 
@@ -130,12 +138,12 @@ async def _hop_round(store: HopStore, task_id: bytes, number: int) -> dict[str, 
             for batch in batches
         ],
         "mixed": [batch.mixed_digest.hex() for batch in batches if batch.mixed is not None],
-        "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
+        "arrived": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
     }
 
 
 def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[int]) -> dict[str, Any]:
-    """What a device knows of its rounds."""
+    """What a device knows of its rounds, and what it has spent and enrolled with at successors."""
     found = []
     for number in rounds:
         of = Round(task_id, number)
@@ -147,15 +155,25 @@ def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[in
                 "id": entry.submission_id.hex(),
                 "envelope": None if entry.envelope is None else _digest([entry.envelope]),
                 "outcome": entry.outcome,
+                "reports": None if entry.reports is None else entry.reports.hex(),
+                "moment": entry.moment,
             }
-            | ({} if entry.reports is None else {"reports": entry.reports.hex()})
-            | ({} if entry.moment is None else {"moment": entry.moment})
         )
-    kept = state.memories(task_id, [device])
-    memory = {"memory": json.loads(kept[device])} if kept else {}
+    history = state.history(task_id, device)
+    successions = state.within(kept_successions)
+    enrolled = [state.within(partial(find_enrolments, shuffler=one.new, devices=[device])) for one in successions]
     return {
         "task": task_id.hex(),
         "device": device,
         "rounds": found,
         "waiting": state.waiting(task_id, device),
-    } | memory
+        "memory": {name: json.loads(kept) for name, kept in state.memories(task_id, [device]).items()},
+        "history": [history.answered, history.sealed, state.last_forgotten(task_id)],
+        "opted_out": sorted(state.opted_out([device, "other"])),
+        "accounts": [
+            [account.tariff.name, account.rounds, *map(str, (account.local, *account.central))]
+            for account in state.accounts(device)
+        ],
+        "successions": [_digest([one.encode()]) for one in successions],
+        "enrolments": [_digest([one.ticket, one.secret]) for found in enrolled for one in found.values()],
+    }

@@ -3,8 +3,9 @@
     python tests/vectors/make_stores.py
 
 Run it after a store's version was raised, and commit the new file beside the old ones: those stay, so that tests see
-what becomes of them. Keys in them were made for the vectors and protect nothing. `NAME-VERSION.json` says what is in
-`NAME-VERSION.db.gz`. Nothing is written over.
+what becomes of them. Until the first release version 1 may change: remove its file, and it is written anew. Keys in
+them were made for the vectors and protect nothing. `NAME-VERSION.json` says what is in `NAME-VERSION.db.gz`. Nothing is
+written over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import logging
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -31,12 +33,19 @@ from unit.shuffler.world import World, unreachable  # noqa: E402
 
 from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
 from hubbub.client.privacy.ledger import Proven  # noqa: E402
+from hubbub.client.state.enrollment import take_tickets  # noqa: E402
 from hubbub.client.state.file import STATE  # noqa: E402
 from hubbub.client.state.longitudinal import Step  # noqa: E402
 from hubbub.client.state.store import DONE, Drawn, Round, State  # noqa: E402
+from hubbub.client.state.successions import keep_successions  # noqa: E402
+from hubbub.protos.enrollment.tickets import new_tickets  # noqa: E402
+from hubbub.protos.identity.keys import Identity, Role  # noqa: E402
+from hubbub.protos.identity.successions import Succession  # noqa: E402
 from hubbub.protos.messages import Envelopes, RoundState, Submission  # noqa: E402
+from hubbub.protos.messages import Step as MasterStep  # noqa: E402
 from hubbub.protos.task.admission import OPEN  # noqa: E402
 from hubbub.shuffler.hop.sqlite import LAYOUT as HOP  # noqa: E402
+from hubbub.shuffler.records import Spent  # noqa: E402
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support.bills import BILL  # noqa: E402
 from support.chain import Chain  # noqa: E402
@@ -59,7 +68,10 @@ def keep(name: str, version: int, database: Path, content: dict[str, Any]) -> No
 
 
 async def shuffler(folder: Path) -> None:
-    """Round 0 erased, round 1 mixed and undelivered, round 2 open with submissions and refusals."""
+    """Round 0 erased, 1 mixed and undelivered, 2 open with submissions and refusals, 3 open with all keys.
+
+    A ticket is redeemed, and its device revoked.
+    """
     world = World(folder, stated=OPEN)
     await world.start()
     await world.live(0)
@@ -74,6 +86,14 @@ async def shuffler(folder: Path) -> None:
     submissions = await world.fill(round_number=2)
     await world.send(submissions[:2], await world.destination(2))
     await world.rounds.stop()
+    open_ = world.found(2)
+    assert open_ is not None
+    assert open_.keys is not None
+    enrolled = await world.store.add_round(world.task.id, 3)
+    await world.store.install(enrolled, replace(open_.keys, place_key=os.urandom(32)))
+    await world.store.step_masters(MasterStep.STATUS, os.urandom(32), 0)
+    await world.store.spend([Spent(bytes(32), bytes(32), bytes(16), 2**40)])
+    await world.store.revoke([bytes(32)])
     content = await shuffler_content(world.store)
     await world.stop()
     keep("shuffler", SHUFFLER.version, world.folder / "shuffler.db", content)
@@ -109,7 +129,7 @@ async def hop(folder: Path) -> None:
 
 
 def client(folder: Path) -> None:
-    """Round 0 forgotten, 1 acknowledged, 2 waiting to be sent, 3 to be sealed at a moment, with a memory."""
+    """Round 0 forgotten, 1 acknowledged, 2 waiting to be sent, 3 to be sealed later, with a memory and a ticket."""
     parties = Parties.generate()
     fake = FakeShuffler(sample_task(parties), parties)
     state = State(folder / "state.db")
@@ -123,6 +143,13 @@ def client(folder: Path) -> None:
     state.keep_reports(Round(fake.task.id, 3), "kiosk", drawn, 4000.0, BILL, step, moment=3456.75)
     state.learn(Round(fake.task.id, 1), Proven(1, 0, Fraction(5, 4)), None)
     state.opt_out("other")
+    old, new = parties.shuffler, Identity.generate()
+    succession = Succession(Role.SHUFFLER, old.public, new.public, parties.operator.public, 1_796_083_200)
+    for signer in (old, new, parties.operator):
+        succession = succession.signed_by(signer)
+    (ticket,) = new_tickets(1, old.public, 2_000_000_000, [parties.operator])
+    state.within(lambda connection: keep_successions(connection, [succession]))
+    state.within(lambda connection: take_tickets(connection, new.public, {"kiosk": ticket}, os.urandom))
     state.forget(1500.0)
     content = state_content(state, fake.task.id, "kiosk", (1, 2, 3))
     state.close()

@@ -29,16 +29,9 @@ from hubbub.shuffler.stores.sqlite.enrollment import ADMISSION_TABLES
 T = TypeVar("T")
 
 
-def _name_copy(connection: sqlite3.Connection) -> None:
-    connection.execute("CREATE TABLE copy (id BLOB NOT NULL) STRICT")
-    connection.execute("INSERT INTO copy VALUES (randomblob(16))")
-
-
 LAYOUT = Layout(
     what="shuffler's keyring",
-    version=2,
-    older="there is no older one",
-    migrations={1: _name_copy},
+    version=1,
     script=KEYRING_TABLE
     + """
 -- Which copy of the keyring this is: those that follow have the id of the one that they follow.

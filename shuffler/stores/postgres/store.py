@@ -205,18 +205,6 @@ class PostgresStore(Enrolling):
 
         return self._whole(await self._change(work))
 
-    async def mend_key(self, round_: Round, private: bytes) -> Round:
-        """Store the private key of a round as it was."""
-
-        def work(connection: Connection) -> Round:
-            current = self._whole(_locked(connection, round_))
-            if current.keys is None or not current.keys.private_key:
-                return current
-            self._keyring.install((round_.task_id, round_.number), private, current.keys.place_key)
-            return self._whole(current)
-
-        return await self._change(work)
-
     async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:
         """Take no more submissions; by the operator only from `minimum` on.
 

@@ -27,12 +27,6 @@ CREATE TABLE master (
 """
 """What every store keeps of those who may submit."""
 
-ENROLLED_TABLES = f"""{ADMISSION_TABLES}
--- What places in a round are computed with, by the round's key; gone with the round.
-CREATE TABLE place (round INTEGER PRIMARY KEY, secret BLOB NOT NULL) STRICT;
-"""
-"""What version 3 of the shuffler's store has beside version 2."""
-
 
 def masters(connection: sqlite3.Connection) -> list[Master]:
     """Return the master keys, oldest first."""

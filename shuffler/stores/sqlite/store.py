@@ -206,10 +206,6 @@ class SqliteStore:
 
         return await self._writer.submit(work)
 
-    async def mend_key(self, round_: Round, private: bytes) -> Round:
-        """Store the private key of a round as it was."""
-        return await self._writer.submit(lambda unit: unit.mend_key(unit.current(round_), private))
-
     async def hold(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
     ) -> list[Held]:

@@ -7,7 +7,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
@@ -37,11 +37,17 @@ def _stretch(round_: Round) -> tuple[int, int]:
 
 # Loading
 
+_ROUNDS = """
+SELECT key, task, number, state, submissions, closed_by, refusals, reason, private_key, place_key,
+    shuffler_body, shuffler_signature, analyzer_body, analyzer_signature
+FROM round
+"""
+
 
 def load(connection: sqlite3.Connection) -> View:
     """Read rounds, counts, ledgers, and the ids of rounds that are not over."""
     view = View(charges=all_charges(connection))
-    for row in connection.execute("SELECT round.*, secret FROM round LEFT JOIN place ON round = key"):
+    for row in connection.execute(_ROUNDS):
         round_ = _round(row)
         view.rounds[round_.task_id, round_.number] = round_
     for task, number, name, count in connection.execute("SELECT task, number, name, count FROM tally"):
@@ -54,11 +60,11 @@ def load(connection: sqlite3.Connection) -> View:
     return view
 
 
-def _round(row: tuple[int, bytes, int, str, int, str, str, str, bytes, bytes, bytes, bytes, bytes, bytes]) -> Round:
-    key, task, number, state, submissions, closed_by, refusals, reason, private, *documents = row
+def _round(row: tuple[Any, ...]) -> Round:
+    key, task, number, state, submissions, closed_by, refusals, reason, private, place, *documents = row
     keys = None
     if documents[0] is not None:
-        body, signature, analyzer_body, analyzer_signature, place = documents
+        body, signature, analyzer_body, analyzer_signature = documents
         key_set = KeySet(SignedDocument(body, signature), SignedDocument(analyzer_body, analyzer_signature))
         keys = RoundKeys(_secret(private), key_set, _secret(place))
     close: Close | None = "operator" if closed_by == "operator" else "schedule" if closed_by else None
@@ -92,20 +98,13 @@ def update_keys(connection: sqlite3.Connection, round_: Round) -> None:
     if round_.keys is None:
         return
     shuffler, analyzer = round_.keys.key_set.shuffler, round_.keys.key_set.analyzer
+    secrets = (put_away(round_.keys.private_key), put_away(round_.keys.place_key) if round_.keys.place_key else None)
     documents = (shuffler.body, shuffler.signature, analyzer.body, analyzer.signature)
     connection.execute(
-        "UPDATE round SET private_key = ?, shuffler_body = ?, shuffler_signature = ?, "
+        "UPDATE round SET private_key = ?, place_key = ?, shuffler_body = ?, shuffler_signature = ?, "
         "analyzer_body = ?, analyzer_signature = ? WHERE key = ?",
-        (put_away(round_.keys.private_key), *documents, round_.key),
+        (*secrets, *documents, round_.key),
     )
-    if round_.keys.place_key:
-        place = (round_.key, put_away(round_.keys.place_key))
-        connection.execute("INSERT INTO place (round, secret) VALUES (?, ?)", place)
-
-
-def update_private_key(connection: sqlite3.Connection, round_: Round, private: bytes) -> None:
-    """Write a round's private key."""
-    connection.execute("UPDATE round SET private_key = ? WHERE key = ?", (put_away(private), round_.key))
 
 
 def update_cut(connection: sqlite3.Connection, round_: Round) -> None:
@@ -124,7 +123,7 @@ def update_state(connection: sqlite3.Connection, round_: Round) -> None:
     if round_.keys is not None and not round_.keys.private_key:
         connection.execute("UPDATE round SET private_key = NULL WHERE key = ?", (round_.key,))
     if round_.keys is not None and not round_.keys.place_key:
-        connection.execute("DELETE FROM place WHERE round = ?", (round_.key,))
+        connection.execute("UPDATE round SET place_key = NULL WHERE key = ?", (round_.key,))
 
 
 def add_tallies(connection: sqlite3.Connection, counts: Mapping[tuple[bytes, int], Mapping[str, int]]) -> None:
@@ -221,32 +220,30 @@ def insert_batch(
 ) -> None:
     """Store a permuted list's digest and signed record."""
     connection.execute(
-        "INSERT INTO batch (key, query, digest, body, signature) VALUES (?, ?, ?, ?, ?)",
-        (_first_key(round_.key, query), query, digest, record.body, record.signature),
+        "INSERT INTO batch (round, query, digest, body, signature) VALUES (?, ?, ?, ?, ?)",
+        (round_.key, query, digest, record.body, record.signature),
     )
 
 
 def batches(connection: sqlite3.Connection, round_: Round) -> list[StoredBatch]:
     """Return a round's batches, by query."""
-    statement = "SELECT query, digest, body, signature, committed FROM batch WHERE key >= ? AND key < ? ORDER BY key"
+    statement = "SELECT query, digest, body, signature, committed FROM batch WHERE round = ? ORDER BY query"
     return [
         StoredBatch(query, digest, SignedDocument(body, signature), bool(committed))
-        for query, digest, body, signature, committed in connection.execute(statement, _stretch(round_)).fetchall()
+        for query, digest, body, signature, committed in connection.execute(statement, (round_.key,)).fetchall()
     ]
 
 
 def batches_by_round(connection: sqlite3.Connection) -> dict[tuple[bytes, int], int]:
     """Return how many batches were made of each round (task id, number) that was mixed."""
-    statement = (
-        "SELECT task, number, count(*) FROM batch JOIN round ON round.key = batch.key >> ? GROUP BY task, number"
-    )
-    return {(task, number): count for task, number, count in connection.execute(statement, (_ROUND_SHIFT,))}
+    statement = "SELECT task, number, count(*) FROM batch JOIN round ON round.key = batch.round GROUP BY task, number"
+    return {(task, number): count for task, number, count in connection.execute(statement)}
 
 
 def all_records(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int, SignedDocument]]:
     """Give every batch record: its task's id, its query, the document."""
-    statement = "SELECT task, query, body, signature FROM batch JOIN round ON round.key = batch.key >> ?"
-    for task, query, body, signature in connection.execute(statement, (_ROUND_SHIFT,)):
+    statement = "SELECT task, query, body, signature FROM batch JOIN round ON round.key = batch.round"
+    for task, query, body, signature in connection.execute(statement):
         yield task, query, SignedDocument(body, signature)
 
 
@@ -261,7 +258,7 @@ def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset:
 
 def commit_batch(connection: sqlite3.Connection, round_: Round, query: int) -> int:
     """Note a committed batch; return how many of the round's are left."""
-    connection.execute("UPDATE batch SET committed = 1 WHERE key = ?", (_first_key(round_.key, query),))
-    statement = "SELECT count(*) FROM batch WHERE key >= ? AND key < ? AND NOT committed"
-    left: int = connection.execute(statement, _stretch(round_)).fetchone()[0]
+    connection.execute("UPDATE batch SET committed = 1 WHERE round = ? AND query = ?", (round_.key, query))
+    statement = "SELECT count(*) FROM batch WHERE round = ? AND NOT committed"
+    left: int = connection.execute(statement, (round_.key,)).fetchone()[0]
     return left

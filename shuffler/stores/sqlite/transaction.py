@@ -101,13 +101,6 @@ class Unit:
         tables.update_keys(self._connection, round_)
         return self._note(round_)
 
-    def mend_key(self, round_: Round, private: bytes) -> Round:
-        """Write a round's private key as it was, unless it was destroyed."""
-        if round_.keys is None or not round_.keys.private_key:
-            return round_
-        tables.update_private_key(self._connection, round_, private)
-        return self._note(replace(round_, keys=replace(round_.keys, private_key=private)))
-
     def write_cut(self, round_: Round) -> Round:
         """Write a cut round."""
         tables.update_cut(self._connection, round_)

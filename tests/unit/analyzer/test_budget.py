@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import sqlite3
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from hubbub.accountant.spending.ledger import Ledger
 from hubbub.analyzer.server import check_store
-from hubbub.analyzer.sqlite import SqliteStore
-from hubbub.analyzer.sqlite.schema import FILE_NAME
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Privacy
 from hubbub.service.errors import StoreError
@@ -191,12 +188,3 @@ async def test_the_ledger_only_grows(bench: Bench) -> None:
     for statement in ("DELETE FROM ledger", "UPDATE ledger SET digest = ''"):
         with pytest.raises(sqlite3.IntegrityError, match="only grows"):
             bench.store._database.writer.execute(statement)
-
-
-def test_a_store_of_before_the_ledger_is_refused(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / FILE_NAME)
-    connection.execute("PRAGMA user_version = 1")
-    connection.execute("CREATE TABLE ledger (batch INTEGER PRIMARY KEY)")
-    connection.close()
-    with pytest.raises(StoreError, match="version 1, this hubbub knows 5; nothing was touched: run the version that"):
-        SqliteStore(tmp_path)

@@ -148,7 +148,7 @@ async def test_what_was_changed_in_the_database_is_not_counted(folder: Path) -> 
     with contextlib.closing(ANALYZER.store_in(folder)) as store:
         await counted(store)
         with psycopg.connect(address_in(folder)) as connection:
-            connection.execute("UPDATE hubbub_analyzer.stretches_1 SET first = first + 1 WHERE first = 0")
+            connection.execute("UPDATE hubbub_analyzer.arrived_1 SET first = first + 1 WHERE first = 0")
             connection.execute("UPDATE hubbub_analyzer.batch SET counts = 'x' WHERE query = 1")
         with pytest.raises(StoreError, match="a stretch of envelopes in the database is not what was stored"):
             list(store.arrived(BatchId(TASK.id, 0, 0)))

@@ -80,7 +80,7 @@ async def change_counts(bench: Bench, query: int, changed: Callable[[Any], Any])
     assert stored is not None
     after = changed(np.frombuffer(stored, dtype="<i8").copy()).astype("<i8").tobytes()
     assert after != stored
-    await change(bench, "UPDATE batches SET counts = ? WHERE query = ?", after, query)
+    await change(bench, "UPDATE batch SET counts = ? WHERE query = ?", after, query)
 
 
 def moved(counts: Any) -> Any:
@@ -154,15 +154,15 @@ async def test_counts_that_are_moved_or_added_after_the_certificate_are_refused(
     ("statement", "problem"),
     [
         (
-            "UPDATE batches SET valid = valid - 20 WHERE query = 0",
+            "UPDATE batch SET valid = valid - 20 WHERE query = 0",
             "carrier: 100 valid reports of 120 were counted",
         ),
-        ("UPDATE batches SET reports = 119 WHERE query = 1", "flown: 120 valid reports of 119 were counted"),
-        ("""UPDATE batches SET left_out = '{"duplicate": 3}' WHERE query = 2""", "site: 120 valid reports of 120"),
-        ("UPDATE batches SET dummies = 30 WHERE query = 0", "30 dummies are stored, the task says 0"),
-        ("UPDATE batches SET counts = NULL WHERE query = 0", "carrier: it is published by the certificate"),
-        ("UPDATE batches SET counts = x'0102' WHERE query = 0", "its counts are cut short"),
-        ("UPDATE certificates SET document = substr(document, 1, 300)", "certificate is damaged"),
+        ("UPDATE batch SET reports = 119 WHERE query = 1", "flown: 120 valid reports of 119 were counted"),
+        ("""UPDATE batch SET left_out = '{"duplicate": 3}' WHERE query = 2""", "site: 120 valid reports of 120"),
+        ("UPDATE batch SET dummies = 30 WHERE query = 0", "30 dummies are stored, the task says 0"),
+        ("UPDATE batch SET counts = NULL WHERE query = 0", "carrier: it is published by the certificate"),
+        ("UPDATE batch SET counts = x'0102' WHERE query = 0", "its counts are cut short"),
+        ("UPDATE certificate SET document = substr(document, 1, 300)", "certificate is damaged"),
     ],
 )
 async def test_whatever_else_is_changed_of_a_certified_round_is_refused(
@@ -178,7 +178,7 @@ async def test_a_certificate_without_its_digest_or_by_another_signer_is_refused(
     content = {name: value for name, value in parse_canonical(certificate)["body"].items() if name != DIGEST}
     for key, problem in ((counted.parties.analyzer.key, "digest"), (counted.parties.operator.key, "not by")):
         document = canonical(SignedDocument.make(Label.CERTIFICATE, content, key).as_json())
-        await change(counted, "UPDATE certificates SET document = ?", document)
+        await change(counted, "UPDATE certificate SET document = ?", document)
         assert problem in await refused(counted)
 
 
@@ -189,7 +189,7 @@ async def test_of_an_earlier_certificate_the_numbers_of_reports_are_held_to(coun
     content = {name: value for name, value in parse_canonical(certificate)["body"].items() if name != DIGEST}
     earlier = {**content, "format": "hubbub-certificate/2"}
     document = SignedDocument.make(Label.CERTIFICATE_V2, earlier, counted.parties.analyzer.key).as_json()
-    await change(counted, "UPDATE certificates SET document = ?", canonical(document))
+    await change(counted, "UPDATE certificate SET document = ?", canonical(document))
     shown = await fetched(counted)
     await change_counts(counted, 0, moved)
     assert (await fetched(counted)).queries[0] != shown.queries[0]
@@ -202,7 +202,7 @@ async def test_a_round_that_is_mended_is_shown_and_no_trouble_any_more(counted: 
     await change_counts(counted, 0, moved)
     await refused(counted)
     stored = np.frombuffer(shown.queries[0].counts, dtype="<i8")
-    await change(counted, "UPDATE batches SET counts = ? WHERE query = 0", stored.tobytes())
+    await change(counted, "UPDATE batch SET counts = ? WHERE query = 0", stored.tobytes())
     assert await fetched(counted) == shown
     assert (await counted.results.get_condition()).troubles == ()
 
@@ -218,7 +218,7 @@ async def test_counts_that_are_changed_before_the_certificate_are_not_certified(
     assert stored is not None
     counts = np.add(np.frombuffer(stored, dtype="<i8"), [1, 0, 0])
     bench.state = quick
-    await change(bench, "UPDATE batches SET counts = ? WHERE query = 0", counts.astype("<i8").tobytes())
+    await change(bench, "UPDATE batch SET counts = ? WHERE query = 0", counts.astype("<i8").tobytes())
     await bench.certifier.run()
     assert "is not what was counted when it was committed" in bench.certifier.failures[bench.task.id, 0]
     with pytest.raises(Refusal, match="when it was committed"):
@@ -227,7 +227,7 @@ async def test_counts_that_are_changed_before_the_certificate_are_not_certified(
 
 async def test_a_round_whose_certificate_is_taken_away_is_not_certified_anew(counted: Bench) -> None:
     """Neither over the counts as they are, nor over others."""
-    await change(counted, "DELETE FROM certificates")
+    await change(counted, "DELETE FROM certificate")
     await counted.certifier.run()
     assert "lost its certificate" in counted.certifier.failures[counted.task.id, 0]
     await change_counts(counted, 0, moved)
@@ -239,13 +239,13 @@ async def test_a_round_whose_certificate_is_taken_away_is_not_certified_anew(cou
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE batches SET counts = x'060000000000000001000000000000000100000000000000'", "not what"),
-        ("UPDATE batches SET valid = 7", "not what"),
-        ("UPDATE attestations SET signature = zeroblob(64)", "not what"),
-        ("DELETE FROM attestations", "nothing that was signed"),
-        ("UPDATE attestations SET signature = (SELECT signature FROM attestations WHERE batch = 2)", "not what"),
-        ("UPDATE batches SET left_out = '{\"duplicate\": 1}'", "not what"),
-        ("UPDATE batches SET dummies = 2", "2 dummies are stored, the task says 0"),
+        ("UPDATE batch SET counts = x'060000000000000001000000000000000100000000000000'", "not what"),
+        ("UPDATE batch SET valid = 7", "not what"),
+        ("UPDATE batch SET attestation = zeroblob(64)", "not what"),
+        ("UPDATE batch SET attestation = NULL", "nothing that was signed"),
+        ("UPDATE batch SET attestation = (SELECT attestation FROM batch WHERE key = 2)", "not what"),
+        ("UPDATE batch SET left_out = '{\"duplicate\": 1}'", "not what"),
+        ("UPDATE batch SET dummies = 2", "2 dummies are stored, the task says 0"),
     ],
 )
 async def test_what_is_changed_between_commit_and_certificate_is_not_certified(
@@ -289,7 +289,7 @@ async def test_a_round_before_that_lost_its_certificate_is_missed_in_estimates_o
         await bench.certifier.settle()
     (query,) = (await bench.results.get_results(bench.task.id, 2, 0)).queries
     assert query.rounds == (0, 1)
-    await change(bench, "DELETE FROM certificates WHERE round = (SELECT id FROM rounds WHERE round = 1)")
+    await change(bench, "DELETE FROM certificate WHERE round = (SELECT key FROM round WHERE number = 1)")
     with pytest.raises(Refusal, match="round 1 has lost its certificate") as caught:
         await bench.results.get_results(bench.task.id, 2, 0)
     assert caught.value.reason is Reason.RESULTS_DIFFER

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
 import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from hubbub.analyzer.sqlite.schema import FILE_NAME
 from hubbub.analyzer.sqlite.tables import Tables
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.sqlite_versions import version_of
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import Troubles
@@ -44,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 async def test_an_operation_that_fails_takes_back_itself_and_nothing_else(store: SqliteStore) -> None:
     def failing(unit: object) -> None:
-        store._database.writer.execute("DELETE FROM tasks")
+        store._database.writer.execute("DELETE FROM task")
         raise Refusal(Reason.BAD_RECORD, "no")
 
     # Put together, so that they share a transaction.
@@ -75,7 +72,7 @@ def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -
     connection.execute("CREATE TABLE future (id INTEGER PRIMARY KEY)")
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(StoreError, match="version 99, this hubbub knows 5; nothing was touched: install the newer"):
+    with pytest.raises(StoreError, match="version 99, this hubbub knows 1; nothing was touched: install the hubbub"):
         SqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
@@ -166,19 +163,3 @@ async def test_damage_met_while_it_runs_is_not_told_as_a_full_disk(
     with pytest.raises(Refusal, match="the analyzer's store is damaged") as refusal:
         await store.add_tasks([task("one")])
     assert "full" not in str(refusal.value)
-
-
-def test_a_store_with_rounds_that_wait_for_a_certificate_is_brought_forward_once_they_have_it(tmp_path: Path) -> None:
-    """Version 4 signed nothing of what it counted, and what nobody signed is not certified any more."""
-    vector = Path(__file__).parents[2] / "vectors" / "stores" / "analyzer-4.db.gz"
-    (tmp_path / FILE_NAME).write_bytes(gzip.decompress(vector.read_bytes()))
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-        connection.execute("UPDATE batches SET valid = 8, left_out = '{}' WHERE round = 2")
-        connection.execute("UPDATE rounds SET not_after = 1 << 40 WHERE id = 2")
-    with pytest.raises(StoreError, match=r"round 1 of task .* is counted and not certified, .* run the version that"):
-        SqliteStore(tmp_path)
-    assert version_of(tmp_path / FILE_NAME) == 4
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-        connection.execute("UPDATE batches SET valid = NULL WHERE round = 2")
-    SqliteStore(tmp_path).close()
-    assert version_of(tmp_path / FILE_NAME) == 5

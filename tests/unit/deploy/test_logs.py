@@ -60,10 +60,10 @@ DEADLINE = 10.0
 STORED = {
     "shuffler/data/shuffler.db": """
         SELECT private_key FROM round WHERE private_key IS NOT NULL
-        UNION ALL SELECT secret FROM place UNION ALL SELECT secret FROM master
+        UNION ALL SELECT place_key FROM round WHERE place_key IS NOT NULL UNION ALL SELECT secret FROM master
         UNION ALL SELECT device FROM ticket UNION ALL SELECT number FROM ticket
     """,
-    "analyzer/data/analyzer.db": "SELECT private FROM private_keys",
+    "analyzer/data/analyzer.db": "SELECT private_key FROM private_key",
     "client/*.db": "SELECT secret, credential, key FROM enrolment",
 }
 """What stores and state files hold of secrets; a new one is a line here."""

@@ -1,4 +1,4 @@
-"""Stores of every version that was ever written: what this version makes of them."""
+"""Stores of every released version are read as they were written; others are refused by name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER
 from hubbub.client.state.file import STATE
 from hubbub.client.state.store import State
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, statements, version_of
+from hubbub.protos.sqlite_versions import bring_forward, check_version, statements, version_of
 from hubbub.shuffler.hop.sqlite import LAYOUT as HOP
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
@@ -103,43 +104,58 @@ def test_a_store_of_any_version_is_read_as_it_was_written(vector: Path, tmp_path
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
-def test_a_store_that_was_brought_forward_looks_like_a_new_one(vector: Path, tmp_path: Path) -> None:
+def test_a_store_of_any_version_comes_to_look_like_a_new_one(vector: Path, tmp_path: Path) -> None:
+    """So a layout cannot change under a version that was released."""
     name, _ = named(vector)
     path = placed(vector, tmp_path)
-    opened(name, tmp_path)
     (tmp_path / "new").mkdir()
     opened(name, tmp_path / "new")
-    assert schema(path) == schema(tmp_path / "new" / FILES[name])
+    opened(name, tmp_path)
+    assert schema(path) == schema(tmp_path / "new" / FILES[name]), "raise the version, then run make_stores.py"
 
 
-OLD = [vector for vector in VECTORS if named(vector)[1] != VERSIONS[named(vector)[0]]]
+# A second version
 
 
-@pytest.mark.parametrize("vector", OLD, ids=lambda vector: vector.name)
-def test_a_migration_that_is_stopped_at_any_statement_leaves_the_old_version_whole(
-    vector: Path, tmp_path: Path
-) -> None:
-    """At each statement once with an error, and once by a kill: a copy of the files is what that leaves behind."""
-    name, version = named(vector)
-    places = 0
+def _with_colours(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE round ADD COLUMN colour TEXT NOT NULL DEFAULT 'white'")
+    connection.execute("CREATE TABLE palette (colour TEXT) STRICT")
+    connection.execute("INSERT INTO palette SELECT DISTINCT colour FROM round")
+
+
+SECOND = replace(SHUFFLER, version=2, migrations={1: _with_colours})
+GOLDEN = VECTORS[0].parent / "shuffler-1.db.gz"
+
+
+def test_a_store_is_brought_to_a_second_version_whole_or_not_at_all(tmp_path: Path) -> None:
+    """It is stopped at each statement once with an error, and once by a kill, which leaves a copy of the files."""
+    stops = 0
     while True:
-        folder = tmp_path / f"failed{places}"
+        folder, killed = tmp_path / f"failed{stops}", tmp_path / f"killed{stops}"
         folder.mkdir()
-        path = placed(vector, folder)
-        copies = tmp_path / f"killed{places}"
-        copies.mkdir()
-        if not _migrate(path, LAYOUTS[name], places, copies):
+        killed.mkdir()
+        path = placed(GOLDEN, folder)
+        if not _stopped(path, stops, killed):
             break
-        for left in (path, copies / path.name):
-            assert committed_version(left) == version
-            opened(name, left.parent)
-            assert committed_version(left) == VERSIONS[name]
-        places += 1
-    assert places > 2
+        for left in (path, killed / path.name):
+            with closing(sqlite3.connect(left, isolation_level=None)) as connection:
+                assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+                assert bring_forward(connection, left, SECOND, HubbubError) == 1
+        stops += 1
+    assert stops > 4
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert bring_forward(connection, path, SECOND, HubbubError) == 2  # nothing is left to do
+        assert connection.execute("SELECT number, colour FROM round ORDER BY number").fetchall() == [
+            (number, "white") for number in range(4)
+        ]
+        assert connection.execute("SELECT colour FROM palette").fetchall() == [("white",)]
+    check_version(path, SECOND, HubbubError)
+    with pytest.raises(HubbubError, match="of version 2, this hubbub knows 1; nothing was touched: install the hubbub"):
+        check_version(path, SHUFFLER, HubbubError)
 
 
-def _migrate(path: Path, layout: Layout, failing: int, copies: Path) -> bool:
-    """Bring a file forward, but for a statement of that place, which fails; return whether one did."""
+def _stopped(path: Path, stop: int, killed: Path) -> bool:
+    """Bring a file forward, but for its statement of that number, which fails; return whether one did."""
     done = 0
 
     class Failing(sqlite3.Connection):
@@ -147,109 +163,56 @@ def _migrate(path: Path, layout: Layout, failing: int, copies: Path) -> bool:
             nonlocal done
             if self.in_transaction:
                 done += 1
-                if done == failing + 1:
+                if done == stop + 1:
                     for each in path.parent.iterdir():
                         if not each.name.endswith("-shm"):
-                            (copies / each.name).write_bytes(each.read_bytes())
+                            (killed / each.name).write_bytes(each.read_bytes())
                     raise sqlite3.OperationalError("database or disk is full")
             return super().execute(sql, *values)
 
     with closing(sqlite3.connect(path, isolation_level=None, factory=Failing)) as connection:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         try:
-            bring_forward(connection, path, layout, HubbubError)
+            bring_forward(connection, path, SECOND, HubbubError)
         except sqlite3.OperationalError:
             return True
     return False
 
 
-def committed_version(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+def test_a_layout_has_a_migration_from_every_version_before_it() -> None:
+    for version, migrations in ((2, {}), (3, {2: _with_colours}), (1, {1: _with_colours})):
+        with pytest.raises(ValueError, match="one migration from each version below"):
+            replace(SHUFFLER, version=version, migrations=migrations)
+
+
+# What is refused
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_changed_layout_has_a_version_of_its_own(name: str, tmp_path: Path) -> None:
-    (vector,) = [vector for vector in VECTORS if named(vector) == (name, VERSIONS[name])]
-    path = tmp_path / FILES[name]
-    opened(name, tmp_path)
-    new = schema(path)
-    assert new
-    assert new == schema(placed(vector, tmp_path)), "raise the version, then run tests/vectors/make_stores.py"
-
-
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("newer", [True, False])
-def test_a_version_that_is_not_known_is_refused_untouched_with_a_remedy(name: str, newer: bool, tmp_path: Path) -> None:
-    path, layout = tmp_path / FILES[name], LAYOUTS[name]
-    unknown = [version for version in range(1, layout.version) if not layout.leads_from(version)]
-    if not newer and not unknown:
-        return  # every older version of this one can be brought forward
-    version, remedy = (layout.version + 1, "install the newer hubbub") if newer else (unknown[-1], layout.older)
+def test_a_version_that_is_not_known_is_refused_untouched_with_a_remedy(name: str, tmp_path: Path) -> None:
+    vector = GOLDEN.with_name(f"{name}-{VERSIONS[name]}.db.gz")
+    path, version = placed(vector, tmp_path), VERSIONS[name] + 1
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
-        connection.execute("CREATE TABLE something (x)")
         connection.execute(f"PRAGMA user_version = {version}")
-    before = path.read_bytes()
-    with pytest.raises(HubbubError, match=f"of version {version}, .*nothing was touched: .*{remedy}"):
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    with pytest.raises(HubbubError, match=f"of version {version}, .*nothing was touched: .*install the hubbub"):
         opened(name, tmp_path)
-    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(path.name, before)]
-
-
-def _more_paper(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE page ADD COLUMN colour TEXT NOT NULL DEFAULT 'white'")
-
-
-def _with_a_cover(connection: sqlite3.Connection) -> None:
-    connection.execute("CREATE TABLE cover (title TEXT)")
-
-
-NOTEBOOK = Layout(
-    what="notebook",
-    version=4,
-    older="copy it by hand",
-    script="CREATE TABLE page (text TEXT, colour TEXT NOT NULL DEFAULT 'white');\nCREATE TABLE cover (title TEXT);\n",
-    migrations={2: _more_paper, 3: _with_a_cover},
-)
-
-
-@pytest.mark.parametrize(("version", "columns"), [(2, "text TEXT"), (3, "text TEXT, colour TEXT")])
-def test_migrations_are_run_one_after_the_other(version: int, columns: str, tmp_path: Path) -> None:
-    path = tmp_path / "notebook"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(f"CREATE TABLE page ({columns})")
-        connection.execute("INSERT INTO page (text) VALUES ('kept')")
-        connection.execute(f"PRAGMA user_version = {version}")
-        check_version(path, NOTEBOOK, HubbubError)
-        assert bring_forward(connection, path, NOTEBOOK, HubbubError) == version
-        assert connection.execute("SELECT text FROM page").fetchall() == [("kept",)]
-        assert connection.execute("SELECT count(*) FROM cover").fetchone() == (0,)
-        assert bring_forward(connection, path, NOTEBOOK, HubbubError) == 4
-    assert version_of(path) == 4
-
-
-def test_a_gap_in_the_migrations_is_refused_by_name(tmp_path: Path) -> None:
-    assert [NOTEBOOK.leads_from(version) for version in range(1, 6)] == [False, True, True, True, False]
-    path = tmp_path / "notebook"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 1")
-    with pytest.raises(HubbubError, match=r"\(notebook\) is of version 1, .* nothing was touched: copy it by hand"):
-        check_version(path, NOTEBOOK, HubbubError)
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
 def test_a_version_that_is_in_the_log_alone_is_refused_too(tmp_path: Path) -> None:
     """The file's header, which is read first, does not show what a killed process left in the log."""
-    path = tmp_path / "notebook"
+    path = tmp_path / "shuffler.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA user_version = 9")
-        with pytest.raises(HubbubError, match="of version 9, this hubbub knows 4"):
-            bring_forward(connection, path, NOTEBOOK, HubbubError)
+        with pytest.raises(HubbubError, match="of version 9, this hubbub knows 1"):
+            bring_forward(connection, path, SHUFFLER, HubbubError)
         assert not connection.in_transaction
 
 
 def test_a_script_is_parted_into_statements_with_their_triggers() -> None:
     found = list(statements(SHUFFLER.script))
-    assert len(found) == 16
+    assert len(found) == 15
     assert sum("RAISE(ABORT" in each for each in found) == 4
     assert all(sqlite3.complete_statement(each) for each in found)
 
@@ -258,12 +221,12 @@ def test_a_script_is_parted_into_statements_with_their_triggers() -> None:
 def test_what_is_no_database_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(HubbubError, match=r"is not a file of this kind \(notebook\)"):
-        check_version(path, NOTEBOOK, HubbubError)
+    with pytest.raises(HubbubError, match=r"is not a file of this kind \(shuffler's store\)"):
+        check_version(path, SHUFFLER, HubbubError)
     assert path.read_bytes() == content
 
 
-def test_new_files_are_taken(tmp_path: Path) -> None:
+def test_new_files_are_taken_and_those_of_other_programs_are_not(tmp_path: Path) -> None:
     path = tmp_path / "a file?with=signs#and spaces.db"
     assert version_of(path) is None
     path.touch()
@@ -271,18 +234,19 @@ def test_new_files_are_taken(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
     assert version_of(path) == 0
-    check_version(path, NOTEBOOK, HubbubError)
+    check_version(path, SHUFFLER, HubbubError)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE something (x)")
-    with pytest.raises(HubbubError, match=r"is not a file of this kind \(notebook\)"):
-        check_version(path, NOTEBOOK, HubbubError)
+    for version in (0, 1):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(HubbubError, match=r"is not a file of this kind \(shuffler's store\)"):
+            check_version(path, SHUFFLER, HubbubError)
 
 
-def test_operations_tell_which_versions_are_read() -> None:
+def test_operations_tell_which_version_each_store_has() -> None:
     page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
     for name, layout in LAYOUTS.items():
         row = next(line for line in page.splitlines() if line.startswith(("| " + name, f"| device's {name}")))
-        _, _, version, reads, *_ = (cell.strip() for cell in row.split("|"))
+        _, _, version, *_ = (cell.strip() for cell in row.split("|"))
         assert int(version) == layout.version
-        known = [each for each in range(1, layout.version + 1) if layout.leads_from(each)]
-        assert reads == ", ".join(map(str, known))

@@ -23,7 +23,7 @@ CREATE TABLE round (
     record bytea NOT NULL,
     signature bytea NOT NULL,
     not_after bigint NOT NULL,
-    key_set bytea,
+    key_set_hash bytea,
     destroyed boolean NOT NULL DEFAULT false,
     stored boolean NOT NULL DEFAULT true,
     UNIQUE (task, number)
@@ -37,25 +37,26 @@ CREATE TABLE batch (
     reports bigint NOT NULL,
     dummies bigint NOT NULL,
     digest bytea NOT NULL,
-    next bigint NOT NULL DEFAULT 0,
+    next_offset bigint NOT NULL DEFAULT 0,
     valid bigint,
     left_out text,
     counts bytea,
     attestation bytea,
     PRIMARY KEY (round, query)
 );
+-- Keys rise in the order in which rounds were certified.
 CREATE TABLE certificate (
-    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     round bigint NOT NULL UNIQUE REFERENCES round,
     document bytea NOT NULL
 );
 -- How each round stands: whose it is, how many of its batches were announced and counted, whether it is certified.
 CREATE VIEW standing AS SELECT
     round.key, task.key AS task, task.id, name, number, queries,
-    round.record, round.signature, not_after, key_set, destroyed, stored,
+    round.record, round.signature, not_after, key_set_hash, destroyed, stored,
     (SELECT count(*) FROM batch WHERE batch.round = round.key) AS announced,
     (SELECT count(*) FROM batch WHERE batch.round = round.key AND valid IS NOT NULL) AS counted,
-    (SELECT place FROM certificate WHERE certificate.round = round.key) AS certified
+    (SELECT certificate.key FROM certificate WHERE certificate.round = round.key) AS certified
 FROM round JOIN task ON task.key = round.task;
 -- What each task has spent, and what was released of it: chains of digests, only ever added to.
 CREATE TABLE ledger (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import os
 import sqlite3
@@ -235,8 +233,8 @@ async def test_a_recorder_counts_what_is_over_a_limit_and_tells_it_once(device: 
 # What is charged
 
 
-def spent(state: State, device: str = "a", day: int = 0, task_id: bytes = TASK_ID) -> tuple[int, float | None]:
-    today = budget_of(state.accounts(task_id, BILL.tariff, device), task_id, day, Limits()).today
+def spent(state: State, device: str = "a", day: int = 0, task_id: bytes = TASK_ID) -> tuple[int, float]:
+    today = budget_of(state.accounts(device), task_id, day, Limits()).today
     return today.rounds, today.epsilon_local
 
 
@@ -358,42 +356,6 @@ def test_amounts_that_are_damaged_are_named(state: State, path: Path) -> None:
         state.close()
 
 
-# Files of earlier versions
-
-VECTORS = Path(__file__).parents[2] / "vectors" / "stores"
-
-
-def brought_forward(path: Path, version: int) -> bytes:
-    vector = VECTORS / f"state-{version}"
-    path.write_bytes(gzip.decompress(vector.with_suffix(".db.gz").read_bytes()))
-    return bytes.fromhex(json.loads(vector.with_suffix(".json").read_text())["task"])
-
-
-@pytest.mark.parametrize(("version", "rounds"), [(1, 3), (2, 4), (3, 4), (4, 4)])
-def test_what_an_earlier_version_answered_is_charged(state: State, path: Path, version: int, rounds: int) -> None:
-    """Version 1 forgot round 0 without counting it; 1 to 3 had no price until a device of the task is made."""
-    task_id = brought_forward(path, version)
-    if version < 4:
-        (unknown,) = (each for each in state.accounts(OTHER_ID, BILL.tariff, "kiosk") if each.task_id == task_id)
-        assert (unknown.tariff, unknown.local, unknown.central, unknown.rounds) == (None, None, None, rounds)
-    (known,) = (each for each in state.accounts(task_id, BILL.tariff, "kiosk") if each.task_id == task_id)
-    assert (known.rounds, known.local) == (rounds, rounds * Fraction(3, 2))
-    # Of rounds that are not forgotten nobody knows when they were answered; they count today.
-    today = known.since(0)
-    assert today.rounds == (rounds if version == 4 else rounds - 1)
-
-
-def test_what_nobody_knows_the_price_of_is_refused_until_it_is_known_or_the_day_is_over(
-    state: State, path: Path
-) -> None:
-    task_id = brought_forward(path, 2)
-    limited = bill(limits=Limits(epsilon_local_per_day=100.0))
-    with pytest.raises(OverLimit, match=r"what 3 rounds cost that an earlier version answered is not known; .* 1970"):
-        state.keep_reports(Round(OTHER_ID, 0), "kiosk", drawn(), OVER_AT, limited)
-    state.accounts(task_id, BILL.tariff, "kiosk")
-    state.keep_reports(Round(OTHER_ID, 0), "kiosk", drawn(), OVER_AT, limited)
-
-
 # Sums, by another route
 
 
@@ -401,7 +363,7 @@ def account(
     rounds: set[int], epsilon: Fraction, proven: Proven | None = None, exceeded: dict[int, Fraction] | None = None
 ) -> Account:
     """An account as the tables fold it: of many rounds only number, first and last are left."""
-    tariff = Tariff("t", Fraction(10**6), float(epsilon), 1e-6, None)
+    tariff = Tariff("t", float(epsilon), 1e-6, None)
     charges = (Charges(0, Fraction(10**6), len(rounds), min(rounds), max(rounds)),)
     return Account(TASK_ID, tariff, charges, proven, exceeded or {})
 
@@ -440,7 +402,7 @@ def test_rounds_are_taken_as_long_as_their_exact_sum_is_within_the_limit(prices:
     charges: list[Charges] = []
     for number, price in enumerate(prices):
         exact = sum((Fraction(each) for each in prices[:number]), Fraction(price))
-        asked = Bill(Tariff("t", Fraction(1), 1.0, 1e-6, None), lambda _, price=price: Fraction(price), 0, limits)  # type: ignore[misc]
+        asked = Bill(Tariff("t", 1.0, 1e-6, None), lambda _, price=price: Fraction(price), 0, limits)  # type: ignore[misc]
         accounts = [Account(TASK_ID, asked.tariff, tuple(charges))]
         if exact > Fraction(limit):
             with pytest.raises(OverLimit):
@@ -454,7 +416,7 @@ def test_rounds_are_taken_as_long_as_their_exact_sum_is_within_the_limit(prices:
 
 
 def test_the_cap_on_all_rounds_and_the_local_epsilon_bound_what_many_rounds_cost() -> None:
-    tariff = Tariff("t", Fraction(1, 4), 1.0, 1e-6, 3.0)
+    tariff = Tariff("t", 1.0, 1e-6, 3.0)
     many = Account(TASK_ID, tariff, (Charges(0, Fraction(1, 4), 5, 0, 4),))
     assert many.central == (Fraction(5, 4), 0)
     dear = Account(TASK_ID, tariff, (Charges(0, Fraction(4), 5, 0, 4),))
@@ -466,7 +428,7 @@ def test_the_cap_on_all_rounds_and_the_local_epsilon_bound_what_many_rounds_cost
 def test_rounds_that_hang_together_are_never_added_up() -> None:
     """One report over all rounds: no sum of single rounds is a bound; the cap, a whole certificate and local ε are."""
     once = (Charges(0, Fraction(9), 1, 0, 0), Charges(0, Fraction(0), 3, 1, 3))
-    capped = Account(TASK_ID, Tariff("t", Fraction(9), 0.5, 1e-6, 4.0, linked=True), once)
+    capped = Account(TASK_ID, Tariff("t", 0.5, 1e-6, 4.0, linked=True), once)
     assert capped.central == (4, Fraction(1e-6))
     assert replace(capped, proven=Proven(2, 0, Fraction(1))).central == capped.central
     assert replace(capped, proven=Proven(3, 0, Fraction(1))).central == (1, Fraction(1e-6))
@@ -477,7 +439,8 @@ def test_promises_are_taken_from_the_task(parties: Parties) -> None:
     privacy = Privacy(epsilon=7.0, delta=1e-3, epsilon_local=20.0, epsilon_total=9.0)
     task = sample_task(parties, privacy=privacy)
     exact = sum((Fraction(query.mechanism.epsilon_local) for query in task.queries), Fraction(0))
-    assert Tariff.of(task) == Tariff("flights", exact, 7.0, 1e-3, 9.0)
+    assert local_cost(task, 0) == exact
+    assert Tariff.of(task) == Tariff("flights", 7.0, 1e-3, 9.0)
 
 
 @pytest.mark.parametrize(

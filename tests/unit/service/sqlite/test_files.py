@@ -16,7 +16,7 @@ from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.cli.output import failures
 from hubbub.client.errors import StateError
 from hubbub.client.state.store import State
-from hubbub.protos.sqlite_versions import APPLICATIONS, KINDS, application_of, statements
+from hubbub.protos.sqlite_versions import APPLICATIONS
 from hubbub.service.errors import StoreError
 from hubbub.service.sqlite.files import create
 from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
@@ -153,18 +153,8 @@ def test_a_store_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pyt
         ShufflerStore(made.parent)
 
 
-def test_each_kind_is_told_by_a_table_and_has_an_application_id_of_its_own() -> None:
-    from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER
-    from hubbub.client.state.file import STATE
-    from hubbub.shuffler.hop.sqlite import LAYOUT as HOP
-
-    for layout in (LAYOUT, ANALYZER, STATE, HOP):
-        assert layout.application == int.from_bytes(APPLICATIONS[layout.what], "big")
-        with closing(sqlite3.connect(":memory:")) as connection:
-            for statement in statements(layout.script):
-                connection.execute(statement)
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-        assert next(kind for name, kind in KINDS.items() if name in tables) == layout.what
+def test_each_kind_of_file_has_an_application_id_of_its_own() -> None:
+    assert len(set(APPLICATIONS.values())) == len(APPLICATIONS)
 
 
 def damage(path: Path, first: int, what: bytes = b"\xff") -> None:
@@ -199,18 +189,6 @@ def test_damage_that_no_store_named_gets_the_same_advice(capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert "the store is damaged (file is not a database): keep the folder" in said
     assert "has room" not in said
-
-
-@both
-def test_a_store_from_before_there_were_application_ids_is_given_its_own(kind: Kind, tmp_path: Path) -> None:
-    path = kind.create(tmp_path)
-    given = application_of(path)
-    assert given != 0
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA application_id = 0")
-    assert application_of(path) == 0
-    kind(tmp_path).close()
-    assert application_of(path) == given
 
 
 def test_a_file_of_another_program_is_told_by_its_application_id(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Shuffler:
 
     @contextlib.asynccontextmanager
     async def acting(self, own: Term) -> AsyncIterator[Shuffler]:
-        with contextlib.closing(opening.open_kept(self.settings.data, self.settings.store, leadership=own)):
+        with contextlib.closing(opening.open_kept(self.settings.data, self.settings.store, term=own)):
             yield self
         self.ended.set()
 

@@ -1,4 +1,4 @@
-"""Version 1: rounds, counts, batches, ledger and chain. The tables of a round's contents are made with the round."""
+"""Version 1: rounds, counts, batches, ledger, chain and keeper. The tables of a round's contents are made with it."""
 
 from alembic import op
 
@@ -52,6 +52,21 @@ CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON ledg
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
 CREATE TRIGGER chain_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON chain
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
+-- The term of the keeper that acts now, and 16 random bytes of it; whoever takes over raises it.
+CREATE TABLE keeper (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    term bigint NOT NULL,
+    holder bytea NOT NULL
+);
+INSERT INTO keeper (term, holder) VALUES (0, '');
+-- The copies of the keyring that may keep rounds: each has every change that was answered. None: the keyring itself.
+CREATE TABLE member (copy bytea PRIMARY KEY);
+CREATE FUNCTION only_rises() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN
+        IF TG_OP <> 'UPDATE' OR NEW.term <= OLD.term THEN RAISE EXCEPTION 'the term only rises'; END IF;
+        RETURN NEW;
+    END $$;
+CREATE TRIGGER term_rises BEFORE UPDATE OR DELETE ON keeper FOR EACH ROW EXECUTE FUNCTION only_rises();
 """
 
 

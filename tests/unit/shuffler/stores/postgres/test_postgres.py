@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
+import sys
 import time
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import psycopg
@@ -18,7 +21,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.service.errors import StoreError
 from hubbub.service.observability.incidents import Kind, Troubles
 from hubbub.service.postgres import sessions
-from hubbub.service.postgres.schema import bring_forward
+from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.service.settings import SettingsError
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix.mix import Inners
@@ -179,13 +182,50 @@ async def test_a_keyring_whose_database_was_lost_does_not_begin_another(folder: 
         open_kept(folder, postgres.new_database())
 
 
-def test_a_newer_schema_is_refused_by_name(folder: Path) -> None:
-    postgres.store_in(folder).close()
+def second_version(folder: Path, monkeypatch: pytest.MonkeyPatch, *statements: str) -> Schema:
+    """The shuffler's schema with a migration to a version 2, which runs these statements, in a package of that name."""
+    versions = folder / "second" / "migrations" / "versions"
+    versions.mkdir(parents=True)
+    (folder / "second" / "__init__.py").touch()
+    shutil.copy(Path(str(resources.files(SCHEMA.package))) / "migrations" / "versions" / "shuffler_1.py", versions)
+    steps = "".join(f"    op.execute({statement!r})\n" for statement in statements)
+    (versions / "shuffler_2.py").write_text(
+        f"from alembic import op\n\nrevision = 'shuffler_2'\ndown_revision = 'shuffler_1'\n\ndef upgrade():\n{steps}"
+    )
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "second", raising=False)
+    return Schema(SCHEMA.name, "second")
+
+
+ADD_COLOUR = "ALTER TABLE round ADD COLUMN colour text NOT NULL DEFAULT 'white'"
+
+
+async def test_a_database_is_brought_to_a_second_version_and_refused_by_name_by_the_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(postgres.store_in(folder)) as store:
+        await store.add_round(TASK, 0)
     address = (folder / postgres.ADDRESS_FILE).read_text()
-    with psycopg.connect(address) as connection:
-        connection.execute("UPDATE hubbub_shuffler.alembic_version SET version_num = 'shuffler_99'")
-    with pytest.raises(StoreError, match="version shuffler_99, this hubbub knows shuffler_2"):
+    second = second_version(tmp_path, monkeypatch, ADD_COLOUR)
+    for _ in range(2):  # nothing is left to do the second time
+        bring_forward(address, second)
+        with psycopg.connect(address) as connection:
+            found = connection.execute("SELECT number, colour FROM hubbub_shuffler.round").fetchall()
+        assert found == [(0, "white")]
+    with pytest.raises(StoreError, match="of version shuffler_2, this hubbub knows shuffler_1; nothing was touched"):
         bring_forward(address, SCHEMA)
+
+
+async def test_a_migration_that_fails_leaves_the_first_version_as_it_was(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(postgres.store_in(folder)) as store:
+        round_ = await store.add_round(TASK, 0)
+    address = (folder / postgres.ADDRESS_FILE).read_text()
+    with pytest.raises(StoreError, match="division by zero"):
+        bring_forward(address, second_version(tmp_path, monkeypatch, ADD_COLOUR, "SELECT 1 / 0"))
+    with contextlib.closing(postgres.store_in(folder)) as store:
+        assert await store.rounds() == [round_]
 
 
 async def test_a_server_that_cuts_off_its_connections_is_a_trouble_until_it_answers(

@@ -171,7 +171,7 @@ def keyring_in(folder: Path) -> Iterator[Keyring]:
 
 def keeper_on(keyring: Keyring, address: str) -> Keeper:
     mine = taken_over(address)
-    return Keeper(mine, PostgresStore(keyring, address, keeps=False, leadership=mine))
+    return Keeper(mine, PostgresStore(keyring, address, keeps=False, term=mine))
 
 
 async def test_a_keeper_that_was_replaced_changes_nothing_whatever_it_tries(address: str, tmp_path: Path) -> None:
@@ -190,7 +190,6 @@ async def test_a_keeper_that_was_replaced_changes_nothing_whatever_it_tries(addr
                 lambda: old.store.mix(cut, lambda _inners: None),
                 lambda: old.store.commit_batch(cut, 0),
                 lambda: old.store.erase(cut, RoundState.EXPIRED),
-                lambda: old.store.mend_key(open_, bytes(32)),
                 lambda: old.store.spend([spent]),
                 lambda: old.store.revoke([bytes(32)]),
                 lambda: old.store.step_masters(Step.PREPARE, bytes(32), 0),
@@ -265,7 +264,7 @@ class Schedule:
 
     async def take_over(self) -> None:
         found = await asyncio.to_thread(taken_over, self.address)
-        self.keepers.append(Keeper(found, PostgresStore(self.keyring, self.address, keeps=False, leadership=found)))
+        self.keepers.append(Keeper(found, PostgresStore(self.keyring, self.address, keeps=False, term=found)))
 
     async def begin(self) -> None:
         number = len(self.held)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import random
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +91,7 @@ class Party:
         found = None
         while found is None:
             found = take_term(self.folder, self.address, forward=False)
-        self.store = open_kept(self.folder, self.address, leadership=found, replication=needed)
+        self.store = open_kept(self.folder, self.address, term=found, standbys=needed)
         return self.store
 
     def end(self) -> None:
@@ -264,18 +263,6 @@ def test_rows_of_tables_that_there_are_not_are_refused() -> None:
     for row in (Row("sqlite_schema", (1,)), Row("secret", (1,)), Row("revoked", ())):
         with pytest.raises(StoreError, match="does not know"):
             checked(row)
-
-
-def test_a_keyring_of_the_first_version_is_brought_forward(tmp_path: Path) -> None:
-    path = Keyring.create(tmp_path)
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE copy")
-        connection.execute("PRAGMA user_version = 1")
-    with contextlib.closing(Keyring(tmp_path)) as keyring:
-        copy = keyring.copy
-        assert len(copy) == 16
-    with contextlib.closing(Keyring(tmp_path)) as keyring:
-        assert keyring.copy == copy
 
 
 class Schedule:
