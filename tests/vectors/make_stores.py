@@ -2,6 +2,7 @@
 
     python tests/vectors/make_stores.py
 
+Of a store in PostgreSQL it writes the server's dump (`.sql.gz`) and the keyring (`.db.gz`), in a folder of their own.
 Run it after a store's version was raised, and commit the new file beside the old ones: those stay, so that tests see
 what becomes of them. Until the first release version 1 may change: remove its file, and it is written anew. Keys in
 them were made for the vectors and protect nothing. `NAME-VERSION.json` says what is in `NAME-VERSION.db.gz`. Nothing is
@@ -22,7 +23,9 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import psycopg
 import structlog
 
 TESTS = Path(__file__).parents[1]
@@ -45,8 +48,11 @@ from hubbub.protos.messages import Envelopes, RoundState, Submission  # noqa: E4
 from hubbub.protos.messages import Step as MasterStep  # noqa: E402
 from hubbub.protos.task.admission import OPEN  # noqa: E402
 from hubbub.shuffler.hop.sqlite import LAYOUT as HOP  # noqa: E402
+from hubbub.shuffler.records import Round as ShufflerRound  # noqa: E402
 from hubbub.shuffler.records import Spent  # noqa: E402
+from hubbub.shuffler.stores.postgres import tables  # noqa: E402
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
+from support import postgres  # noqa: E402
 from support.bills import BILL  # noqa: E402
 from support.chain import Chain  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402
@@ -67,12 +73,20 @@ def keep(name: str, version: int, database: Path, content: dict[str, Any]) -> No
     (FOLDER / f"{name}-{version}.json").write_text(described + "\n")
 
 
-async def shuffler(folder: Path) -> None:
+def keep_in_postgres(name: str, kind: postgres.Kind[Any], folder: Path, content: dict[str, Any]) -> None:
+    """Do so with a store in PostgreSQL whose keyring is in `folder`."""
+    packed = FOLDER / "postgres" / f"{name}-1.sql.gz"
+    keep(f"postgres/{name}", 1, folder / "keyring.db", content)
+    if not packed.exists():
+        dump = postgres.dumped((folder / postgres.ADDRESS_FILE).read_text(), kind.schema)
+        packed.write_bytes(gzip.compress(dump.encode(), mtime=0))
+
+
+async def shuffler(world: World) -> dict[str, Any]:
     """Round 0 erased, 1 mixed and undelivered, 2 open with submissions and refusals, 3 open with all keys.
 
     A ticket is redeemed, and its device revoked.
     """
-    world = World(folder, stated=OPEN)
     await world.start()
     await world.live(0)
     world.analyzer.trouble = unreachable("begin")
@@ -96,12 +110,11 @@ async def shuffler(folder: Path) -> None:
     await world.store.revoke([bytes(32)])
     content = await shuffler_content(world.store)
     await world.stop()
-    keep("shuffler", SHUFFLER.version, world.folder / "shuffler.db", content)
+    return content
 
 
-async def analyzer(folder: Path) -> None:
+async def analyzer(bench: Bench) -> dict[str, Any]:
     """Round 0 certified, round 1 half delivered."""
-    bench = Bench(folder, stated=OPEN)
     await bench.start()
     await bench.deliver_round()
     envelopes = await bench.seal(0, SYMBOLS[0], 1)
@@ -110,7 +123,43 @@ async def analyzer(folder: Path) -> None:
     await bench.put(0, 0, envelopes[:5], 1)
     content = await analyzer_content(bench.store)
     await bench.stop()
-    keep("analyzer", ANALYZER.version, folder / "analyzer.db", content)
+    return content
+
+
+class PostgresWorld(World):
+    """A shuffler whose store is in PostgreSQL."""
+
+    def found(self, round_number: int = 0) -> ShufflerRound | None:
+        with psycopg.connect((self.folder / postgres.ADDRESS_FILE).read_text()) as connection:
+            connection.execute("SET search_path = hubbub_shuffler")
+            found = tables.find(connection, self.task.id, round_number)
+        keyring: Any = self.store
+        return None if found is None else tables.with_secrets(found, keyring._keyring.of((found.task_id, found.number)))
+
+
+async def in_sqlite(folder: Path) -> None:
+    """The services' stores as SQLite files."""
+    world = World(folder, stated=OPEN)
+    content = await shuffler(world)
+    keep("shuffler", SHUFFLER.version, world.folder / "shuffler.db", content)
+    content = await analyzer(Bench(folder / "analyzer", stated=OPEN))
+    keep("analyzer", ANALYZER.version, folder / "analyzer" / "analyzer.db", content)
+    await hop(folder / "chain")
+
+
+async def in_postgres(folder: Path) -> None:
+    """The services' stores in PostgreSQL, which do the same."""
+
+    def opened_by(kind: postgres.Kind[Any]) -> Any:
+        return lambda _kind, place, **named: kind.store_in(place, **named)
+
+    with mock.patch("unit.shuffler.world.store_in", opened_by(postgres.SHUFFLER)):
+        world = PostgresWorld(folder, stated=OPEN)
+        content = await shuffler(world)
+    keep_in_postgres("shuffler", postgres.SHUFFLER, world.folder, content)
+    with mock.patch("unit.analyzer.conftest.store_in", opened_by(postgres.ANALYZER)):
+        content = await analyzer(Bench(folder / "analyzer", stated=OPEN))
+    keep_in_postgres("analyzer", postgres.ANALYZER, folder / "analyzer", content)
 
 
 async def hop(folder: Path) -> None:
@@ -158,13 +207,14 @@ def client(folder: Path) -> None:
 
 def main() -> None:
     """Write what is missing."""
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "postgres").mkdir(parents=True, exist_ok=True)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with tempfile.TemporaryDirectory() as temporary:
-        asyncio.run(shuffler(Path(temporary)))
-        asyncio.run(analyzer(Path(temporary) / "analyzer"))
-        asyncio.run(hop(Path(temporary) / "chain"))
+        asyncio.run(in_sqlite(Path(temporary)))
         client(Path(temporary))
+    with tempfile.TemporaryDirectory() as temporary, contextlib.ExitStack() as stopped:
+        stopped.callback(postgres.stop)
+        asyncio.run(in_postgres(Path(temporary)))
 
 
 if __name__ == "__main__":

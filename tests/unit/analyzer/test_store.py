@@ -66,18 +66,6 @@ def test_two_stores_on_one_folder_are_refused(store: SqliteStore, tmp_path: Path
     SqliteStore(tmp_path / "data").close()
 
 
-def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / FILE_NAME)
-    connection.execute("PRAGMA user_version = 99")
-    connection.execute("CREATE TABLE future (id INTEGER PRIMARY KEY)")
-    connection.close()
-    before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(StoreError, match="version 99, this hubbub knows 1; nothing was touched: install the hubbub"):
-        SqliteStore(tmp_path)
-    assert (tmp_path / FILE_NAME).read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
-
-
 @pytest.mark.parametrize("content", [b"not a database", b"SQLite format 3\x00" + bytes(84)])
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)

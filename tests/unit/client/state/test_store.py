@@ -174,17 +174,6 @@ def test_the_file_is_its_owners_alone_and_every_commit_is_synced(state: State, p
     assert settings == {"synchronous": 2, "journal_mode": "wal"}
 
 
-def test_a_file_of_another_version_is_refused_untouched(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE other (x)")
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    before = path.read_bytes()
-    with pytest.raises(StateError, match="of version 99, this hubbub knows 1; nothing was touched: install the hubbub"):
-        State(path).forget(0)
-    assert path.read_bytes() == before
-
-
 def test_another_programs_file_is_refused_untouched(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE other (x)")
