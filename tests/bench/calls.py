@@ -5,7 +5,8 @@
 A device process and a shuffler process, over TLS, with an enrolled device and one question with k-ary randomized
 response. Each process notes every function of hubbub that it enters, with the time; what lies between the call and the
 receipt counts. A comprehension is part of the function that it stands in. Left out are imports and what they run, and
-what the shuffler does whether somebody submits or not: tasks that had begun before, and the thread of its metrics port.
+what the shuffler does whether somebody submits or not: tasks that had begun before, the metrics port, and looks at TLS
+files.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ ANSWERS = {"theme": "dark"}
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 """What Python calls code of its own in some versions and not in others."""
 
-METRICS_PORT = "service/net/metrics_port.py"
+BY_ITSELF = frozenset({"service/net/metrics_port.py", "service/net/tls_reload.py"})
+"""Files whose functions run in threads now and then, whether somebody submits or not."""
 
 TASK = """
 [task]
@@ -64,7 +66,7 @@ class Entry:
     at: float
     file: str
     function: str
-    task: int
+    task: str
 
 
 @cache
@@ -114,17 +116,19 @@ class Recorder:
         if event != "call" or self._importing.depth:
             return
         file = file_of(code.co_filename)
-        if code.co_name in COMPREHENSIONS or file == METRICS_PORT:
+        if code.co_name in COMPREHENSIONS or file in BY_ITSELF:
             return
         if file and frame.f_lasti <= beginning(code):
             self.entries.append(Entry(time.monotonic(), file, code.co_qualname, _task()))
 
 
-def _task() -> int:
+def _task() -> str:
+    """Return the name of the task that runs, which no other has; empty where none does."""
     try:
-        return id(asyncio.current_task())
+        task = asyncio.current_task()
     except RuntimeError:
-        return 0
+        return ""
+    return "" if task is None else task.get_name()
 
 
 # The two processes
@@ -208,7 +212,7 @@ class Way:
 def way(entered: Path, begun: float, ended: float) -> Way:
     """Return what was entered between two times, by tasks that had not begun before."""
     entries = [Entry(**each) for each in json.loads(entered.read_text())]
-    before = {entry.task for entry in entries if entry.at < begun} - {0}
+    before = {entry.task for entry in entries if entry.at < begun} - {""}
     return Way(tuple(each for each in entries if begun <= each.at <= ended and each.task not in before))
 
 
