@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite import tables
 from support.queries import INNER_BYTES
 
+T = TypeVar("T")
 S = TypeVar("S", AnalyzerStore, HopStore, ShufflerStore)
 
 
@@ -27,6 +29,12 @@ def store_in(kind: type[S], folder: Path, **named: Any) -> S:
     if not any(folder.glob("*.db")):
         kind.create(folder)
     return kind(folder, **named)
+
+
+def within(state: State, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Do work in one transaction of a device's state file."""
+    with state.transaction() as connection:
+        return work(connection)
 
 
 def _digest(parts: Iterable[bytes]) -> str:
