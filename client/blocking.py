@@ -1,8 +1,9 @@
-"""Aside: blocking work beside an event loop, and programs without an event loop that call what needs one."""
+"""Blocking work beside an event loop, and programs without an event loop that call what needs one."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
@@ -16,15 +17,23 @@ _ALONE: ContextVar[bool] = ContextVar("_ALONE", default=False)
 """Whether the event loop serves this client alone, so that it may block."""
 
 
-async def aside(work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """Do blocking work in a thread, so that the event loop goes on; in place where nobody else uses the loop."""
-    # At the end of a program no thread can be started any more, but what was recorded is still to be stored.
-    if _ALONE.get():
-        return work(*args, **options)
-    return await asyncio.to_thread(work, *args, **options)
+def in_thread(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Make a function or method that blocks one to await: it runs in a thread, so that the event loop goes on.
+
+    Where nobody else uses the loop it runs in place.
+    """
+
+    @functools.wraps(work)
+    async def awaited(*args: P.args, **options: P.kwargs) -> T:
+        # At the end of a program no thread can be started any more, but what was recorded is still to be stored.
+        if _ALONE.get():
+            return work(*args, **options)
+        return await asyncio.to_thread(work, *args, **options)
+
+    return awaited
 
 
-def alone(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+def run_sync(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
     """Do work in an event loop of its own; `name` is the function that a program without one called.
 
     Raises:

@@ -6,28 +6,30 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from types import TracebackType
+from typing import Self
 
 from hubbub.client.enrollment.credentials import ticket_of
 from hubbub.client.limits import Limits
+from hubbub.client.privacy.certificates import Learned
 from hubbub.client.privacy.report import Budget
-from hubbub.client.session.base import checked_name
 from hubbub.client.session.sealed_submission import Outcome, Parcel
-from hubbub.client.session.submissions import Answering
+from hubbub.client.session.session import Session, checked_name
 from hubbub.client.session.submissions import DeviceReceipt as DeviceReceipt
+from hubbub.client.session.submissions import Submissions
+from hubbub.client.session.work import DeviceWork
 from hubbub.client.status import DeviceStatus, Memory, status_of
 from hubbub.client.submit import Pacing
 from hubbub.client.validation import checked_type
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import Receipt
+from hubbub.protos.task.task import Task
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random
 
-T = TypeVar("T")
 
-
-class Device(Answering):
+class Device:
     """Answers a task's rounds for one person.
 
     In each round the answers are randomized once, and stored before anything is sent or asked for. A second call for
@@ -76,7 +78,7 @@ class Device(Answering):
         random: Random = os.urandom,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(
+        session = Session(
             task,
             operator_key=operator_key,
             shuffler_key=shuffler_key,
@@ -91,9 +93,28 @@ class Device(Answering):
             shown=(certificate, key),
         )
         try:
-            self._name = checked_name(name)
+            self._work = DeviceWork(session, checked_name(name))
         except AnswerError as error:
             raise UsageError(f"name is {name!r:.80}; {error}") from error
+        self._session, self._state = session, session.state
+        self._submissions = Submissions(session, self._work)
+
+    @property
+    def task(self) -> Task:
+        """The task, with the identities that follow those it names, once those were heard of."""
+        return self._session.task
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection and the state file; both are opened again where they are used again."""
+        await self._session.close()
 
     # Answering
 
@@ -126,7 +147,7 @@ class Device(Answering):
             Unreachable: where it does not answer; the answers are kept.
             StateError: where the state file cannot be used; nothing was sent.
         """
-        return await self._submit(self._link, answers, round, timeout, spread)
+        return await self._submissions.submit(self._session.link, answers, round, timeout, spread)
 
     def submit_blocking(
         self,
@@ -141,7 +162,8 @@ class Device(Answering):
         Raises:
             UsageError: inside a running event loop; and what `submit` raises.
         """
-        return self._blocking(lambda link: self._submit(link, answers, round, timeout, spread), "submit")
+        flow = self._submissions
+        return flow.blocking(lambda link: flow.submit(link, answers, round, timeout, spread), "submit")
 
     def keep(
         self,
@@ -160,7 +182,7 @@ class Device(Answering):
         Raises:
             AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does; nothing was stored.
         """
-        return self._keep(answers, round, spread)[2]
+        return self._work.keep(answers, round, spread).used
 
     async def resend(
         self,
@@ -179,7 +201,7 @@ class Device(Answering):
             Refusal: the first, after the other rounds were sent too.
             Unreachable, StateError: as `submit` does.
         """
-        return await self._resend(self._link, timeout, early)
+        return await self._submissions.resend(self._session.link, timeout, early)
 
     def resend_blocking(self, *, timeout: float | None = None, early: bool = False) -> list[Receipt]:
         """Do what `resend` does, for programs without an event loop; leaves nothing open.
@@ -187,7 +209,8 @@ class Device(Answering):
         Raises:
             UsageError: inside a running event loop; and what `resend` raises.
         """
-        return self._blocking(lambda link: self._resend(link, timeout, early), "resend")
+        flow = self._submissions
+        return flow.blocking(lambda link: flow.resend(link, timeout, early), "resend")
 
     async def prepare(
         self,
@@ -208,7 +231,7 @@ class Device(Answering):
             AnswerError, NoRound, OptedOut, OverLimit, KeyRecordError, SignatureError, KeySetChanged, Refusal,
             Unreachable, StateError: as `submit` does.
         """
-        return await self._prepare(self._link, answers, round, timeout)
+        return await self._submissions.prepare(self._session.link, answers, round, timeout)
 
     async def parcels(
         self,
@@ -223,7 +246,7 @@ class Device(Answering):
         Raises:
             Refusal, Unreachable, StateError, UsageError: as `prepare` does.
         """
-        return await self._parcels(self._link, timeout, early)
+        return await self._submissions.parcels(self._session.link, timeout, early)
 
     async def settle(
         self,
@@ -243,7 +266,8 @@ class Device(Answering):
             UsageError: where the outcome is of another submission; nothing was changed.
             StateError: where the state file cannot be used.
         """
-        return await self._take(self._link, checked_type(outcome, Outcome, "outcome", "an Outcome"), timeout)
+        checked_type(outcome, Outcome, "outcome", "an Outcome")
+        return await self._submissions.take(self._session.link, outcome, timeout)
 
     # Knowing, and deciding. These read and write the state file alone, which takes milliseconds, or up to 30 s while
     # another program holds it.
@@ -254,10 +278,10 @@ class Device(Answering):
         Raises:
             StateError: where the state file cannot be used.
         """
-        now, state, task_id = self._clock(), self._state, self.task.id
+        now, state, task_id = self._session.clock(), self._state, self.task.id
         state.forget(now)
-        out = bool(state.opted_out([self._name]))
-        entries, history = state.entries(task_id, self._name), state.history(task_id, self._name)
+        out = bool(state.opted_out([self._work.name]))
+        entries, history = state.entries(task_id, self._work.name), state.history(task_id, self._work.name)
         return status_of(self.task, Memory(entries, history, state.last_forgotten(task_id), out), now)
 
     def budget(self) -> Budget:
@@ -266,7 +290,19 @@ class Device(Answering):
         Raises:
             StateError: where the state file cannot be used.
         """
-        return self._budget(self._name)
+        return self._session.budget(self._work.name)
+
+    def learn(self, certificate: bytes) -> Learned:
+        """Take from a round's certificate what this task costs centrally, for every device in the state file.
+
+        Signatures are checked, numbers are not: run `hubbub verify` on it before, where that can be done. The
+        certificate of a later round says more than an earlier one; their order makes no difference.
+
+        Raises:
+            SignatureError: where a signature does not hold, or it is no certificate of this task; nothing was stored.
+            StateError: where the state file cannot be used.
+        """
+        return self._session.learn(certificate)
 
     def opt_out(self) -> None:
         """Take and send nothing from now on, for any task that uses this state file and name, until `opt_in`.
@@ -277,7 +313,7 @@ class Device(Answering):
         Raises:
             StateError: where it could not be stored.
         """
-        self._state.opt_out(self._name)
+        self._state.opt_out(self._work.name)
 
     def opt_in(self) -> None:
         """Take answers again. A round whose answers may have been sent before the opt-out stays answered.
@@ -285,7 +321,7 @@ class Device(Answering):
         Raises:
             StateError: where it could not be stored.
         """
-        self._state.opt_in(self._name)
+        self._state.opt_in(self._work.name)
 
     def wipe(self) -> None:
         """Erase this device's reports, sealed bytes and submission ids, for all tasks.
@@ -297,4 +333,4 @@ class Device(Answering):
         Raises:
             StateError: where they could not be erased.
         """
-        self._state.wipe(self._name)
+        self._state.wipe(self._work.name)

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from hubbub.client.blocking import aside
-from hubbub.client.enrollment.credentials import Refused
+from hubbub.client.blocking import in_thread
+from hubbub.client.enrollment.credentials import Refused, tickets_of
+from hubbub.client.limits import Limits
+from hubbub.client.privacy.certificates import Learned
 from hubbub.client.privacy.report import Budget
-from hubbub.client.session.base import OVER, Participant, checked_name
 from hubbub.client.session.batching import PER_CALL, most_per_call, stretches
 from hubbub.client.session.rounds import RoundKeys
+from hubbub.client.session.session import OVER, Session, checked_name
+from hubbub.client.state.enrollment import Tickets
 from hubbub.client.state.longitudinal import MemoryMoved, Step
 from hubbub.client.state.store import DONE, ERASED_HERE, Entry, Round
-from hubbub.client.submit import explained, submit_batch
+from hubbub.client.submit import Pacing, explained, submit_batch
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Sealer
+from hubbub.protos.task.task import Task
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
+from hubbub.queries.randomizers.sampling import Random
 
 BAD_ANSWER = "bad_answer"
 """The reason that counts devices whose answers did not fit their queries; nothing was sent for them."""
@@ -102,7 +113,7 @@ class _Sending:
     group: asyncio.TaskGroup
 
 
-class Fleet(Participant):
+class Fleet:
     """Many devices in one place: answers a task's rounds for all of them, from one state file.
 
     It sees each device's answers, before they are randomized: it stands where the devices do, and nothing is promised
@@ -114,6 +125,57 @@ class Fleet(Participant):
     the rest is sent again with the same bytes.
     """
 
+    def __init__(
+        self,
+        task: bytes,
+        *,
+        operator_key: bytes,
+        shuffler_key: bytes,
+        state: Path,
+        shuffler: str,
+        authority: Path | bytes,
+        tickets: Mapping[str, bytes] | Tickets | None = None,
+        pacing: Pacing | None = None,
+        limits: Limits | None = None,
+        random: Random = os.urandom,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._session = Session(
+            task,
+            operator_key=operator_key,
+            shuffler_key=shuffler_key,
+            state=state,
+            shuffler=shuffler,
+            authority=authority,
+            pacing=pacing,
+            limits=limits,
+            random=random,
+            clock=clock,
+            tickets=tickets_of(tickets),
+        )
+        self._state = self._session.state
+
+    @property
+    def task(self) -> Task:
+        """The task, with the identities that follow those it names, once those were heard of."""
+        return self._session.task
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection and the state file; both are opened again where they are used again."""
+        await self._session.close()
+
+    def learn(self, certificate: bytes) -> Learned:
+        """Take from a round's certificate what this task costs centrally; see `Device.learn`."""
+        return self._session.learn(certificate)
+
     def budget(self, device: str) -> Budget:
         """Return the ε that a device has spent today and on each task, for all tasks that use this state file.
 
@@ -121,7 +183,7 @@ class Fleet(Participant):
             AnswerError: where no device can have that name.
             StateError: where the state file cannot be used.
         """
-        return self._budget(checked_name(device))
+        return self._session.budget(checked_name(device))
 
     async def submit_many(
         self,
@@ -152,11 +214,13 @@ class Fleet(Participant):
             raise HubbubError(
                 f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
             )
-        of = await aside(self._choose, round)
+        of, known = await self._begin(round)
         try:
-            keys = await self._keys(self._link, of, self._pacing)
+            session = self._session
+            key_set = await session.fetch(session.link, of, session.pacing) if known is None else known
         except Unreachable as error:
             raise explained(error, "none of these answers was stored, call again later") from error
+        keys = await self._trust(of, key_set, fetched=known is None)
         tally = _Tally(progress)
         try:
             async with asyncio.TaskGroup() as group:
@@ -165,21 +229,45 @@ class Fleet(Participant):
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         # Once for all of them: it takes a sync of the disk, which each call would wait for.
-        await aside(self._state.empty_log)
+        await self._empty_log()
         return tally.summary
+
+    @in_thread
+    def _begin(self, wanted: int | None) -> tuple[Round, KeySet | None]:
+        """Return the round to answer, and its keys where they were seen, after forgetting those that are over."""
+        now = self._session.clock()
+        of = self._session.choose(wanted, now)
+        self._state.forget(now)
+        return of, self._state.key_set(of)
+
+    @in_thread
+    def _trust(self, of: Round, key_set: KeySet, *, fetched: bool) -> RoundKeys:
+        """Return a round's keys after checking them; those that were fetched are kept."""
+        return self._session.trust(of, key_set, fetched=fetched)
+
+    @in_thread
+    def _settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
+        """Record what became of submissions."""
+        self._state.settle(of, outcomes)
+
+    @in_thread
+    def _empty_log(self) -> None:
+        """Leave nothing in the write-ahead log of what was erased."""
+        self._state.empty_log()
 
     async def _carry_all(self, sending: _Sending, answers: Iterable[Answers]) -> None:
         """Prepare one stretch of devices after the other, while the ones before are on their way."""
-        sealer = sending.keys.sealer(self._clock())
+        sealer = sending.keys.sealer(self._session.clock())
         ahead = asyncio.Semaphore(STRETCHES)
         for stretch in stretches(answers, sending.per_call * PREPARED_CALLS):
-            parcels, settled = await aside(self._prepare, sending.of, sealer, stretch)
+            parcels, settled = await self._prepare(sending.of, sealer, stretch)
             sending.tally.add(settled)
             # Waiting here, before the task is made, keeps at most so many stretches in memory beside this one.
             await ahead.acquire()
             begun = sending.group.create_task(self._carry_stretch(sending, parcels))
             begun.add_done_callback(lambda _: ahead.release())
 
+    @in_thread
     def _prepare(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
         """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
         while True:
@@ -195,19 +283,20 @@ class Fleet(Participant):
         for device in self._state.opted_out(first):
             settled.refuse(OPTED_OUT, "the device has opted out", mentions[device])
             del first[device]
-        entries, bill = self._stored(of, sealer, first), self._bill()
+        session = self._session
+        entries, bill = self._stored(of, sealer, first), session.bill(session.clock())
         asked = [device for device in first if device not in entries]
         refused = self._state.refusals(of, asked, bill)
         fresh: dict[str, Submission] = {}
         steps: dict[str, Step] = {}
-        kept = self._kept([device for device in first if device not in entries])
+        kept = self._state.memories(session.task.id, asked) if session.remembers else {}
         for device, answers in first.items():
             if device in refused:
                 continue
             try:
                 if device not in entries:
-                    drawn, step = self._draw(answers, of.number, kept.get(device))
-                    fresh[device] = self._sealed(sealer, drawn)
+                    drawn, step = session.draw(answers, of.number, kept.get(device))
+                    fresh[device] = session.sealed(sealer, drawn)
                     steps |= {device: step} if step is not None else {}
             except AnswerError as error:
                 settled.refuse(BAD_ANSWER, str(error), mentions[device])
@@ -225,7 +314,7 @@ class Fleet(Participant):
         drawn = {device: entry.drawn for device, entry in entries.items() if entry.drawn is not None}
         if not drawn:
             return entries
-        sealed = self._state.seal(of, {device: self._sealed(sealer, one) for device, one in drawn.items()})
+        sealed = self._state.seal(of, {device: self._session.sealed(sealer, one) for device, one in drawn.items()})
         # What was erased meanwhile is not on disk any more: the device is dealt with as one without an entry.
         return {device: entry for device, entry in entries.items() if device not in drawn} | sealed
 
@@ -258,9 +347,8 @@ class Fleet(Participant):
         """Return the parcels with their devices' own proofs, and why others have none."""
         submissions = {parcel.device: parcel.submission for parcel in parcels}
         with _kept_if_unreachable():
-            proven, refused = await self._enrolled.proven(
-                self._link, sending.keys.destination, submissions, self._pacing, anew=anew
-            )
+            session, to = self._session, sending.keys.destination
+            proven, refused = await session.enrolled.proven(session.link, to, submissions, session.pacing, anew=anew)
         return [
             _Parcel(each.device, proven[each.device], each.mentions) for each in parcels if each.device in proven
         ], refused
@@ -271,7 +359,8 @@ class Fleet(Participant):
             return {}
         submissions = [parcel.submission for parcel in load]
         with _kept_if_unreachable():
-            answers = await submit_batch(self._link.caller, sending.keys.destination, submissions, self._pacing)
+            session, to = self._session, sending.keys.destination
+            answers = await submit_batch(session.link.caller, to, submissions, session.pacing)
         return {parcel.device: answer for parcel, answer in zip(load, answers, strict=True)}
 
     async def _note(self, sending: _Sending, load: Sequence[_Parcel], answers: Mapping[str, Answer]) -> None:
@@ -287,7 +376,7 @@ class Fleet(Participant):
                 if answer.reason in OVER:
                     outcomes[parcel.device] = answer.reason.value
         if outcomes:
-            await aside(self._state.settle, sending.of, outcomes)
+            await self._settle(sending.of, outcomes)
         sending.tally.add(summary)
 
 

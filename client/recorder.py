@@ -20,12 +20,12 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from hubbub.client.blocking import alone
+from hubbub.client.blocking import run_sync
 from hubbub.client.device import Device
 from hubbub.client.errors import NoRound, OptedOut, OverLimit
 from hubbub.client.recorded import Recorded as Recorded
-from hubbub.client.session.base import OVER
 from hubbub.client.session.send_time import LOOK_SECONDS
+from hubbub.client.session.session import OVER
 from hubbub.client.state.forking import restarted_in_children
 from hubbub.client.validation import checked_function, checked_seconds, checked_type
 from hubbub.protos.errors import Unreachable, UsageError
@@ -124,7 +124,7 @@ class Recorder:
         are counted as `repeated`.
         """
         try:
-            taken, number = dict(answers), self._device.task.schedule.round_at(self._device._clock())
+            taken, number = dict(answers), self._device.task.schedule.round_at(self._device._session.clock())
         except Exception:  # whatever was given instead of answers, the application goes on
             return self._count("bad_answer")
         if number is None:
@@ -192,15 +192,13 @@ class Recorder:
 
     def _is_disk_clear(self) -> bool:
         """Return whether nothing that is stored waits to be sent; False where that cannot be known."""
-        state, device = self._device._state, self._device
         try:
-            state.forget(device._clock())
-            return not state.waiting(device.task.id, device._name)
+            return self._device._work.is_clear()
         except Exception as error:  # a closed recorder raises as little as an open one
             self._tell(error)
             return False
         finally:
-            state.close()
+            self._device._state.close()
 
     def __enter__(self) -> Self:
         return self
@@ -274,7 +272,7 @@ class Recorder:
         left, until = True, math.inf
         try:
             # Before sending: a moment that comes meanwhile is then still counted, and tried for once more.
-            until = self._device._until_next()
+            until = self._device._work.until_next()
             left = await self._send()
         except Exception as error:  # the thread goes on; what is stored is tried again
             self._tell(error)
@@ -302,8 +300,8 @@ class Recorder:
 
     async def _resend(self) -> tuple[list[Receipt], list[Refusal]]:
         # A connection that stays open would be of no use to a forked process, and keep it from opening one.
-        async with self._device._new_link() as link:
-            return await self._device._resend_all(link, TRY_SECONDS)
+        async with self._device._session.new_link() as link:
+            return await self._device._submissions.resend_all(link, TRY_SECONDS)
 
     def _count(self, outcome: str) -> bool:
         with self._changed:
@@ -371,7 +369,7 @@ class _Worker:
         self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
-        alone(self._work, "record")
+        run_sync(self._work, "record")
 
     async def _work(self) -> None:
         self._loop = asyncio.get_running_loop()

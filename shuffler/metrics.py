@@ -10,24 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from hubbub.protos.identity.keys import KeySet
-from hubbub.protos.messages import Answer, Redemption, RoundState, Submission
+from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason
-from hubbub.protos.rpc.enrollment import Enrolled
-from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.task import Task
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.observability.collectors import TASK, Ages, PictureCollector, Spent, names
 from hubbub.service.observability.rounding import Counts
 from hubbub.service.observability.timing import Observe
-from hubbub.shuffler.admit.admission import Admission
-from hubbub.shuffler.admit.coalescing import Gathering
-from hubbub.shuffler.admit.enrollment import Issuing
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Round, Tally
 from hubbub.shuffler.rounds.lifecycle import Rounds
 from hubbub.shuffler.rounds.shown_counts import shown_submissions, shown_tally
@@ -113,44 +106,6 @@ def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float]
             observers[state](seconds)
 
     return observe
-
-
-class TimedAdmission:
-    """An `Admission` whose answers are timed, beside who answers tickets (`CertifiedHandler`)."""
-
-    def __init__(self, admission: Admission, enrolment: Issuing, observe: Observe, shown: bytes | None = None) -> None:
-        self._admission = admission
-        self._enrolment = enrolment
-        self._observe = observe
-        self._shown = shown
-        self._gathering = Gathering(admission.submit)
-
-    def showing(self, fingerprint: bytes) -> TimedAdmission:
-        """Return what answers the device whose certificate has this fingerprint."""
-        return TimedAdmission(self._admission, self._enrolment, self._observe, fingerprint)
-
-    async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
-        """Return a round's keys."""
-        return await self._admission.get_round(task_id, round_number)
-
-    async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
-        """Answer each submission, in order."""
-        started = perf_counter()
-        try:
-            # Whoever shows a certificate is a device of its own, and what it sends is checked for it alone.
-            if len(submissions) == 1 and self._shown is None:
-                return [await self._gathering.answer(destination, submissions[0])]
-            return await self._admission.submit(destination, submissions, self._shown)
-        finally:
-            self._observe(perf_counter() - started)
-
-    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
-        """Answer each ticket, in order."""
-        return await self._enrolment.enrol(redemptions)
-
-    def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
-        """Count submissions that were refused before they came to `submit`."""
-        self._admission.refused(destination, reason, count)
 
 
 @dataclass(frozen=True)

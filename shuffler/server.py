@@ -28,11 +28,12 @@ from hubbub.shuffler.admit.admission import Admission
 from hubbub.shuffler.admit.device_ports import open_to_devices
 from hubbub.shuffler.admit.disk_reserve import Room
 from hubbub.shuffler.admit.enrollment import Enrolment, Rate, signers_of_tickets
+from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import Queue
 from hubbub.shuffler.admit.mtls import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.cluster.failover import OPERATORS, in_turns, keeper_gauge, open_to_others
-from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, is_exact, timed_steps
+from hubbub.shuffler.metrics import ShufflerCollector, Stage, is_exact, timed_steps
 from hubbub.shuffler.mix.spark import order_by
 from hubbub.shuffler.release.analyzer_client import Reached
 from hubbub.shuffler.rounds.control import Control
@@ -75,7 +76,7 @@ async def serve(
 class _Shuffler:
     settings: Settings
     tasks: Tasks
-    admission: TimedAdmission
+    admission: DeviceHandler
     control: Control
     rounds: Rounds
     metrics: Metrics
@@ -148,11 +149,11 @@ async def _assembled(
         else:
             openers.warm_up()
         await enrolment.start()
-        timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
+        handler = DeviceHandler(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
             control = Control(tasks, store, rounds, clock, enrolment, counts)
             others = standbys_of(store), sharing_of(store, rounds.damaged_keys), acceptors
-            yield _Shuffler(settings, tasks, timed, control, rounds, metrics, certificates, devices, *others)
+            yield _Shuffler(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)
     finally:
         # Whoever asks first, then rounds, as they use all the others; the store last, as it still writes what waits.
         if acceptors is not None:

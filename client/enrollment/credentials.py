@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hubbub.client.blocking import aside
-from hubbub.client.enrollment.redeem import redeem, redeem_once
-from hubbub.client.enrollment.renew import Warnings, objection
+from hubbub.client.blocking import in_thread
+from hubbub.client.enrollment.renew import Untaken, Warnings, objection
 from hubbub.client.state.enrollment import (
     Enrolment,
     Tickets,
@@ -23,9 +23,10 @@ from hubbub.client.state.store import State
 from hubbub.client.submit import Link, Pacing, submit
 from hubbub.protos.enrollment.credentials import Credential, bound_to
 from hubbub.protos.enrollment.tickets import Ticket
-from hubbub.protos.errors import SignatureError, UsageError
+from hubbub.protos.errors import MessageError, SignatureError, Unreachable, UsageError
 from hubbub.protos.messages import Receipt, Redemption, Submission
-from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
+from hubbub.protos.rpc.enrollment import MOST_REDEMPTIONS
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.task import Task
@@ -66,7 +67,7 @@ def tickets_of(given: Any) -> Tickets:
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     """Devices' enrolments, the tickets to redeem, and why devices have no enrolment, all by device.
 
     Tickets in `due` are of devices that cannot submit without, those in `better` of devices whose credentials last.
@@ -79,43 +80,65 @@ class _Found:
 
 
 class Enrolled:
-    """The credentials of the devices of a state file, for a task."""
+    """The credentials of the devices of a state file, for a task; `needed` is whether the task takes enrolled devices.
+
+    What is asked of it in others leaves the submissions as they are.
+    """
 
     def __init__(self, task: Task, state: State, tickets: Tickets, random: Random, clock: Callable[[], float]) -> None:
         self._task = task
+        self.needed = task.admission.mode is Mode.ENROLLED
         self._shuffler = task.identities.shuffler
-        self._state = state
+        self.state = state
         self._tickets = tickets
         self._random = random
         self._clock = clock
         self._warnings = Warnings(task.name)
 
-    async def send(self, link: Link, to: Destination, device: str, submission: Submission, pacing: Pacing) -> Receipt:
+    async def send(
+        self,
+        link: Link,
+        to: Destination,
+        device: str,
+        submission: Submission,
+        pacing: Pacing,
+        found: Found | None = None,
+    ) -> Receipt:
         """Send a device's submission with its proof; where the proof is of a key that is gone, redeem and send again.
+
+        `found` is what `look` has found, where that was done before.
 
         Raises:
             Refusal, Unreachable, MessageError: as `submit` does; a Refusal too where the device has no credential.
             StateError: where the state file cannot be used.
         """
-        proven = await self.prove(link, to, device, submission, pacing)
+        proven = await self.prove(link, to, device, submission, pacing, found)
         try:
             return await submit(link.caller, to, proven, pacing)
         except Refusal as refusal:
-            if refusal.reason is not Reason.NOT_ENROLLED or self._task.admission.mode is not Mode.ENROLLED:
+            if refusal.reason is not Reason.NOT_ENROLLED or not self.needed:
                 raise
         # The master key of the credential is gone by now; the same ticket gives one under the key that is active.
         renewed = await self.prove(link, to, device, submission, pacing, anew=True)
         return await submit(link.caller, to, renewed, pacing)
 
     async def prove(
-        self, link: Link, to: Destination, device: str, submission: Submission, pacing: Pacing, *, anew: bool = False
+        self,
+        link: Link,
+        to: Destination,
+        device: str,
+        submission: Submission,
+        pacing: Pacing,
+        found: Found | None = None,
+        *,
+        anew: bool = False,
     ) -> Submission:
         """Return one device's submission with its proof, as `proven` does.
 
         Raises:
             Refusal: where the device has no credential; and what `proven` raises.
         """
-        proven, refused = await self.proven(link, to, {device: submission}, pacing, anew=anew)
+        proven, refused = await self.proven(link, to, {device: submission}, pacing, found, anew=anew)
         for refusal in refused.values():
             raise refusal
         return proven[device]
@@ -126,6 +149,7 @@ class Enrolled:
         to: Destination,
         submissions: Mapping[str, Submission],
         pacing: Pacing,
+        found: Found | None = None,
         *,
         anew: bool = False,
     ) -> tuple[dict[str, Submission], Refused]:
@@ -139,82 +163,84 @@ class Enrolled:
             Unreachable, MessageError: as calls to the shuffler do.
             StateError: where the state file cannot be used.
         """
-        if self._task.admission.mode is not Mode.ENROLLED:
+        if not self.needed:
             return dict(submissions), {}
-        found = await aside(self._look, submissions)
-        renewed = {} if anew else await self._renewed(link, found.held, found.better, pacing)
+        found = await self.looked(submissions) if found is None else found
+        credentials = {device: one.credential for device, one in found.held.items() if one.credential is not None}
+        refused = dict(found.refused)
         again = {device: one.ticket for device, one in found.held.items()} if anew else {}
-        got, refused = await self._redeemed(link, found.held, {**again, **found.due}, pacing)
-        held = {device: one.credential for device, one in found.held.items() if one.credential is not None}
-        credentials = {device: one for device, one in {**held, **renewed, **got}.items() if device not in refused}
+        due = {**again, **found.due}
+        if found.better and not anew:
+            credentials |= await self._renewed(link, found.held, found.better, pacing)
+        if due:
+            got, refused_now = await self._redeemed(link, found.held, due, pacing)
+            credentials, refused = credentials | got, {**refused, **refused_now}
         prefix = bound_to(to)
         return {
             device: credentials[device].proven_within(prefix, submission)
             for device, submission in submissions.items()
-            if device in credentials
-        }, {**found.refused, **refused}
+            if device in credentials and device not in refused
+        }, refused
 
-    def _look(self, devices: Collection[str]) -> _Found:
+    def look(self, devices: Collection[str]) -> Found:
         """Return what devices hold, after taking first tickets, and what is to be redeemed; warn of what cannot be."""
-        given, unread = self._given(devices, self._find(devices))
-        held = self._with_first(devices, given)
-        now = self._clock()
+        contents, unread = self._contents(devices)
+        # Together with what is done about it: another process may redeem one, too.
+        with self.state.transaction() as connection:
+            held = find_enrolments(connection, self._shuffler, devices)
+            given = _given(contents, held, unread)
+            if given:
+                take_tickets(connection, self._shuffler, given, self._random)
+                held = find_enrolments(connection, self._shuffler, devices)
+            found, objections = self._sorted(connection, devices, held, given, unread)
+        if objections:
+            self._warnings.tell(objections)
+        return found
+
+    looked = in_thread(look)
+
+    def _sorted(
+        self,
+        connection: sqlite3.Connection,
+        devices: Collection[str],
+        held: Mapping[str, Enrolment],
+        given: Mapping[str, Ticket],
+        unread: Mapping[str, Refusal],
+    ) -> tuple[Found, list[tuple[bytes, Refusal]]]:
+        """Return what devices hold and what is to be redeemed, and what is to be warned of, by ticket."""
+        now, needed = self._clock(), self._task.admission.second_authority
         lasting = {device for device, one in held.items() if one.lasts(now)}
         # The bytes of what could not be read may be unknown, so all of it counts as one ticket.
-        self._warnings.tell((b"", refusal) for device, refusal in unread.items() if device in lasting)
+        untaken = [(b"", refusal) for device, refusal in unread.items() if device in lasting]
         refused = {device: self._without_ticket() for device in devices if device not in held}
         refused |= {device: refusal for device, refusal in unread.items() if device not in lasting}
         kept = {device: one for device, one in held.items() if device not in refused}
         due = {device: one.ticket for device, one in kept.items() if one.credential is None}
-        # Looked at again: another process may have redeemed one since.
-        following = {
-            device: each for device, each in given.items() if device not in due and supersedes(each, kept[device])
-        }
-        due |= {device: each.encode() for device, each in following.items() if device not in lasting}
-        better = {device: each for device, each in following.items() if device in lasting}
-        return _Found(kept, due, self._unobjected(kept, better), refused)
+        better = dict[str, bytes]()
+        for device, ticket in given.items():
+            if device in due:
+                continue
+            if device not in lasting:
+                due[device] = ticket.encode()
+            elif (objected := objection(connection, ticket, kept[device], needed)) is None:
+                better[device] = ticket.encode()
+            else:
+                untaken.append((ticket.encode(), objected))
+        return Found(kept, due, better, refused), untaken
 
-    def _with_first(self, devices: Collection[str], given: Mapping[str, Ticket]) -> dict[str, Enrolment]:
-        """Return what devices hold, after taking the tickets given to those that hold no credential."""
-        if given:
-            self._state.within(lambda connection: take_tickets(connection, self._shuffler, given, self._random))
-        return self._find(devices)
-
-    def _find(self, devices: Collection[str]) -> dict[str, Enrolment]:
-        return self._state.within(lambda connection: find_enrolments(connection, self._shuffler, devices))
-
-    def _given(
-        self, devices: Collection[str], held: Mapping[str, Enrolment]
-    ) -> tuple[dict[str, Ticket], dict[str, Refusal]]:
-        """Return the tickets that devices are given and have not redeemed, and why others cannot be read."""
-        given, unread = dict[str, Ticket](), dict[str, Refusal]()
+    def _contents(self, devices: Collection[str]) -> tuple[dict[str, bytes], dict[str, Refusal]]:
+        """Return the tickets that devices are given, as they are, and why others cannot be read."""
+        contents, unread = dict[str, bytes](), dict[str, Refusal]()
         for device in devices:
             try:
-                content = (self._tickets(device) or b"").strip()
-                if content and (device not in held or held[device].ticket != content):
-                    ticket = Ticket.decode(content)
-                    if supersedes(ticket, held.get(device)):
-                        given[device] = ticket
+                contents[device] = (self._tickets(device) or b"").strip()
             except SignatureError as error:
-                unread[device] = Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
+                unread[device] = _unreadable(error)
             except OSError as error:
                 # Not the whole error: it names the file, which may be named for the device.
                 text = f"the ticket's file cannot be read ({error.strerror or type(error).__name__}); make it readable"
                 unread[device] = Refusal(Reason.BAD_TICKET, f"{text}, or ask the operator for a ticket")
-        return given, unread
-
-    def _unobjected(self, held: Mapping[str, Enrolment], tickets: Mapping[str, Ticket]) -> dict[str, bytes]:
-        """Return those tickets that may follow what is held, of devices whose credentials last; warn of the others."""
-        if not tickets:
-            return {}
-        needed = self._task.admission.second_authority
-        found = self._state.within(
-            lambda connection: {
-                device: objection(connection, ticket, held[device], needed) for device, ticket in tickets.items()
-            }
-        )
-        self._warnings.tell((tickets[device].encode(), each) for device, each in found.items() if each is not None)
-        return {device: ticket.encode() for device, ticket in tickets.items() if found[device] is None}
+        return contents, unread
 
     def _without_ticket(self) -> Refusal:
         return Refusal(
@@ -228,7 +254,8 @@ class Enrolled:
     ) -> tuple[dict[str, Credential], Refused]:
         """Return what was got for tickets that devices cannot submit without, and why others got nothing."""
         answers = await redeem(link, _redemptions(held, tickets), pacing)
-        got = await self._kept(held, tickets, answers)
+        got = {device: answer for device, answer in answers.items() if isinstance(answer, Credential)}
+        await self._keep(held, tickets, got)
         return got, {device: answer for device, answer in answers.items() if isinstance(answer, Refusal)}
 
     async def _renewed(
@@ -236,24 +263,95 @@ class Enrolled:
     ) -> dict[str, Credential]:
         """Return what was got for new tickets of devices whose credentials last; warn where nothing was."""
         answers = await redeem_once(link, _redemptions(held, tickets), pacing)
-        untaken = {device: one for device, one in answers.items() if not isinstance(one, Credential)}
-        self._warnings.tell((tickets[device], error) for device, error in untaken.items())
-        return await self._kept(held, tickets, answers)
-
-    async def _kept(
-        self, held: Mapping[str, Enrolment], tickets: Mapping[str, bytes], answers: Mapping[str, object]
-    ) -> dict[str, Credential]:
-        """Return the credentials among the answers to tickets, after storing them with their tickets."""
         got = {device: answer for device, answer in answers.items() if isinstance(answer, Credential)}
+        self._warnings.tell(
+            (tickets[device], answer) for device, answer in answers.items() if not isinstance(answer, Credential)
+        )
+        await self._keep(held, tickets, got)
+        return got
+
+    @in_thread
+    def _keep(self, held: Mapping[str, Enrolment], tickets: Mapping[str, bytes], got: Mapping[str, Credential]) -> None:
+        """Store credentials with the tickets that they were got for."""
         kept = {device: (tickets[device], credential) for device, credential in got.items()}
         if kept:
-            await aside(
-                self._state.within,
-                lambda connection: keep_credentials(connection, self._shuffler, held, kept),
-            )
-        return got
+            with self.state.transaction() as connection:
+                keep_credentials(connection, self._shuffler, held, kept)
+
+
+def _given(
+    contents: Mapping[str, bytes], held: Mapping[str, Enrolment], unread: MutableMapping[str, Refusal]
+) -> dict[str, Ticket]:
+    """Return the tickets that devices have not redeemed; add to `unread` why others cannot be read."""
+    given = dict[str, Ticket]()
+    for device, content in contents.items():
+        if not content or (device in held and held[device].ticket == content):
+            continue
+        try:
+            ticket = Ticket.decode(content)
+            if supersedes(ticket, held.get(device)):
+                given[device] = ticket
+        except SignatureError as error:
+            unread[device] = _unreadable(error)
+    return given
+
+
+def _unreadable(error: SignatureError) -> Refusal:
+    return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
 
 
 def _redemptions(held: Mapping[str, Enrolment], tickets: Mapping[str, bytes]) -> dict[str, Redemption]:
     # By the secret of the ticket before, where there was one: the shuffler takes another's for a copy.
     return {device: Redemption(ticket, held[device].secret) for device, ticket in tickets.items()}
+
+
+async def redeem(link: Link, redemptions: Mapping[str, Redemption], pacing: Pacing) -> dict[str, Credential | Refusal]:
+    """Redeem tickets that their devices cannot do without; return each one's last answer, by device.
+
+    Raises:
+        Unreachable, MessageError: as calls to the shuffler do.
+    """
+    answers: dict[str, Credential | Refusal] = {}
+
+    async def attempt(deadline: float) -> None:
+        await _ask(link, redemptions, deadline, answers)
+        for answer in answers.values():
+            if isinstance(answer, Refusal) and answer.reason in TRANSIENT:
+                raise answer
+
+    try:
+        if redemptions:
+            await pacing.persist(attempt)
+    except Refusal as refusal:
+        return {device: answers.get(device, refusal) for device in redemptions}
+    return answers
+
+
+async def redeem_once(
+    link: Link, redemptions: Mapping[str, Redemption], pacing: Pacing
+) -> dict[str, Credential | Untaken]:
+    """Try to redeem tickets of devices that have a credential to go on with; return each one's answer, by device.
+
+    They are asked for once, so that a shuffler which refuses or does not answer leaves time to submit.
+    """
+    answers: dict[str, Credential | Refusal] = {}
+    try:
+        if redemptions:
+            await pacing.once(lambda deadline: _ask(link, redemptions, deadline, answers))
+    except (Refusal, Unreachable, MessageError) as error:
+        return {device: answers.get(device, error) for device in redemptions}
+    return {**answers}
+
+
+async def _ask(
+    link: Link,
+    redemptions: Mapping[str, Redemption],
+    deadline: float,
+    answers: MutableMapping[str, Credential | Refusal],
+) -> None:
+    """Ask for all that have no credential yet, and add what is answered to `answers`."""
+    asked = [device for device in redemptions if not isinstance(answers.get(device), Credential)]
+    for start in range(0, len(asked), MOST_REDEMPTIONS):
+        some = asked[start : start + MOST_REDEMPTIONS]
+        found = await link.caller.enrol([redemptions[device] for device in some], deadline)
+        answers.update(zip(some, found, strict=True))

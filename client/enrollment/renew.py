@@ -10,12 +10,15 @@ import logging
 import sqlite3
 from collections.abc import Iterable
 
-from hubbub.client.enrollment.redeem import Untaken
 from hubbub.client.state.enrollment import Enrolment
 from hubbub.client.state.successions import first_shuffler
 from hubbub.protos.enrollment.credentials import NO_AUTHORITY, authority_tag, parted
 from hubbub.protos.enrollment.tickets import Ticket
+from hubbub.protos.errors import MessageError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
+
+Untaken = Refusal | Unreachable | MessageError
+"""Why there is no credential for a ticket: it was refused, or nothing that can be read was answered."""
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Round table: the rows of a state file's rounds, and of the submissions in one of them, by device."""
+"""Round table: the rows of a state file's rounds with their keys, and of the submissions in one of them, by device."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import json
 import sqlite3
 from collections.abc import Collection
 
-from hubbub.client.errors import NoRound
+from hubbub.client.errors import NoRound, StateError
 from hubbub.client.state.records import Entry, Round
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.identity.documents import SignedDocument, canonical, parse_canonical
+from hubbub.protos.identity.keys import KeySet
 
 
 def key(of: Round) -> tuple[bytes, int]:
@@ -74,3 +77,34 @@ def find_entries(connection: sqlite3.Connection, of: Round, devices: Collection[
         (find_row(connection, of), json.dumps(list(devices))),
     )
     return {device: Entry(*entry) for device, *entry in rows}
+
+
+def find_stored(connection: sqlite3.Connection, of: Round, device: str) -> tuple[Entry | None, KeySet | None]:
+    """Return what is stored of a device in a round, and the keys that the round was first seen with, where they are."""
+    row = connection.execute(
+        "SELECT key_set, id, envelope, outcome, reports, moment FROM round LEFT JOIN submission "
+        "ON submission.round = round.key AND device = ? WHERE task = ? AND round.number = ?",
+        (device, of.task_id, of.number),
+    ).fetchone()
+    if row is None:
+        return None, None
+    key_set, *entry = row
+    return None if entry[0] is None else Entry(*entry), None if key_set is None else read_key_set(key_set)
+
+
+def write_key_set(key_set: KeySet) -> bytes:
+    """Return the bytes that are stored of a key set."""
+    return canonical({"analyzer": key_set.analyzer.as_json(), "shuffler": key_set.shuffler.as_json()})
+
+
+def read_key_set(content: bytes) -> KeySet:
+    """Return what `write_key_set` wrote.
+
+    Raises:
+        StateError: where it cannot be read.
+    """
+    try:
+        value = parse_canonical(content)
+        return KeySet(SignedDocument.from_json(value["shuffler"]), SignedDocument.from_json(value["analyzer"]))
+    except (SignatureError, KeyError, TypeError) as error:
+        raise StateError("the state file holds keys of a round that cannot be read; it is damaged") from error

@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from hubbub.client.errors import KeySetChanged, OptedOut, OverLimit, StateError
 from hubbub.client.privacy.ledger import Account, Bill, Proven
@@ -24,7 +24,6 @@ from hubbub.client.state import budget, rounds
 from hubbub.client.state.erasing import COUNT_OVER, erase_submissions
 from hubbub.client.state.file import close_state, open_state, why_unusable
 from hubbub.client.state.forking import closed_at_forks
-from hubbub.client.state.key_sets import read_key_set, write_key_set
 from hubbub.client.state.longitudinal import Step, erase_memory, find_memories, step_memory
 from hubbub.client.state.records import DONE as DONE
 from hubbub.client.state.records import ERASED_HERE as ERASED_HERE
@@ -32,11 +31,34 @@ from hubbub.client.state.records import Drawn as Drawn
 from hubbub.client.state.records import Entry as Entry
 from hubbub.client.state.records import History as History
 from hubbub.client.state.records import Round as Round
-from hubbub.client.state.rounds import begin_round, check_remembered, find_entries, find_row, key, round_row
+from hubbub.client.state.rounds import (
+    begin_round,
+    check_remembered,
+    find_entries,
+    find_row,
+    find_stored,
+    key,
+    read_key_set,
+    round_row,
+    write_key_set,
+)
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Submission
 
-T = TypeVar("T")
+
+@dataclass(frozen=True)
+class Seen:
+    """What a device finds when it is to answer a round, all of it as of one moment.
+
+    `refusal` is the limit that the round would pass, where nothing is stored of it yet; `memory` is what the device
+    keeps from round to round, where that was asked for.
+    """
+
+    entry: Entry | None
+    key_set: KeySet | None
+    opted_out: bool
+    refusal: OverLimit | None
+    memory: str | None = field(repr=False)
 
 
 class State:
@@ -77,7 +99,7 @@ class State:
         Raises:
             NoRound: where the round was forgotten: it is no longer known whether this device answered it.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             check_remembered(connection, of)
             row = connection.execute("SELECT key_set FROM round WHERE task = ? AND number = ?", key(of)).fetchone()
         return None if row is None or row[0] is None else read_key_set(row[0])
@@ -89,7 +111,7 @@ class State:
             KeySetChanged: where the round was first seen with other keys.
             NoRound: where the round was forgotten.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             row = begin_round(connection, of, over_at)
             (stored,) = connection.execute("SELECT key_set FROM round WHERE key = ?", (row,)).fetchone()
             if stored is None:
@@ -100,14 +122,34 @@ class State:
                     f"{first.hex()[:16]}; nothing was sent under them, tell the operator"
                 )
 
+    def look(self, of: Round, device: str, now: float, bill: Bill, *, memory: bool) -> Seen:
+        """Erase every round that is over at `now`, as `forget` does; return what a device needs to answer a round.
+
+        A look before anything is drawn; `keep_reports` looks again.
+        """
+        with self.transaction() as connection:
+            forgotten = _forget(connection, now)
+            entry, key_set = find_stored(connection, of, device)
+            opted_out = bool(_opted_out(connection, [device]))
+            refused = budget.refusals(connection, *key(of), () if entry is not None else (device,), bill)
+            kept = find_memories(connection, of.task_id, [device]).get(device) if memory else None
+        if forgotten:
+            self.empty_log()
+        return Seen(entry, key_set, opted_out, refused.get(device), kept)
+
+    def stored(self, of: Round, device: str) -> tuple[Entry | None, KeySet | None]:
+        """Return what is stored of a device in a round, and the keys that the round was first seen with."""
+        with self.transaction() as connection:
+            return find_stored(connection, of, device)
+
     def find(self, of: Round, devices: Collection[str]) -> dict[str, Entry]:
         """Return what is stored for these devices in a round; devices without an entry are left out."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return find_entries(connection, of, devices)
 
     def memories(self, task_id: bytes, devices: Collection[str]) -> dict[str, str]:
         """Return what these devices keep of a task from round to round; those without are left out."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return find_memories(connection, task_id, devices)
 
     def refusals(self, of: Round, devices: Collection[str], bill: Bill) -> dict[str, OverLimit]:
@@ -117,7 +159,7 @@ class State:
         """
         if not bill.limits.any:
             return {}
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return budget.refusals(connection, *key(of), devices, bill)
 
     def keep_reports(
@@ -142,7 +184,7 @@ class State:
             OverLimit: where the round would pass a limit; nothing was stored.
             StateError: where they could not be stored; nothing may be sent then.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             if _opted_out(connection, [device]):
                 raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() takes that back")
             row = begin_round(connection, of, over_at)
@@ -167,7 +209,7 @@ class State:
         Where another process sealed the same reports first, what that one sealed stays. A device whose reports were
         erased meanwhile is left out.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             row = find_row(connection, of)
             rows = [(one.envelope, row, device, one.id) for device, one in submissions.items()]
             update = (
@@ -193,7 +235,7 @@ class State:
             NoRound: where the round was forgotten meanwhile.
             StateError: where they could not be stored; nothing may be sent then.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             row = round_row(connection, of)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             found = find_entries(connection, of, submissions)
@@ -210,12 +252,12 @@ class State:
 
     def accounts(self, device: str) -> list[Account]:
         """Return what a device has spent, a task at a time."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return budget.accounts_of(connection, [device])[device]
 
     def learn(self, of: Round, proven: Proven | None, exceeded: float | None) -> None:
         """Keep what the certificate of a round says: what it proves of all rounds so far, an ε above the promise."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             if proven is not None:
                 budget.note_proven(connection, of.task_id, proven)
             if exceeded is not None:
@@ -223,7 +265,7 @@ class State:
 
     def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
         """Record the outcomes of these devices' submissions, and erase what was to be sent; then call `empty_log`."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             row = find_row(connection, of)
             rows = [(outcome, row, device) for device, outcome in outcomes.items()]
             connection.executemany(
@@ -237,7 +279,7 @@ class State:
             "SELECT round.number FROM submission JOIN round ON submission.round = round.key "
             "WHERE round.task = ? AND submission.device = ? AND submission.outcome IS NULL ORDER BY round.number"
         )
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return [row[0] for row in connection.execute(query, (task_id, device))]
 
     def forget(self, now: float) -> int:
@@ -246,16 +288,11 @@ class State:
         Only counts of each device's rounds are kept, and the number of each task's last forgotten round. That number
         keeps a device whose clock is set back from answering such a round a second time.
         """
-        with self._transaction() as connection:
-            over = connection.execute("SELECT task, number FROM round WHERE over_at < ?", (now,)).fetchall()
-            connection.execute(COUNT_OVER, (now,))
-            mark = "INSERT INTO forgotten VALUES (?, ?) ON CONFLICT DO UPDATE SET last = max(last, excluded.last)"
-            connection.executemany(mark, over)
-            connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
-            connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
-        if over:
+        with self.transaction() as connection:
+            forgotten = _forget(connection, now)
+        if forgotten:
             self.empty_log()
-        return len(over)
+        return forgotten
 
     def history(self, task_id: bytes, device: str) -> History:
         """Return how many rounds of a task a device answered, those included that are forgotten."""
@@ -264,7 +301,7 @@ class State:
             "WHERE round.task = ? AND submission.device = ?"
         )
         past = "SELECT coalesce(sum(answered), 0), coalesce(sum(sealed), 0) FROM history WHERE task = ? AND device = ?"
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             answered, sealed = connection.execute(known, (task_id, device)).fetchone()
             earlier, sealed_earlier = connection.execute(past, (task_id, device)).fetchone()
         return History(answered + earlier, sealed + sealed_earlier)
@@ -275,29 +312,29 @@ class State:
             "SELECT round.number, id, envelope, outcome, reports, moment FROM submission "
             "JOIN round ON submission.round = round.key WHERE round.task = ? AND submission.device = ?"
         )
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return {number: Entry(*entry) for number, *entry in connection.execute(query, (task_id, device))}
 
     def last_forgotten(self, task_id: bytes) -> int:
         """Return the last round of a task that was forgotten; -1 where there is none."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return rounds.last_forgotten(connection, task_id)
 
     def opted_out(self, devices: Collection[str]) -> set[str]:
         """Return those of these devices that opted out."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return _opted_out(connection, devices)
 
     def opt_out(self, device: str) -> None:
         """Take nothing for a device from now on, and erase what waits to be sent for it, in all tasks."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute("INSERT INTO opted_out VALUES (?) ON CONFLICT DO NOTHING", (device,))
             erase_submissions(connection, device, "outcome IS NULL")
         self.empty_log()
 
     def opt_in(self, device: str) -> None:
         """Take answers for a device again."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute("DELETE FROM opted_out WHERE device = ?", (device,))
 
     def wipe(self, device: str) -> None:
@@ -306,45 +343,60 @@ class State:
         Which rounds it answered is remembered until they are over, and how many it answered for good: without that it
         would answer a round twice. That a question over time was answered is remembered until its task is over.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             erase_submissions(connection, device, "true")
             erase_memory(connection, device)
         self.empty_log()
 
-    def within(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do `work` in one transaction and return what it does; where it raises, nothing was changed."""
-        with self._transaction() as connection:
-            return work(connection)
-
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give the file for one transaction; where what is done in it raises, nothing was changed.
+
+        Raises:
+            StateError: where the file cannot be used.
+        """
         # The lock is for this process's threads, which share a connection; BEGIN IMMEDIATE is for other processes. It
         # takes the write lock before anything is read, so nobody can change what was read before it is acted upon.
-        with self._lock, self._named_errors():
-            if self._connection is None:
-                self._connection = open_state(self._path, self._factory)
-            connection = self._connection
-            connection.execute("BEGIN IMMEDIATE")
+        with self._lock:
             try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+                if self._connection is None:
+                    self._connection = open_state(self._path, self._factory)
+                connection = self._connection
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+            except _UNUSABLE as error:
+                raise StateError(why_unusable(self._path, error)) from error
 
     def empty_log(self) -> None:
         """Empty the write-ahead log, which still holds what was erased; where the file is busy, that happens later."""
-        with self._lock, self._named_errors():
-            if self._connection is not None:
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with self._lock:
+            try:
+                if self._connection is not None:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except _UNUSABLE as error:
+                raise StateError(why_unusable(self._path, error)) from error
 
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged schema is named in bytes that are no text
-            raise StateError(why_unusable(self._path, error)) from error
+
+_UNUSABLE = (sqlite3.Error, OSError, UnicodeError)
+"""What is raised where the file cannot be used; a damaged schema is named in bytes that are no text."""
+
+
+def _forget(connection: sqlite3.Connection, now: float) -> int:
+    """Erase every round that is over at `now`, but for counts and the last one's number; return how many."""
+    over = connection.execute("SELECT task, number FROM round WHERE over_at < ?", (now,)).fetchall()
+    if over:
+        connection.execute(COUNT_OVER, (now,))
+        mark = "INSERT INTO forgotten VALUES (?, ?) ON CONFLICT DO UPDATE SET last = max(last, excluded.last)"
+        connection.executemany(mark, over)
+        connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
+    connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
+    return len(over)
 
 
 def _opted_out(connection: sqlite3.Connection, devices: Collection[str]) -> set[str]:

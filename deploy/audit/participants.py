@@ -56,8 +56,10 @@ class _LosingCaller(SubmissionCaller):
 class Victim(Device):
     """The device that is attacked: the answer to its first try is lost, so it has to try again."""
 
-    def _new_link(self) -> Link:
-        return LosingLink(self._address, self._tls)
+    def __init__(self, task: bytes, **given: Any) -> None:
+        super().__init__(task, **given)
+        session = self._session
+        session.link = LosingLink(session.address, session.tls)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from hubbub.client.enrollment.redeem import redeem
+from hubbub.client.enrollment.credentials import redeem
 from hubbub.client.seal import seal
 from hubbub.client.session.rounds import RoundKeys
 from hubbub.client.submit import Link, Pacing, Patience

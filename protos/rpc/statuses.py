@@ -1,8 +1,7 @@
-"""Refusals to gRPC statuses on the serving side, and back to refusals on the calling side; nothing else maps them."""
+"""What a refusal is on the wire, and the error that an answer with a status of gRPC becomes on the calling side."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
@@ -53,7 +52,6 @@ STATUS = {
 REASON_KEY = "hubbub-reason"
 RETRY_KEY = "hubbub-retry-after-ms"
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
-_LOG = logging.getLogger(__name__)
 # Statuses that come from gRPC or from a failing service, without a reason of ours: it is worth calling again.
 _UNANSWERED = frozenset(
     {
@@ -69,26 +67,6 @@ _UNANSWERED = frozenset(
 
 T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]
-
-
-async def answer(context: Context, work: Awaitable[T]) -> T | None:
-    """Do the work. A refusal becomes a status with its reason; any other error becomes INTERNAL, without details.
-
-    The status is set, and None returned, which gRPC then does not send. Its `abort` would keep the exception, with the
-    frames that it came through and all that they hold, in a cycle that only the garbage collector takes apart.
-    """
-    try:
-        return await work
-    except Refusal as refusal:
-        _refuse(context, refusal)
-    except MessageError as error:
-        _refuse(context, Refusal(Reason.MALFORMED, str(error)))
-    except Exception:
-        # The exception's text stays in the log: it may tell a caller more about the service than it should know.
-        _LOG.exception("a call failed")
-        context.set_code(grpc.StatusCode.INTERNAL)
-        context.set_details("the service failed at this call; its log says why")
-    return None
 
 
 _DISTRUSTED = (
@@ -119,12 +97,6 @@ def unreachable(what: str, details: str) -> Unreachable:
             if said in details:
                 return kind(f"{what} did not answer: {cause}")
     return Unreachable(f"{what} did not answer: {details}")
-
-
-def _refuse(context: Context, refusal: Refusal) -> None:
-    context.set_code(STATUS[refusal.reason])
-    context.set_details(codec.plain(refusal.message))
-    context.set_trailing_metadata(metadata_of(refusal))
 
 
 def metadata_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:

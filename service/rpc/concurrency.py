@@ -124,6 +124,7 @@ class Places:
         self.limits = limits
         self.refused: Counter[Limit] = Counter()
         self._held = held
+        self._fit = limits.unfinished
         self._held_before, self._looked = math.inf, -math.inf
         self._looking = False
         # All of them from the oldest on, with their connections; and how many each connection has.
@@ -179,9 +180,10 @@ class Places:
             self._crowd_out()
 
     def _wait(self, connection: str, clock: asyncio.Timeout) -> None:
-        if self.waiting < self.limits.unfinished:
+        waiting = len(self._unfinished)
+        if waiting < self._fit:
             self._note_held()
-        elif self.waiting >= MOST_UNFINISHED or self._grown():
+        elif waiting >= MOST_UNFINISHED or self._grown():
             self._crowd_out()
         elif not self._looking:
             self._look_soon()
@@ -210,9 +212,9 @@ class Places:
         """Give up what surely fits no more; those that wait may send at any time, whether others come or not."""
         self._looking = False
         if self._grown():
-            while self.waiting > self.limits.unfinished:
+            while self.waiting > self._fit:
                 self._crowd_out()
-        elif self.waiting > self.limits.unfinished:
+        elif self.waiting > self._fit:
             self._look_soon()
 
     def _crowd_out(self) -> None:
@@ -220,7 +222,7 @@ class Places:
 
         Who sends is soon done: the oldest is of somebody who does not, however few each of their connections has.
         """
-        share = max(SHARE, self.limits.unfinished // len(self._of))
+        share = max(SHARE, self._fit // len(self._of))
         oldest = next(iter(self._unfinished))
         clock = next((each for each, whose in self._unfinished.items() if self._of[whose] > share), oldest)
         self._stop_waiting(clock)
@@ -249,7 +251,9 @@ class Places:
         if self._bytes and not self._fits(size, connection):
             raise self.refusal(Limit.BYTES, f"messages of {self._bytes} bytes are in work, {limits.message_bytes} fit")
         self._in_work[caller] += 1
-        self._hold(size, connection)
+        self._bytes += size
+        if connection:
+            self._bytes_of[connection] = self._bytes_of.get(connection, 0) + size
 
     def _fits(self, size: int, connection: str) -> bool:
         free = self.limits.message_bytes - self._bytes
@@ -259,11 +263,6 @@ class Places:
         if size <= SMALL_BYTES:
             return size <= free or not mine
         return mine + size <= free - self.limits.message_bytes // 8
-
-    def _hold(self, size: int, connection: str) -> None:
-        self._bytes += size
-        if connection:
-            self._bytes_of[connection] = self._bytes_of.get(connection, 0) + size
 
     def leave(self, caller: str, size: int, connection: str = "") -> None:
         """Give a place back."""
@@ -298,7 +297,8 @@ class Places:
         if mine + size > free and (mine or size > SMALL_BYTES + ANSWER_BYTES):
             why = f"answers and messages of {mine} bytes of this connection are not done with, {max(0, free)} are left"
             raise self.refusal(Limit.UNREAD, why)
-        self._hold(size, connection)
+        self._bytes += size
+        self._bytes_of[connection] = mine + size
 
         def taken(_: object) -> None:
             self._give_back(size, connection)

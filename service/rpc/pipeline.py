@@ -7,6 +7,7 @@ that are over a limit. gRPC is given no parser, does not decompress, and receive
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,9 +15,10 @@ from typing import Any, NamedTuple
 import grpc
 from google.protobuf.message import Message
 
+from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.rpc.statuses import Context, answer
+from hubbub.protos.rpc.statuses import STATUS, Context, metadata_of
 from hubbub.service.rpc.concurrency import Limit, Limits, Places
 from hubbub.service.rpc.field_counts import TooMany, TooShort
 from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge
@@ -24,6 +26,7 @@ from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge
 Method = Callable[[Any, Any], Coroutine[Any, Any, Message]]
 """Answers a parsed request; it is given gRPC's context, or None where the call came by the other door."""
 
+_LOG = logging.getLogger(__name__)
 _BY_FAULT = {TooMany: Limit.COUNT, TooShort: Limit.COUNT, TooLarge: Limit.SIZE, Compressed: Limit.COMPRESSED}
 
 
@@ -37,16 +40,6 @@ def _unknown() -> int:
 
 def _nothing(_call: str, _count: int) -> None:
     """Count nothing."""
-
-
-def _when_sent(done: Callable[[object], None]) -> None:
-    """Call `done` when the answer of this call was taken, or its connection is over.
-
-    gRPC's task of a call, which this is, ends then. A callback of its context would keep the call in a cycle.
-    """
-    task = asyncio.current_task()
-    if task is not None:
-        task.add_done_callback(done)
 
 
 class Asked(NamedTuple):
@@ -102,33 +95,35 @@ class Intake:
         _messages: object,
         context: Context,
     ) -> bytes | None:
-        response = await answer(context, self._taken(call, method, allowed, malformed, context))
+        """Answer a call by gRPC. A refusal becomes a status with its reason; any other error INTERNAL, without details.
+
+        The status is set, and None returned, which gRPC then does not send. Its `abort` would keep the exception, with
+        the frames that it came through and all that they hold, in a cycle that only the garbage collector takes apart.
+        """
+        peer = context.peer()
+        try:
+            caller = "" if allowed is None else self._checked(context, allowed)
+            # Who shows a certificate is known by it; of strangers, connections share the bytes.
+            asked = Asked(call, method, malformed, peer, peer if allowed is None else "", caller)
+            response, taken = await self.take(asked, context.read, context)
+            # gRPC's task of a call, which this is, ends when the answer was taken, or its connection is over. A
+            # callback of its context would keep the call in a cycle.
+            if taken is not None and (task := asyncio.current_task()) is not None:
+                task.add_done_callback(taken)
+            return response
+        except Refusal as refusal:
+            _refuse(context, refusal)
+        except MessageError as error:
+            _refuse(context, Refusal(Reason.MALFORMED, str(error)))
+        except Exception:
+            # The exception's text stays in the log: it may tell a caller more about the service than it should know.
+            _LOG.exception("a call failed")
+            context.set_code(grpc.StatusCode.INTERNAL)
+            context.set_details("the service failed at this call; its log says why")
         # Here, where nothing holds on to what was sent any more.
         if allowed is None and context.code() is grpc.StatusCode.INVALID_ARGUMENT:
-            await self.places.pause(context.peer())
-        return response
-
-    async def _taken(
-        self,
-        call: Call,
-        method: Method,
-        allowed: Collection[str] | None,
-        malformed: Callable[[str, int], None],
-        context: Context,
-    ) -> bytes:
-        caller = "" if allowed is None else self._checked(context, allowed)
-        peer = context.peer()
-        # Who shows a certificate is known by it; of strangers, connections share the bytes.
-        connection = peer if allowed is None else ""
-        asked = Asked(call, method, malformed, peer, connection, caller)
-        response, done = await self.take(asked, context.read, context)
-        if done is not None:
-            _when_sent(done)
-        return response
-
-    def _check_memory(self) -> None:
-        if self.full():
-            raise self.places.refusal(Limit.MEMORY, "the service holds as much memory as it may")
+            await self.places.pause(peer)
+        return None
 
     async def take(
         self, asked: Asked, read: Callable[[], Awaitable[object]] | bytes, context: Context | None = None
@@ -143,7 +138,8 @@ class Intake:
             Refusal: OVERLOADED where the port has no room, or as the method does.
             MessageError: where what came is no request.
         """
-        self._check_memory()
+        if self.full():
+            raise self.places.refusal(Limit.MEMORY, "the service holds as much memory as it may")
         call, caller, connection = asked.call, asked.caller, asked.connection
         raw = read if isinstance(read, bytes) else await self.places.whole(asked.peer, read)
         del read
@@ -152,7 +148,11 @@ class Intake:
         size = len(raw)
         self.places.enter(caller, size, connection)
         try:
-            request = self._decoded(call, raw, asked.malformed)
+            try:
+                request = call.decode(raw)
+            except MessageError as error:
+                self._note(asked, error)
+                raise
             del raw
             if call.waits(request):
                 waiting = f"{caller}, waiting"
@@ -162,6 +162,12 @@ class Intake:
         finally:
             self.places.leave(caller, size, connection)
         return response, self.places.answer(connection, len(response)) if connection else None
+
+    def _note(self, asked: Asked, error: MessageError) -> None:
+        """Count a request that is none."""
+        if type(error) in _BY_FAULT:
+            self.places.refused[_BY_FAULT[type(error)]] += 1
+        asked.malformed(asked.call.name, error.count if isinstance(error, TooMany | TooShort) else 1)
 
     def _checked(self, context: Context, allowed: Collection[str]) -> str:
         # TLS has already checked that the deployment's authority issued the certificate; here it is checked for whom.
@@ -173,11 +179,8 @@ class Intake:
             Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; show that certificate"
         )
 
-    def _decoded(self, call: Call, raw: bytes, malformed: Callable[[str, int], None]) -> Message:
-        try:
-            return call.decode(raw)
-        except MessageError as error:
-            if type(error) in _BY_FAULT:
-                self.places.refused[_BY_FAULT[type(error)]] += 1
-            malformed(call.name, error.count if isinstance(error, TooMany | TooShort) else 1)
-            raise
+
+def _refuse(context: Context, refusal: Refusal) -> None:
+    context.set_code(STATUS[refusal.reason])
+    context.set_details(codec.plain(refusal.message))
+    context.set_trailing_metadata(metadata_of(refusal))

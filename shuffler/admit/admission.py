@@ -223,7 +223,12 @@ class Admission:
         # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
         answers = self._recognised(task, round_, submissions, places, known)
         asked = [index for index, answer in enumerate(answers) if answer is None]
-        arrival = self._arrival(task, round_, destination, held)
+        # Mixing writes all that a round holds once more before it deletes any of it.
+        needed = held * sum(task.inner_bytes)
+        no_room = None if self._room is None else self._room.refusal(task.name, needed)
+        room, revoked = self._queue.room, self._credentials.revoked.numbers
+        unusable, now = round_.key in self._damaged, self._clock()
+        arrival = Arrival(task, round_, destination, now, room, self._queue.most, revoked, held, no_room, unusable)
         refusals = refusals_of(arrival, [submissions[index] for index in asked])
         for index, refusal in zip(asked, refusals, strict=True):
             answers[index] = refusal
@@ -250,14 +255,6 @@ class Admission:
             else _known(task, round_, submission, digest)
             for submission, place in zip(submissions, places, strict=True)
         ]
-
-    def _arrival(self, task: Task, round_: Round, destination: Destination, held: int) -> Arrival:
-        # Mixing writes all that a round holds once more before it deletes any of it.
-        needed = held * sum(task.inner_bytes)
-        no_room = None if self._room is None else self._room.refusal(task.name, needed)
-        room, revoked = self._queue.room, self._credentials.revoked.numbers
-        unusable, now = round_.key in self._damaged, self._clock()
-        return Arrival(task, round_, destination, now, room, self._queue.most, revoked, held, no_room, unusable)
 
     def _count(self, task: Task, round_: Round, answers: Sequence[Answer | None]) -> None:
         counts = Counter(

@@ -1,29 +1,34 @@
-"""Public: the ports where devices submit: gRPC, gRPC with devices' certificates, and HTTPS, each where settings say."""
+"""The ports where devices submit: gRPC, gRPC with devices' certificates, and HTTPS, each where settings say."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
+
+import structlog
 
 from hubbub.protos.rpc import SUBMISSION_SERVICE
 from hubbub.service.net import grpc_server
+from hubbub.service.net.grpc_server import resolved
 from hubbub.service.net.https_server import Door, Hall
 from hubbub.service.net.limits import connections_of_devices, device_intake
 from hubbub.service.net.ports import Ports
 from hubbub.service.net.tls_reload import Certificates
 from hubbub.service.rpc import largest_submissions, serve_certified, serve_submissions, submission_doorway
 from hubbub.service.rpc.pipeline import Intake
+from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.mtls import DevicesAuthority
-from hubbub.shuffler.admit.proxy_warning import warn_if_exposed
-from hubbub.shuffler.metrics import TimedAdmission
 from hubbub.shuffler.settings import PublicSettings
 from hubbub.shuffler.tasks import Tasks
+
+_LOG = structlog.get_logger(__name__)
 
 
 async def open_to_devices(
     ports: Ports,
     settings: PublicSettings,
     tasks: Tasks,
-    admission: TimedAdmission,
+    admission: DeviceHandler,
     certificates: Certificates,
     devices: DevicesAuthority | None,
     others: int = 0,
@@ -67,3 +72,29 @@ async def open_to_devices(
         door = Door(doorway, hall, settings.tls.paths(), lambda: certificates.renewals, shared=shared)
         await ports.open_door("https", settings.https_listen, door)
     return intakes
+
+
+def warn_if_exposed(settings: PublicSettings) -> None:
+    """Log a warning for each port of devices that is open beyond loopback without a proxy in front of it.
+
+    gRPC takes any number of connections, and any number of streams that are reset at once (CVE-2023-44487): what they
+    cost is bounded, but devices wait meanwhile.
+
+    Raises:
+        HubbubError: where a name to listen on is not known here.
+    """
+    if settings.behind_proxy:
+        return
+    for port, address in (("listen", settings.listen), ("devices_listen", settings.devices_listen)):
+        if address and not _on_loopback(address):
+            _LOG.warning(
+                "open to strangers without a proxy",
+                setting=port,
+                address=address,
+                hint="put the proxy of `hubbub init --proxy` in front of it, which limits connections, calls and "
+                "resets by address, and set behind_proxy = true; docs/deployment.md has the steps",
+            )
+
+
+def _on_loopback(address: str) -> bool:
+    return all(ipaddress.ip_address(where[0].partition("%")[0]).is_loopback for _, where in resolved(address))

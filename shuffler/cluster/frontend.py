@@ -22,11 +22,12 @@ from hubbub.shuffler.admit.admission import Admission
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.device_ports import open_to_devices
 from hubbub.shuffler.admit.enrollment import Issuing, Rate
+from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import Queue
 from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
 from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.cluster.shared import show_queues, tasks_for
-from hubbub.shuffler.metrics import Stage, TimedAdmission, is_exact
+from hubbub.shuffler.metrics import Stage, is_exact
 from hubbub.shuffler.settings import ReplicaSettings
 from hubbub.shuffler.stores.factory import open_replica
 from hubbub.shuffler.tasks import Tasks
@@ -58,7 +59,7 @@ async def serve_replica(
 class _Replica:
     settings: ReplicaSettings
     tasks: Tasks
-    admission: TimedAdmission
+    admission: DeviceHandler
     store: ReplicaStore
     credentials: Credentials
     metrics: Metrics
@@ -127,10 +128,10 @@ async def _assembled(settings: ReplicaSettings, clock: Callable[[], float]) -> A
         for each in (Conditions("shuffler", troubles), certificates):
             metrics.registry.register(each)
         openers.warm_up()
-        timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
+        handler = DeviceHandler(admission, issuing, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
             parts = (store, credentials, metrics, certificates, devices, troubles, going_on)
-            yield _Replica(settings, tasks, timed, *parts)
+            yield _Replica(settings, tasks, handler, *parts)
     finally:
         for task in going_on:
             task.cancel()

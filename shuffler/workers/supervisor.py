@@ -24,7 +24,7 @@ from hubbub.service.net.ports import DRAIN_SECONDS, Ports
 from hubbub.service.observability.incidents import Kind, Troubles
 from hubbub.service.processes import subprocesses
 from hubbub.service.rpc import ipc_messages
-from hubbub.shuffler.admit.proxy_warning import warn_if_exposed
+from hubbub.shuffler.admit.device_ports import warn_if_exposed
 from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.handshake import Served, Start, write_start

@@ -38,11 +38,12 @@ from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.device_ports import open_to_devices
 from hubbub.shuffler.admit.disk_reserve import Room
 from hubbub.shuffler.admit.enrollment import Issuing, Rate, signers_of_tickets
+from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import Queue
 from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
 from hubbub.shuffler.admit.opening_worker import RoundKey, open_each
 from hubbub.shuffler.cluster.shared import show_queues
-from hubbub.shuffler.metrics import PREFIX, Stage, TimedAdmission
+from hubbub.shuffler.metrics import PREFIX, Stage
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.handshake import Start, read_start
 from hubbub.shuffler.workers.ipc import HEAD, Frame, Line
@@ -132,7 +133,7 @@ class Heard:
 class _Acceptor:
     start_: Start
     line: Line
-    admission: TimedAdmission
+    admission: DeviceHandler
     store: LineStore
     opening: Opening
     certificates: Certificates
@@ -203,9 +204,9 @@ async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -
     issuing = Issuing(heard.credentials, store, *who, clock, rate)
     show_queues(metrics.registry, admission=lambda: admission.in_work)
     metrics.registry.register(Conditions("shuffler", heard.troubles))
-    timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
+    handler = DeviceHandler(admission, issuing, metrics.stage(Stage.ADMIT))
     parts = (store, opening, certificates, devices, metrics, heard)
-    acceptor = _Acceptor(start, line, timed, *parts)
+    acceptor = _Acceptor(start, line, handler, *parts)
     try:
         async with certificates.watched():
             yield acceptor

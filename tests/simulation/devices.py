@@ -16,6 +16,7 @@ from simulation.network import DeviceLine
 from simulation.parties import Life, Party, watched
 
 from hubbub.client import Device, Fleet, Pacing, Patience
+from hubbub.client.session.session import Session
 from hubbub.client.state.longitudinal import Step
 from hubbub.client.state.store import Drawn, State
 from hubbub.deploy.pki.authority import Authority
@@ -86,19 +87,20 @@ class _Link:
 class _Simulated:
     """A client over the simulated network, with files that may be killed and randomness that is read along."""
 
+    _session: Session
+
     def __init__(self, party: DeviceParty, life: Life, **arguments: Any) -> None:
-        self._line = DeviceLine(party.world, life)
-        self._recorder = party.recorder
         super().__init__(**arguments)
-        self._state = self._enrolled._state = State(arguments["state"], connection=watched(life))
+        session, recorder = self._session, party.recorder
+        session.link = _Link(DeviceLine(party.world, life))  # type: ignore[assignment]
+        self._state = session.state = session.enrolled.state = State(arguments["state"], connection=watched(life))
+        draw = session.draw
 
-    def _new_link(self) -> Any:
-        return _Link(self._line)
+        def recorded(answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, Step | None]:
+            recorder.begin(answers)
+            return draw(answers, number, kept)
 
-    def _draw(self, answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, Step | None]:
-        self._recorder.begin(answers)
-        drawn: tuple[Drawn, Step | None] = super()._draw(answers, number, kept)  # type: ignore[misc]
-        return drawn
+        session.draw = recorded  # type: ignore[method-assign]
 
 
 class SimulatedDevice(_Simulated, Device):

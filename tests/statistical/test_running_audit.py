@@ -131,7 +131,7 @@ class Forgetful(Victim):
     """Broken: a device that does not know itself again, and draws anew whenever it is asked."""
 
     async def submit(self, answers: Mapping[str, Any], *args: Any, **options: Any) -> DeviceReceipt:
-        self._name = secrets.token_hex(8)
+        self._work.name = secrets.token_hex(8)
         return await super().submit(answers, *args, **options)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite import tables
 from support.queries import INNER_BYTES
 
+T = TypeVar("T")
 S = TypeVar("S", AnalyzerStore, HopStore, ShufflerStore)
 
 
@@ -33,6 +35,12 @@ def store_in(kind: type[S], folder: Path, **named: Any) -> S:
     if not any(folder.glob("*.db")):
         kind.create(folder)
     return kind(folder, **named)
+
+
+def within(state: State, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Do work in one transaction of a device's state file."""
+    with state.transaction() as connection:
+        return work(connection)
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -173,8 +181,8 @@ def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[in
             }
         )
     history = state.history(task_id, device)
-    successions = state.within(kept_successions)
-    enrolled = [state.within(partial(find_enrolments, shuffler=one.new, devices=[device])) for one in successions]
+    successions = within(state, kept_successions)
+    enrolled = [within(state, partial(find_enrolments, shuffler=one.new, devices=[device])) for one in successions]
     return {
         "task": task_id.hex(),
         "device": device,

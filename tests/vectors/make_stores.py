@@ -57,7 +57,7 @@ from support.bills import BILL  # noqa: E402
 from support.chain import Chain  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402
 from support.samples import Parties, sample_task  # noqa: E402
-from support.stores import analyzer_content, hop_content, shuffler_content, state_content  # noqa: E402
+from support.stores import analyzer_content, hop_content, shuffler_content, state_content, within  # noqa: E402
 
 FOLDER = Path(__file__).parent / "stores"
 
@@ -197,8 +197,8 @@ def client(folder: Path) -> None:
     for signer in (old, new, parties.operator):
         succession = succession.signed_by(signer)
     (ticket,) = new_tickets(1, old.public, 2_000_000_000, [parties.operator])
-    state.within(lambda connection: keep_successions(connection, [succession]))
-    state.within(lambda connection: take_tickets(connection, new.public, {"kiosk": ticket}, os.urandom))
+    within(state, lambda connection: keep_successions(connection, [succession]))
+    within(state, lambda connection: take_tickets(connection, new.public, {"kiosk": ticket}, os.urandom))
     state.forget(1500.0)
     content = state_content(state, fake.task.id, "kiosk", (1, 2, 3))
     state.close()

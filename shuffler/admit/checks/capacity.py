@@ -9,21 +9,21 @@ from collections.abc import Sequence
 
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler.admit.checks.check import Arrival, Verdicts, all_alike
+from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 
 OVERLOADED_SECONDS = 1.0
 """When a device may try again after OVERLOADED: what is in work is done by then."""
 
 
-def most(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
+def most(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
     """ROUND_FULL, for good: nothing leaves a round before it is cut.
 
     A call may still pass with more than the round has room for; the store takes no more of it.
     """
     limit = arrival.task.maximum_reports
     if limit is None or arrival.held < limit:
-        return all_alike(None, submissions)
-    return all_alike(full(arrival.round.number, limit), submissions)
+        return None
+    return full(arrival.round.number, limit)
 
 
 def full(number: int, limit: int) -> Refusal:
@@ -32,16 +32,16 @@ def full(number: int, limit: int) -> Refusal:
     return Refusal(Reason.ROUND_FULL, message)
 
 
-def disk(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
+def disk(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
     """NO_ROOM, until there is room again."""
-    return all_alike(arrival.no_room, submissions)
+    return arrival.no_room
 
 
 def capacity(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """OVERLOADED. It comes last: what is refused for good must not be told to try again, and takes no room."""
     room = max(arrival.room, 0)
     if len(submissions) <= room:
-        return all_alike(None, submissions)
+        return None
     return [None] * room + [overloaded(arrival.limit)] * (len(submissions) - room)
 
 

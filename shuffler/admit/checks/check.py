@@ -33,19 +33,9 @@ class Arrival:
     key_damaged: bool = False
 
 
-Verdicts = Sequence[Refusal | None]
-"""Of submissions, in order: why each is refused, None where it passes."""
+Verdicts = Refusal | Sequence[Refusal | None] | None
+"""Of submissions: None where all pass, one refusal where all are refused alike, else why each is refused, in order."""
 
 Check = Callable[[Arrival, Sequence[Submission]], Verdicts]
 """Looks at those submissions of a call that passed the checks before it, all at once: what is alike for thousands of
 submissions is decided once, and what is not costs no call for each."""
-
-
-def all_pass(verdicts: Verdicts) -> bool:
-    """Return whether none is refused."""
-    return verdicts.count(None) == len(verdicts)
-
-
-def all_alike(refusal: Refusal | None, submissions: Sequence[Submission]) -> Verdicts:
-    """Return the verdicts where every submission of a call has the same."""
-    return [refusal] * len(submissions)

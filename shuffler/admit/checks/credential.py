@@ -8,7 +8,7 @@ from hubbub.protos.enrollment.credentials import authority_tag, parted
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import Admission, Mode
-from hubbub.shuffler.admit.checks.check import Arrival, Verdicts, all_alike
+from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 from hubbub.shuffler.tasks import at
 
 
@@ -16,11 +16,11 @@ def credential(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """CREDENTIAL_EXPIRED, REVOKED, NOT_COUNTERSIGNED. It is asked only of submissions whose proof holds."""
     admission = arrival.task.admission
     if admission.mode is not Mode.ENROLLED:
-        return all_alike(None, submissions)
+        return None
     needed = None if admission.second_authority is None else authority_tag(admission.second_authority)
     revoked_ones, now = arrival.revoked, arrival.now
     credentials = [parted(submission.credential) for submission in submissions]
-    return [
+    refusals = [
         expired(expires)
         if expires <= now
         else revoked()
@@ -30,6 +30,7 @@ def credential(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
         else None
         for _, expires, authority, number in credentials
     ]
+    return refusals if any(refusals) else None
 
 
 def not_enrolled(admission: Admission) -> Refusal:

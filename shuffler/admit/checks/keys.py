@@ -6,19 +6,15 @@ from collections.abc import Sequence
 
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler.admit.checks.check import Arrival, Verdicts, all_alike
+from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 from hubbub.shuffler.records import not_ready
 
 DAMAGED_SECONDS = 60.0
 """When a device may ask again for keys of a round whose key is damaged: its operator has to do something first."""
 
 
-def keys(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
+def keys(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
     """NOT_READY, KEY_SET_DIFFERS: what is sealed for other keys would not open, here or at the analyzer."""
-    return all_alike(_unusable(arrival), submissions)
-
-
-def _unusable(arrival: Arrival) -> Refusal | None:
     held = arrival.round.keys
     if held is None:
         return not_ready(arrival.round.number)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Refusal
 from hubbub.shuffler.admit.checks.capacity import capacity, disk, most
-from hubbub.shuffler.admit.checks.check import Arrival, Check, all_pass
+from hubbub.shuffler.admit.checks.check import Arrival, Check
 from hubbub.shuffler.admit.checks.credential import credential
 from hubbub.shuffler.admit.checks.keys import keys
 from hubbub.shuffler.admit.checks.size import size
@@ -23,10 +23,13 @@ def refusals_of(arrival: Arrival, submissions: Sequence[Submission]) -> list[Ref
     places, asked = list(range(len(submissions))), submissions
     for check in CHECKS:
         verdicts = check(arrival, asked)
-        if all_pass(verdicts):
+        if verdicts is None:
             continue
-        passed = [place for place, verdict in enumerate(verdicts) if verdict is None]
-        for place, verdict in zip(places, verdicts, strict=True):
+        each = [verdicts] * len(asked) if isinstance(verdicts, Refusal) else verdicts
+        for place, verdict in zip(places, each, strict=True):
             refusals[place] = verdict
-        places, asked = [places[each] for each in passed], [asked[each] for each in passed]
+        places = [place for place in places if refusals[place] is None]
+        asked = [submissions[place] for place in places]
+        if not asked:
+            break
     return refusals

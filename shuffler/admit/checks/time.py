@@ -8,14 +8,14 @@ from hubbub.protos.messages import RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.schedule import taken_from
 from hubbub.protos.task.task import Task
-from hubbub.shuffler.admit.checks.check import Arrival, Verdicts, all_alike
+from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.tasks import at, next_round
 
 
-def time(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
+def time(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
     """TOO_EARLY, and what `over` says."""
-    return all_alike(over(arrival.task, arrival.round, arrival.now) or _early(arrival), submissions)
+    return over(arrival.task, arrival.round, arrival.now) or _early(arrival)
 
 
 def over(task: Task, round_: Round, now: float) -> Refusal | None:

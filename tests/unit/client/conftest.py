@@ -113,7 +113,7 @@ async def gateway(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIter
 @pytest.fixture(autouse=True)
 def quiet_log() -> Iterator[None]:
     """The fake's failures are on purpose; their tracebacks are of no interest."""
-    logger = logging.getLogger("hubbub.protos.rpc.statuses")
+    logger = logging.getLogger("hubbub.service.rpc.pipeline")
     logger.disabled = True
     yield
     logger.disabled = False

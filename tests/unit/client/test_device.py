@@ -127,12 +127,13 @@ def run_until_killed(settings: dict[str, Any], shuffler: FakeShuffler, folder: P
     program = f"""
 import os, signal
 from pathlib import Path
-from hubbub.client import Device, enrolled
+from hubbub.client import Device
+from hubbub.client.enrollment import credentials
 
 async def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-enrolled.submit = die
+credentials.submit = die
 Device(
     Path({str(folder / "task.json")!r}).read_bytes(),
     operator_key=bytes.fromhex({settings["operator_key"].hex()!r}),
@@ -280,7 +281,7 @@ async def test_other_keys_than_before_are_not_sealed_with(device: Make, shuffler
         one._state.pin(of, first, START + 10_000.0)
         return shuffler.keys(0)[2]
 
-    one._fetch = fetch_after_another  # type: ignore[method-assign]  # the moment between two devices' fetches
+    one._session.fetch = fetch_after_another  # type: ignore[method-assign]  # the moment between two devices' fetches
     with pytest.raises(KeySetChanged, match="it was first seen with"):
         await one.submit(ANSWERS)
     assert shuffler.seen == []

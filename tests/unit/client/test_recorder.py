@@ -223,7 +223,7 @@ async def test_a_try_that_hangs_is_given_up(
     async def hang(*_: Any) -> Any:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(one, "_resend_all", hang)
+    monkeypatch.setattr(one._submissions, "resend_all", hang)
     async with prompt(one, on_error=errors) as recorder:
         recorder.record(ANSWERS)
         assert not await flushed(recorder)
@@ -367,7 +367,7 @@ child = os.fork()
 if child == 0:
     assert recorder.counts.calls == 0
     assert not recorder.record({"carrier": "AA"})
-    recorder._device._clock = lambda: %s
+    recorder._device._session.clock = lambda: %s
     assert recorder.record({"carrier": "AA"})
     assert recorder.flush(30)
     assert recorder.counts.acknowledged == 1, recorder.counts
@@ -399,7 +399,7 @@ def before_fork(self, before_fork=State.before_fork):
 State.before_fork = before_fork
 
 def hold():
-    with state._transaction():
+    with state.transaction():
         inside.set()
         forking.wait()
 

@@ -27,6 +27,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task, signed
+from support.stores import within
 
 ANSWERS = {"carrier": "AA", "delay": 12.0}
 ROUND = 3600
@@ -90,7 +91,7 @@ class Held:
     def enrolment(self) -> Enrolment:
         """Return what its state file holds."""
         shuffler = self.device.task.identities.shuffler
-        return self.device._state.within(lambda connection: find_enrolments(connection, shuffler, [""]))[""]
+        return within(self.device._state, lambda connection: find_enrolments(connection, shuffler, [""]))[""]
 
     def warnings(self) -> list[str]:
         return [each.getMessage() for each in self._log.records if each.name == "hubbub.client.enrollment.renew"]
@@ -185,7 +186,7 @@ async def test_a_ticket_for_the_identity_that_follows_is_taken(
     held: Held, shuffler: FakeShuffler, parties: Parties, first: Ticket, task: Task
 ) -> None:
     follow = succession(task, parties)
-    held.device._state.within(lambda connection: keep_successions(connection, [follow]))
+    within(held.device._state, lambda connection: keep_successions(connection, [follow]))
     after = longer(first, parties.operator, shuffler=SECOND.public)
     await held.given(after.encode())
     assert [each.ticket for each in shuffler.redeemed] == [first.encode(), after.encode()]
@@ -240,7 +241,7 @@ def test_what_a_countersignature_is_worth(
     )
     enrolment = Enrolment(before.encode(), bytes(KEY_BYTES), found)
     state = State(tmp_path / "state.db")
-    got = state.within(lambda connection: objection(connection, new, enrolment, AUTHORITY.public if needed else None))
+    got = within(state, lambda connection: objection(connection, new, enrolment, AUTHORITY.public if needed else None))
     state.close()
     assert (got is not None and got.reason is Reason.NOT_COUNTERSIGNED) is objects
 
@@ -321,12 +322,12 @@ async def test_a_ticket_read_before_another_program_redeemed_a_longer_one_is_lef
     def read(device: str) -> bytes:
         # Meanwhile the other program goes through all of its steps.
         other = State(tmp_path / "device.sqlite")
-        other.within(lambda connection: take_tickets(connection, at, {device: after}, os.urandom))
-        before = other.within(lambda connection: find_enrolments(connection, at, [device]))
+        within(other, lambda connection: take_tickets(connection, at, {device: after}, os.urandom))
+        before = within(other, lambda connection: find_enrolments(connection, at, [device]))
         got = shuffler.redeem(Redemption(after.encode(), before[device].secret))
         assert isinstance(got, Credential)
         kept = {device: (after.encode(), got)}
-        other.within(lambda connection: keep_credentials(connection, at, before, kept))
+        within(other, lambda connection: keep_credentials(connection, at, before, kept))
         other.close()
         return first.encode()
 
@@ -347,14 +348,14 @@ def test_what_another_program_got_meanwhile_stays(state: State, parties: Parties
     old, new = (Credential(bytes([each]) * 44, bytes(32)) for each in (1, 2))
 
     def found() -> dict[str, Enrolment]:
-        return state.within(lambda connection: find_enrolments(connection, shuffler, ["kiosk"]))
+        return within(state, lambda connection: find_enrolments(connection, shuffler, ["kiosk"]))
 
     def keep(before: dict[str, Enrolment], ticket: Ticket, credential: Credential) -> None:
         got = {"kiosk": (ticket.encode(), credential)}
-        state.within(lambda connection: keep_credentials(connection, shuffler, before, got))
+        within(state, lambda connection: keep_credentials(connection, shuffler, before, got))
 
     def take(ticket: Ticket) -> None:
-        state.within(lambda connection: take_tickets(connection, shuffler, {"kiosk": ticket}, os.urandom))
+        within(state, lambda connection: take_tickets(connection, shuffler, {"kiosk": ticket}, os.urandom))
 
     take(first)
     begun = found()

@@ -47,13 +47,13 @@ def answers(state: bool) -> dict[str, Any]:
 
 
 def kept(device: Device) -> dict[str, Any]:
-    stored = device._state.memories(device.task.id, [device._name])
-    return dict(json.loads(stored[device._name])["active"]) if stored else {}
+    stored = device._state.memories(device.task.id, [device._work.name])
+    return dict(json.loads(stored[device._work.name])["active"]) if stored else {}
 
 
 def drawn(device: Device, number: int) -> Drawn | None:
-    found = device._state.find(Round(device.task.id, number), [device._name])
-    return found[device._name].drawn if found else None
+    found = device._state.find(Round(device.task.id, number), [device._work.name])
+    return found[device._work.name].drawn if found else None
 
 
 async def test_what_was_drawn_stands_across_restarts_and_rounds(settings: dict[str, Any], clock: Clock) -> None:
@@ -95,7 +95,7 @@ async def test_a_crash_while_storing_leaves_neither_report_nor_step(
 
     armed = True
     device = Device(**settings)
-    monkeypatch.setattr(device, "_state", State(settings["state"], connection=Dying))
+    monkeypatch.setattr(device._session, "state", State(settings["state"], connection=Dying))
     with pytest.raises(StateError, match="killed"):
         device.keep(answers(True))
     armed = False
@@ -136,7 +136,7 @@ async def test_two_processes_that_answer_at_once_step_once_each(
     """While one draws for round 1, the other answers round 0: the first finds its memory moved, and draws again."""
     clock.now += 3600
     one, other = Device(**settings), Device(**settings)
-    draw, raced = one._draw, []
+    draw, raced = one._session.draw, []
 
     def slow(*given: Any) -> Any:
         found = draw(*given)
@@ -144,7 +144,7 @@ async def test_two_processes_that_answer_at_once_step_once_each(
             raced.append(other.keep(answers(False), 0))
         return found
 
-    monkeypatch.setattr(one, "_draw", slow)
+    monkeypatch.setattr(one._session, "draw", slow)
     assert one.keep(answers(True))
     assert raced == [True]
     assert (kept(one)["period"], kept(one)["changes"]) == (2, 1)
@@ -192,9 +192,9 @@ async def test_a_fleet_keeps_each_devices_stream(
         moved = [MemoryMoved("meanwhile")]
         keep = fleet._state.keep
         monkeypatch.setattr(fleet._state, "keep", lambda *given, keep=keep, moved=moved: fail(moved) or keep(*given))
-        parcels, _ = fleet._prepare(of, keys.sealer(clock()), everybody)
+        parcels, _ = await fleet._prepare(of, keys.sealer(clock()), everybody)
         assert len(parcels) == 3
-        stored = fleet._kept([name for name, _ in everybody])
+        stored = fleet._state.memories(fleet.task.id, [name for name, _ in everybody])
         assert {json.loads(each)["active"]["period"] for each in stored.values()} == {number + 1}
         clock.now += 3600
 

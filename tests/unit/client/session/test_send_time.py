@@ -110,7 +110,7 @@ async def test_nothing_is_asked_or_sent_before_the_moment_which_stays_the_same_a
         await asyncio.Event().wait()
 
     first = device()
-    first._pacing = replace(first._pacing, sleep=never)
+    first._session.pacing = replace(first._session.pacing, sleep=never)
     running = asyncio.create_task(first.submit(ANSWERS, spread=True))
     await waiting.wait()
     running.cancel()
@@ -161,7 +161,7 @@ async def test_opting_out_while_a_moment_is_waited_for_sends_nothing(
         one.opt_out()
         await clock.sleep(seconds)
 
-    one._pacing = replace(one._pacing, sleep=opt_out)
+    one._session.pacing = replace(one._session.pacing, sleep=opt_out)
     with pytest.raises(NoRound, match="erased on this device before they were sent"):
         await one.submit(ANSWERS, spread=True)
     assert shuffler.fetched == shuffler.seen == []

@@ -22,6 +22,7 @@ from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties
+from support.stores import within
 
 ANSWERS = {"carrier": "AA", "delay": 5}
 SECOND, THIRD = Identity.generate(), Identity.generate()
@@ -128,14 +129,14 @@ def test_an_enrolment_lasts_when_the_shuffler_s_identity_changes(task: Task, par
     state = State(tmp_path / "state.db")
     (ticket,) = new_tickets(1, parties.shuffler.public, 2_000_000_000, [parties.operator])
     before, after = parties.shuffler.public, SECOND.public
-    state.within(lambda connection: take_tickets(connection, before, {"kiosk": ticket}, os.urandom))
-    assert state.within(lambda connection: find_enrolments(connection, after, ["kiosk"])) == {}
-    state.within(lambda connection: keep_successions(connection, [succession(task, parties)]))
-    held = state.within(lambda connection: find_enrolments(connection, after, ["kiosk"]))
-    assert held == state.within(lambda connection: find_enrolments(connection, before, ["kiosk"]))
+    within(state, lambda connection: take_tickets(connection, before, {"kiosk": ticket}, os.urandom))
+    assert within(state, lambda connection: find_enrolments(connection, after, ["kiosk"])) == {}
+    within(state, lambda connection: keep_successions(connection, [succession(task, parties)]))
+    held = within(state, lambda connection: find_enrolments(connection, after, ["kiosk"]))
+    assert held == within(state, lambda connection: find_enrolments(connection, before, ["kiosk"]))
     credential = Credential(bytes(CREDENTIAL_BYTES), bytes(32))
     kept = {"kiosk": (ticket.encode(), credential)}
-    state.within(lambda connection: keep_credentials(connection, after, held, kept))
-    found = state.within(lambda connection: find_enrolments(connection, before, ["kiosk"]))
+    within(state, lambda connection: keep_credentials(connection, after, held, kept))
+    found = within(state, lambda connection: find_enrolments(connection, before, ["kiosk"]))
     assert found["kiosk"].credential == credential
     state.close()

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import KeySetChanged, NoRound, StateError
-from hubbub.client.state.store import DONE, Drawn, Entry, History, Round, State
+from hubbub.client import KeySetChanged, Limits, NoRound, StateError
+from hubbub.client.state.longitudinal import Step
+from hubbub.client.state.store import DONE, Drawn, Entry, History, Round, Seen, State
 from hubbub.protos.messages import Submission
 from hubbub.protos.task.task import Task
-from support.bills import BILL
+from support.bills import BILL, bill
 from support.fake_shuffler import FakeShuffler
 from support.samples import Parties
 
@@ -126,6 +127,42 @@ def test_a_round_has_one_key_set(state: State, of: Round, fake: FakeShuffler) ->
     with pytest.raises(KeySetChanged, match=r"it was first seen with .* tell the operator"):
         state.pin(of, fake.keys(1)[2], OVER_AT)
     assert state.key_set(Round(of.task_id, 2)) is None
+
+
+def test_a_look_finds_all_that_an_answer_needs(state: State, of: Round, fake: FakeShuffler) -> None:
+    seen = state.look(of, "a", 0.0, BILL, memory=True)
+    assert seen == Seen(None, fake.keys(1)[2], opted_out=False, refusal=None, memory=None)
+    assert state.look(Round(of.task_id, 2), "a", 0.0, BILL, memory=True).key_set is None
+    drawn = Drawn(os.urandom(16), b"reports")
+    kept = state.keep_reports(of, "a", drawn, OVER_AT, BILL, Step(None, {"q": {"period": 1}}, OVER_AT), 7.0)
+    assert kept == Entry(drawn.submission_id, None, None, b"reports", 7.0)
+    assert state.stored(of, "a") == (kept, fake.keys(1)[2])
+    assert state.stored(of, "b") == (None, fake.keys(1)[2])
+    seen = state.look(of, "a", 0.0, BILL, memory=True)
+    assert (seen.entry, seen.memory) == (kept, '{"q":{"period":1}}')
+    assert state.look(of, "a", 0.0, BILL, memory=False).memory is None
+    state.opt_out("a")
+    assert state.look(of, "a", 0.0, BILL, memory=True).opted_out
+    assert not state.look(of, "b", 0.0, BILL, memory=True).opted_out
+
+
+def test_a_look_says_what_limit_a_round_would_pass_where_it_is_not_answered(state: State, of: Round) -> None:
+    strict = bill(limits=Limits(epsilon_local_per_day=1.0))
+    refusal = state.look(of, "a", 0.0, strict, memory=False).refusal
+    assert refusal is not None
+    assert refusal.limit == "epsilon_local_per_day"
+    state.keep(of, {"a": submission()}, BILL)
+    assert state.look(of, "a", 0.0, strict, memory=False).refusal is None
+
+
+def test_a_look_forgets_rounds_that_are_over_with_their_bytes(state: State, path: Path, of: Round) -> None:
+    sent = submission()
+    state.keep(of, {"": sent}, BILL)
+    assert state.look(of, "", OVER_AT, BILL, memory=False).entry is not None
+    assert state.look(of, "", OVER_AT + 1, BILL, memory=False).entry is None
+    assert state.last_forgotten(of.task_id) == 1
+    for file in path.parent.iterdir():
+        assert sent.envelope not in file.read_bytes(), file
 
 
 def test_a_round_that_is_over_is_forgotten_with_its_bytes(state: State, path: Path, of: Round) -> None:

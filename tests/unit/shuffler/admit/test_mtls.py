@@ -262,4 +262,4 @@ def test_a_certificate_is_shown_to_no_other_task(tmp_path: Path) -> None:
     deployment = Certified(tmp_path)
     deployment.task = replace(deployment.task, stated=Admission(Mode.ENROLLED))
     device = deployment.device("127.0.0.1:1", deployment.issue("kiosk"), "state")
-    assert (device._tls.certificate, device._tls.key) == (None, None)
+    assert (device._session.tls.certificate, device._session.tls.key) == (None, None)

@@ -10,7 +10,7 @@ from unit.shuffler.test_server import Deployment, running
 from unit.shuffler.test_settings import COMPLETE, written
 
 from hubbub.shuffler.admit import device_ports
-from hubbub.shuffler.admit.proxy_warning import warn_if_exposed
+from hubbub.shuffler.admit.device_ports import warn_if_exposed
 from hubbub.shuffler.settings import Settings, load
 
 

@@ -1,0 +1,205 @@
+"""Session: what a device and a fleet work with, that is a trusted task, a state file and the way to the shuffler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+
+from hubbub.client.encode import encode_all
+from hubbub.client.enrollment.credentials import Enrolled
+from hubbub.client.errors import StateError
+from hubbub.client.limits import NO_LIMITS, Limits
+from hubbub.client.privacy.certificates import Learned, read_certificate
+from hubbub.client.privacy.ledger import Bill, day_of
+from hubbub.client.privacy.report import Budget, budget_of
+from hubbub.client.randomize import randomize_all
+from hubbub.client.seal import seal
+from hubbub.client.session.rounds import RoundKeys, choose_round
+from hubbub.client.session.trust import (
+    certificate_shown,
+    checked_bytes,
+    checked_path,
+    checked_shuffler,
+    trusted_authority,
+    trusted_task,
+)
+from hubbub.client.state.enrollment import Tickets
+from hubbub.client.state.longitudinal import Step, read_memories
+from hubbub.client.state.store import Drawn, Round, State
+from hubbub.client.state.successions import keep_successions, kept_successions
+from hubbub.client.submit import Link, Pacing
+from hubbub.client.validation import checked_function, checked_type
+from hubbub.protos.identity.keys import KeySet
+from hubbub.protos.identity.successions import read_successions
+from hubbub.protos.messages import Submission
+from hubbub.protos.refusals import Reason
+from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Sealer
+from hubbub.protos.task.schedule import forgotten_after
+from hubbub.protos.task.signers import connected, followed
+from hubbub.protos.transport.channels import TLS
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.questions.question import Value
+from hubbub.queries.randomizers.sampling import Random
+
+OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET, Reason.ROUND_FULL})
+"""Refusals after which a submission is discarded: its round takes no more submissions."""
+
+LONGEST_NAME = 200
+"""Most characters of a device's name; it stays in the state file and is never sent."""
+
+
+class Session:
+    """A task, its state and its shuffler. It is made only if the task's signatures, identities and cap are in order.
+
+    What blocks is for threads: it reads and writes the state file, or computes.
+    """
+
+    def __init__(
+        self,
+        task: bytes,
+        *,
+        operator_key: bytes,
+        shuffler_key: bytes,
+        state: Path,
+        shuffler: str,
+        authority: Path | bytes,
+        pacing: Pacing | None,
+        limits: Limits | None,
+        random: Random,
+        clock: Callable[[], float],
+        tickets: Tickets,
+        shown: tuple[Path | None, Path | None] = (None, None),
+    ) -> None:
+        """See `Device` and `Fleet`."""
+        self.task = trusted_task(task, operator_key, shuffler_key)
+        self.state = State(checked_path(state, "state"))
+        self.address = checked_shuffler(shuffler)
+        self.tls = TLS(trusted_authority(authority), *certificate_shown(self.task, *shown))
+        self.pacing = Pacing() if pacing is None else checked_type(pacing, Pacing, "pacing", "a Pacing(…), or None")
+        self.limits = NO_LIMITS if limits is None else checked_type(limits, Limits, "limits", "Limits(…), or None")
+        self.random: Random = checked_function(random, "random", "bytes")
+        self.clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
+        self.link = self.new_link()
+        self.enrolled = Enrolled(self.task, self.state, tickets, self.random, self.clock)
+        # What follows from the task's questions and promises, which no succession changes.
+        self._bill = Bill.of(self.task, 0.0, self.limits)
+        ends = list(accumulate(query.report_bytes for query in self.task.queries))
+        self._cuts = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+        self.remembers = any(query.horizon is not None for query in self.task.queries)
+        self._followed = False
+
+    def new_link(self) -> Link:
+        """Return another connection to the shuffler, which whoever asked for it closes."""
+        return Link(self.address, self.tls)
+
+    async def close(self) -> None:
+        """Close the connection and the state file; both are opened again where they are used again."""
+        await self.link.close()
+        self.state.close()
+
+    # What is spent
+
+    def learn(self, certificate: bytes) -> Learned:
+        """Take from a round's certificate what the task costs centrally; see `Device.learn`."""
+        learned = read_certificate(checked_bytes(certificate, "certificate"), self.task)
+        exceeded = learned.epsilon if learned.epsilon > self.task.privacy.epsilon else None
+        self.state.learn(Round(self.task.id, learned.round), learned.proven, exceeded)
+        return learned
+
+    def budget(self, name: str) -> Budget:
+        """Return what the device of that name has spent."""
+        accounts = self.state.accounts(name)
+        return budget_of(accounts, self.task.id, day_of(self.clock()), self.limits)
+
+    def bill(self, now: float) -> Bill:
+        """Return what answers cost that are drawn at `now` (seconds since 1970)."""
+        return replace(self._bill, day=day_of(now))
+
+    # Reports
+
+    def choose(self, wanted: int | None, now: float) -> Round:
+        """Return the round to answer.
+
+        Raises:
+            NoRound: where there is none.
+        """
+        return Round(self.task.id, choose_round(self.task, wanted, now))
+
+    def draw(self, answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, Step | None]:
+        """Return the answers encoded and randomized, under an id, and what is to be kept of them where something is.
+
+        `kept` is what the device has kept of the last round. Nothing has left the device yet.
+        """
+        memories = {} if kept is None else read_memories(kept)
+        encoded = encode_all(self.task, answers, self.random, number, memories)
+        reports = randomize_all(self.task, [each.symbol for each in encoded], self.random)
+        # The id lets the shuffler recognize a retry. It is fresh and random, so it says nothing about the device.
+        drawn = Drawn(self.random(SUBMISSION_ID_BYTES), b"".join(reports))
+        if not self.remembers:
+            return drawn, None
+        pairs = zip(self.task.queries, encoded, strict=True)
+        after = {query.name: each.memory for query, each in pairs if each.memory is not None}
+        # What is kept from round to round is forgotten with the task's last one.
+        last = self.task.schedule.rounds - 1
+        return drawn, Step(kept, after, forgotten_after(self.task.schedule, last)) if after else None
+
+    def sealed(self, sealer: Sealer, drawn: Drawn) -> Submission:
+        """Return reports sealed, each query's by itself.
+
+        Raises:
+            StateError: where they have another length than this task's.
+        """
+        if len(drawn.reports) != self._cuts[-1].stop:
+            raise StateError(
+                f"the state file holds {len(drawn.reports)} bytes of reports, this task's have "
+                f"{self._cuts[-1].stop}; it is damaged, nothing was sent"
+            )
+        return seal(sealer, [drawn.reports[cut] for cut in self._cuts], drawn.submission_id)
+
+    # Keys
+
+    async def fetch(self, link: Link, of: Round, pacing: Pacing) -> KeySet:
+        """Return a round's keys from the shuffler; they are still to be checked."""
+        return await pacing.persist(lambda deadline: link.caller.get_round(of.task_id, of.number, deadline))
+
+    def trust(self, of: Round, key_set: KeySet, *, fetched: bool) -> RoundKeys:
+        """Return a round's keys after checking them; those that were `fetched` are kept, and are the round's for good.
+
+        Raises:
+            SignatureError, KeyRecordError: where they are not signed by the task's parties for this round.
+            KeySetChanged: where the round was first seen with others.
+            NoRound: where the round was forgotten meanwhile.
+        """
+        if key_set.successions or not self._followed:
+            self._follow(key_set.successions)
+        # Checked before they are pinned: a pinned key set is never replaced, so a bad one would block the round.
+        keys = RoundKeys.read(key_set, self.task, of.number)
+        if fetched:
+            self.state.pin(of, key_set, forgotten_after(self.task.schedule, of.number))
+        return keys
+
+    def _follow(self, documents: Sequence[bytes]) -> None:
+        """Have the task name the identities that follow those it names; keep the successions that are new."""
+        task = self.task
+        with self.state.transaction() as connection:
+            known = kept_successions(connection)
+            if documents:
+                known += read_successions(documents)
+            if known:
+                task = followed(task, connected(task, known))
+                # What was checked alone, and not whatever came.
+                keep_successions(connection, () if task.lineage is None else task.lineage.successions)
+        self.task, self._followed = task, True
+
+
+def checked_name(device: str) -> str:
+    """Return a device's name if it can be stored.
+
+    Raises:
+        AnswerError: where it is too long or not printable.
+    """
+    if not isinstance(device, str) or len(device) > LONGEST_NAME or not device.isprintable():
+        raise AnswerError(f"a device's name must be a text of at most {LONGEST_NAME} printable characters")
+    return device

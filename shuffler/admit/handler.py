@@ -1,0 +1,57 @@
+"""What answers devices at the shuffler's ports: rounds' keys, submissions and tickets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from hubbub.protos.identity.keys import KeySet
+from hubbub.protos.messages import Answer, Redemption, Submission
+from hubbub.protos.refusals import Reason
+from hubbub.protos.rpc.enrollment import Enrolled
+from hubbub.protos.sealing.envelope import Destination
+from hubbub.service.observability.timing import Observe
+from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.coalescing import Gathering
+from hubbub.shuffler.admit.enrollment import Issuing
+
+
+class DeviceHandler:
+    """Answers the calls of devices (`service.rpc.CertifiedHandler`); `observe` is told how long submissions took.
+
+    `shown` is the fingerprint of the certificate that the caller showed, None where it showed none.
+    """
+
+    def __init__(self, admission: Admission, enrollment: Issuing, observe: Observe, shown: bytes | None = None) -> None:
+        self._admission = admission
+        self._enrollment = enrollment
+        self._observe = observe
+        self._shown = shown
+        self._gathering = Gathering(admission.submit)
+
+    def showing(self, fingerprint: bytes) -> DeviceHandler:
+        """Return what answers the device whose certificate has this fingerprint."""
+        return DeviceHandler(self._admission, self._enrollment, self._observe, fingerprint)
+
+    async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
+        """Return a round's keys."""
+        return await self._admission.get_round(task_id, round_number)
+
+    async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
+        """Answer each submission, in order."""
+        started = perf_counter()
+        try:
+            # Whoever shows a certificate is a device of its own, and what it sends is checked for it alone.
+            if len(submissions) == 1 and self._shown is None:
+                return [await self._gathering.answer(destination, submissions[0])]
+            return await self._admission.submit(destination, submissions, self._shown)
+        finally:
+            self._observe(perf_counter() - started)
+
+    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+        """Answer each ticket, in order."""
+        return await self._enrollment.enrol(redemptions)
+
+    def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
+        """Count submissions that were refused before they came to `submit`."""
+        self._admission.refused(destination, reason, count)
