@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 DEMO_VENV := .venv-demo
 RUN := $(VENV)/bin/python
-SETUP := pyproject.toml Makefile
-SOURCES := $(SETUP) $(shell find accountant analyzer cli client deploy planning protos queries service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
+SETUP := pyproject.toml setup.py Makefile
+SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli client deploy planning protos queries service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
@@ -30,6 +30,7 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/ruff format --check .
 
 types: $(VENV)/.installed
+	$(RUN) src/links.py
 	$(VENV)/bin/mypy -p hubbub
 	$(VENV)/bin/mypy tests/bench tests/fuzz tests/soak tests/support tests/vectors
 
@@ -64,11 +65,12 @@ hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, fr
 clean:  ## Remove what the targets made.
 	rm -rf $(VENV) $(DEMO_VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
 
-# The package is installed where it lies (src/hubbub/ links to the folders): an edit is seen at once, and only a change of
-# what is required, or of this file, installs again.
+# The package is installed where it lies: an edit is seen at once, and only a change of what is required, or of this file,
+# installs again. The links are for type checkers and editors.
 $(VENV)/.installed: $(SETUP)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) $(PIP) --editable '.[dev,demo]'
+	$(RUN) src/links.py
 	touch $@
 
 $(VENV)/.documented: $(VENV)/.installed
