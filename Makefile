@@ -32,7 +32,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(RUN) src/links.py
 	$(VENV)/bin/mypy -p hubbub
-	$(VENV)/bin/mypy tests/bench tests/fuzz tests/soak tests/support tests/vectors
+	$(VENV)/bin/mypy tests/bench tests/fuzz tests/soak tests/support tests/vectors docs/figures
 
 fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a target; FUZZ="--seconds 600 draft" for more of one.
 	$(RUN) $(PIP) 'atheris>=3'
@@ -50,11 +50,8 @@ withstand: $(VENV)/.installed  ## Attack both ports for a minute each: memory, l
 stubs: $(VENV)/.installed  ## Regenerate the gRPC stubs in protos/v1.
 	PYTHON=$(RUN) protos/generate.sh
 
-figures: $(VENV)/.installed  ## Redraw the comparisons in docs/figures.
-	@for name in $$($(VENV)/bin/hubbub account plot --list | cut -d' ' -f1); do \
-		$(VENV)/bin/hubbub account plot --figure $$name --out docs/figures/$$name.svg --json \
-			> docs/figures/$$name.json || exit 1; \
-	done
+figures: $(VENV)/.installed  ## Redraw the papers' comparisons in docs/figures; FIGURES="balle-3" for one.
+	cd docs && ../$(RUN) -m figures.draw $(FIGURES)
 
 docs: $(VENV)/.documented  ## Build the documentation into site/; a warning is an error.
 	$(VENV)/bin/mkdocs build --strict --quiet
