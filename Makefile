@@ -8,7 +8,7 @@ SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli 
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo demo-cluster test test-slow lint types fuzz bench soak withstand stubs figures docs hooks clean
+.PHONY: help demo demo-cluster test test-slow lint types fuzz bench soak withstand stubs lock figures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -49,6 +49,11 @@ withstand: $(VENV)/.installed  ## Attack both ports for a minute each: memory, l
 
 stubs: $(VENV)/.installed  ## Regenerate the gRPC stubs in protos/v1.
 	PYTHON=$(RUN) protos/generate.sh
+
+lock: $(VENV)/.installed  ## Choose anew what the images are made of: deploy/containers/requirements.txt, with hashes.
+	$(VENV)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --only-binary :all: --extra postgres \
+		--python-version 3.11 --python-platform linux --custom-compile-command "make lock" \
+		--output-file deploy/containers/requirements.txt pyproject.toml deploy/containers/build.in
 
 figures: $(VENV)/.installed  ## Redraw the papers' comparisons in docs/figures; FIGURES="balle-3" for one.
 	cd docs && ../$(RUN) -m figures.draw $(FIGURES)
