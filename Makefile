@@ -8,7 +8,7 @@ SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli 
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo demo-cluster test test-slow lint types fuzz bench soak withstand stubs lock figures docs hooks clean
+.PHONY: help demo demo-cluster test test-slow lint types fuzz bench soak withstand stubs lock matrix figures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ withstand: $(VENV)/.installed  ## Attack both ports for a minute each: memory, l
 stubs: $(VENV)/.installed  ## Regenerate the gRPC stubs in protos/v1.
 	PYTHON=$(RUN) protos/generate.sh
 
+matrix: $(VENV)/.installed  ## Try every Python from 3.11 on that is here, and name what lacks wheels (MATRIX=--wheels: that alone).
+	$(RUN) tests/matrix.py $(MATRIX)
+
 lock: $(VENV)/.installed  ## Choose anew what the images are made of: deploy/containers/requirements.txt, with hashes.
 	$(VENV)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --only-binary :all: --extra postgres \
 		--python-version 3.11 --python-platform linux --custom-compile-command "make lock" \
@@ -65,7 +68,7 @@ hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, fr
 	$(VENV)/bin/pre-commit install
 
 clean:  ## Remove what the targets made.
-	rm -rf $(VENV) $(DEMO_VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
+	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
 
 # The package is installed where it lies: an edit is seen at once, and only a change of what is required, or of this file,
 # installs again. The links are for type checkers and editors.
