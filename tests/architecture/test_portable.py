@@ -24,7 +24,7 @@ for name in ("alarm", "pause", "pthread_kill", "pthread_sigmask", "setitimer", "
 for name in (
     "chown", "fchmod", "fchown", "fdatasync", "fork", "forkpty", "fstatvfs", "getegid", "geteuid", "getgid",
     "getgroups", "getloadavg", "getuid", "killpg", "mkfifo", "posix_fallocate", "pread", "pwrite",
-    "register_at_fork", "setsid", "sched_getaffinity", "statvfs", "sysconf", "uname", "O_CLOEXEC",
+    "register_at_fork", "setsid", "statvfs", "sysconf", "uname", "O_CLOEXEC",
     "O_DIRECTORY", "O_DSYNC", "O_NOCTTY", "O_NOFOLLOW", "O_NONBLOCK", "O_SYNC",
 ):
     delattr(os, name)
