@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 DEMO_VENV := .venv-demo
 RUN := $(VENV)/bin/python
-SETUP := pyproject.toml Makefile
-SOURCES := $(SETUP) $(shell find accountant analyzer cli client deploy planning protos queries service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
+SETUP := pyproject.toml setup.py Makefile
+SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli client deploy planning protos queries service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo demo-cluster test test-slow lint types fuzz bench soak withstand stubs figures docs hooks clean
+.PHONY: help demo demo-cluster test test-slow lint types fuzz bench soak withstand stubs lock matrix figures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -30,8 +30,9 @@ lint: $(VENV)/.installed
 	$(VENV)/bin/ruff format --check .
 
 types: $(VENV)/.installed
+	$(RUN) src/links.py
 	$(VENV)/bin/mypy -p hubbub
-	$(VENV)/bin/mypy tests/bench tests/fuzz tests/soak tests/support tests/vectors
+	$(VENV)/bin/mypy tests/bench tests/fuzz tests/soak tests/support tests/vectors docs/figures
 
 fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a target; FUZZ="--seconds 600 draft" for more of one.
 	$(RUN) $(PIP) 'atheris>=3'
@@ -49,11 +50,16 @@ withstand: $(VENV)/.installed  ## Attack both ports for a minute each: memory, l
 stubs: $(VENV)/.installed  ## Regenerate the gRPC stubs in protos/v1.
 	PYTHON=$(RUN) protos/generate.sh
 
-figures: $(VENV)/.installed  ## Redraw the comparisons in docs/figures.
-	@for name in $$($(VENV)/bin/hubbub account plot --list | cut -d' ' -f1); do \
-		$(VENV)/bin/hubbub account plot --figure $$name --out docs/figures/$$name.svg --json \
-			> docs/figures/$$name.json || exit 1; \
-	done
+matrix: $(VENV)/.installed  ## Try every Python from 3.11 on that is here, and name what lacks wheels (MATRIX=--wheels: that alone).
+	$(RUN) tests/matrix.py $(MATRIX)
+
+lock: $(VENV)/.installed  ## Choose anew what the images are made of: deploy/containers/requirements.txt, with hashes.
+	$(VENV)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --only-binary :all: --extra postgres \
+		--python-version 3.11 --python-platform linux --custom-compile-command "make lock" \
+		--output-file deploy/containers/requirements.txt pyproject.toml deploy/containers/build.in
+
+figures: $(VENV)/.installed  ## Redraw the papers' comparisons in docs/figures; FIGURES="balle-3" for one.
+	cd docs && ../$(RUN) -m figures.draw $(FIGURES)
 
 docs: $(VENV)/.documented  ## Build the documentation into site/; a warning is an error.
 	$(VENV)/bin/mkdocs build --strict --quiet
@@ -62,13 +68,14 @@ hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, fr
 	$(VENV)/bin/pre-commit install
 
 clean:  ## Remove what the targets made.
-	rm -rf $(VENV) $(DEMO_VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
+	rm -rf $(VENV) $(DEMO_VENV) .venv-matrix build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
 
-# The package is installed where it lies (src/hubbub/ links to the folders): an edit is seen at once, and only a change of
-# what is required, or of this file, installs again.
+# The package is installed where it lies: an edit is seen at once, and only a change of what is required, or of this file,
+# installs again. The links are for type checkers and editors.
 $(VENV)/.installed: $(SETUP)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) $(PIP) --editable '.[dev,demo]'
+	$(RUN) src/links.py
 	touch $@
 
 $(VENV)/.documented: $(VENV)/.installed

@@ -44,21 +44,13 @@ def run(names: Sequence[str], words: Sequence[str]) -> int:
         return error.exit_code
 
 
-def _version(value: bool) -> None:
-    if value:
-        from importlib.metadata import version
-
-        typer.echo(f"hubbub {version('hubbub')}")
-        raise typer.Exit
-
-
-def hubbub(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-) -> None:
+def hubbub(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
     """Encode, shuffle, analyze: telemetry under differential privacy, with certificates anyone can check.
 
     Example: hubbub demo
     """
+    # `main` prints the version, as it does where these libraries are missing; here the option is for the help.
+    del version
 
 
 def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:

@@ -9,6 +9,7 @@ try:
     import traceback
     from collections.abc import Sequence
 
+    from hubbub import __version__
     from hubbub.cli import signals, stdio
     from hubbub.cli.extras import COMMAND_LINE, NEEDS, missing
     from hubbub.protos.escaping import readable_lines
@@ -78,6 +79,10 @@ def _run(words: Sequence[str]) -> int:
     # its lines.
     if "GRPC_TRACE" not in os.environ:
         os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # Asked of any install, also of one without the command line.
+    if words and words[0] == "--version":
+        sys.stdout.write(f"hubbub {__version__}\n")
+        return 0
     # The command's name has to be known before the command line is built, so it is looked up without a parser. Where
     # it is not the first word, all commands are loaded and typer says what is wrong, or shows the help.
     wanted = words[0] if words and words[0] in COMMANDS else ""
@@ -90,9 +95,14 @@ def _run(words: Sequence[str]) -> int:
 
 def _unforeseen(error: Exception, words: Sequence[str]) -> int:
     """Say that an error is a fault of hubbub's, and how to see where it is from."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = next(frame for frame in reversed(frames) if f"{os.sep}hubbub{os.sep}" in frame.filename)
-    what = f"{type(error).__name__} in {place.filename.rpartition(os.sep)[2]}:{place.lineno}: {error}"
+    # Our frames by their modules' names: in a checkout, no folder on the way to a file is named hubbub.
+    *_, (frame, line) = (
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals is globals() or frame.f_globals["__name__"].startswith("hubbub.")
+    )
+    file = frame.f_code.co_filename.rpartition(os.sep)[2]
+    what = f"{type(error).__name__} in {file}:{line}: {error}"
     return _refuse(f"a fault in hubbub, please report it: {what:.500}; {TRACEBACK}=1 shows its traceback", words)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import prometheus_client
@@ -15,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from hubbub import __version__
 from hubbub.service.observability import logs
 from hubbub.service.observability.incidents import Kind, Troubles
 from hubbub.service.observability.timing import Observe
@@ -34,7 +34,7 @@ class Metrics:
         self.registry = prometheus_client.CollectorRegistry() if registry is None else registry
         prometheus_client.ProcessCollector(registry=self.registry)
         about = prometheus_client.Info(f"hubbub_{service}_build", "Version of hubbub.", registry=self.registry)
-        about.info({"version": version("hubbub")})
+        about.info({"version": __version__})
         name, what = f"hubbub_{service}_stage_duration_seconds", "How long one piece of a stage's work took."
         self._stages = prometheus_client.Histogram(name, what, ["stage"], registry=self.registry, buckets=BUCKETS)
         self._known = {stage: self._stages.labels(stage).observe for stage in stages}

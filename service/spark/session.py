@@ -14,12 +14,12 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from hubbub import __version__
 from hubbub.service.processes import subprocesses
 from hubbub.service.processes.hardening import keep_memory_in
 from hubbub.service.processes.subprocesses import import_from_here_no_more, interpreter
@@ -191,7 +191,7 @@ def check_encrypted(context: SparkContext) -> None:
         raise SparkError(f"Spark is not used unencrypted: {'; '.join(wrong)}. Look at PYSPARK_SUBMIT_ARGS")
 
 
-def check_version(begun: Session, version: str = metadata.version("hubbub")) -> None:
+def check_version(begun: Session, version: str = __version__) -> None:
     """Return only if as many tasks as run at once find this version of hubbub.
 
     Raises:
@@ -200,8 +200,10 @@ def check_version(begun: Session, version: str = metadata.version("hubbub")) -> 
 
     # In a function it travels whole: a machine without hubbub can run it.
     def found(_: object) -> Iterator[str]:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            yield metadata.version("hubbub")
+        with contextlib.suppress(ImportError):
+            from hubbub import __version__ as installed
+
+            yield installed
 
     versions = begun.context.parallelize(range(begun.cores), begun.cores).mapPartitions(found).collect()
     if versions != [version] * begun.cores:

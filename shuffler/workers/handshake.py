@@ -11,8 +11,8 @@ import json
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 
+from hubbub import __version__
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.identity.lineage import Lineage
@@ -23,8 +23,6 @@ from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.tasks import Tasks
 
 _LENGTH = 4
-_VERSION = version("hubbub")
-"""That of this process: another one may be installed since."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ async def write_start(there: socket.socket, start: Start) -> None:
     """Send it, as the first that goes over the socket, which does not block."""
     served = start.served
     content = {
-        "version": _VERSION,
+        "version": __version__,
         "settings": start.settings.model_dump(mode="json"),
         "operator": served.operator.hex(),
         "shuffler": served.shuffler.hex(),
@@ -68,9 +66,9 @@ def read_start(here: socket.socket) -> Start:
         HubbubError: where it is of another version: what goes over the line may be, too.
     """
     content = json.loads(_exactly(here, int.from_bytes(_exactly(here, _LENGTH), "big")))
-    if content["version"] != _VERSION:
+    if content["version"] != __version__:
         raise HubbubError(
-            f"hubbub {_VERSION} is installed, and the shuffler that runs is of {content['version']}; restart it"
+            f"hubbub {__version__} is installed, and the shuffler that runs is of {content['version']}; restart it"
         )
     settings = Settings.model_validate(content["settings"])
     known = {role: bytes.fromhex(content[role.value]) for role in (Role.OPERATOR, Role.SHUFFLER)}

@@ -1,13 +1,17 @@
-"""The wheel, built from what git tracks, for the tests that look into it and that install it."""
+"""The sdist and the wheel, built from what git tracks, for the tests that look into it and that install it."""
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from support.tree import FOLDERS, ROOT
+
+BUILD = ("pyproject.toml", "setup.py", "README.md")
+"""What a build reads beside the folders and src."""
 
 
 def tracked(*paths: str) -> set[str]:
@@ -21,22 +25,29 @@ def tracked(*paths: str) -> set[str]:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what git tracks: setuptools keeps `build/` in a source folder from one run to the next."""
     source = tmp_path_factory.mktemp("source")
-    for name in tracked(*FOLDERS, "pyproject.toml", "README.md"):
+    for name in tracked(*FOLDERS, "src", *BUILD):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes((ROOT / name).read_bytes())
-    (source / "src" / "hubbub").mkdir(parents=True)
-    for name in FOLDERS:
-        (source / "src" / "hubbub" / name).symlink_to(f"../../{name}", target_is_directory=True)
     return source
 
 
 @pytest.fixture(scope="package")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
-    done = subprocess.run(
-        [*command, "--wheel-dir", str(folder), str(source)], capture_output=True, text=True, check=False
-    )
+def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that a release is made in: the sdist, and the wheel that is built from what the sdist holds."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = folder.glob("*.whl")
-    return zipfile.ZipFile(built)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def wheel(built: Path) -> zipfile.ZipFile:
+    (path,) = built.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="package")
+def sdist(built: Path) -> tarfile.TarFile:
+    (path,) = built.glob("*.tar.gz")
+    return tarfile.open(path)

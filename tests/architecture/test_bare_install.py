@@ -19,6 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import hubbub
 from hubbub.cli.extras import COMMAND_LINE, NEEDS
 from hubbub.deploy.init.folders import sample
 from hubbub.deploy.local.pipeline import LocalPipeline
@@ -174,7 +175,13 @@ def test_a_command_says_which_extra_it_needs_beside_the_command_line(cli: Instal
     assert (done.returncode, done.stdout) == (1, "")
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("--version",), ("nothing",)])
+def test_the_bare_install_says_its_version(bare: Installed) -> None:
+    done = bare.hubbub("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"hubbub {hubbub.__version__}\n", "")
+    assert bare.run("-c", "import hubbub; print(hubbub.__version__)").stdout == f"{hubbub.__version__}\n"
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("nothing",)])
 def test_the_bare_install_says_that_the_command_line_is_missing(bare: Installed, words: tuple[str, ...]) -> None:
     done = bare.hubbub(*words)
     assert done.stderr == "error: hubbub needs the command line: pip install 'hubbub[cli]'\n"

@@ -100,6 +100,8 @@ def is_there(named: str) -> bool:
         ends = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
         text = help_of(tuple(words[:ends]))
         return all(word in text for word in words if word.startswith("-"))
+    if named.startswith("make "):
+        return re.search(rf"^{named.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE) is not None
     path, colon, name = named.partition(":")
     if colon:
         return (ROOT / path).is_file() and name in names(path)
@@ -130,7 +132,7 @@ def test_a_row_names_where_and_a_test_or_says_why_not() -> None:
 
 
 def test_figures_that_are_redrawn_are_those_there_are() -> None:
-    from hubbub.cli.plots.papers.registry import FIGURES
+    from figures.draw import FIGURES
 
-    drawn = {each for row in ROWS for each in re.findall(r"--figure ([a-z0-9-]+)", row.where)}
+    drawn = {each for row in ROWS for each in re.findall(r"FIGURES=([a-z0-9-]+)", row.where)}
     assert drawn == set(FIGURES)

@@ -26,7 +26,6 @@ from support.deployment import (
     GUIDE,
     HOPS,
     REPLICAS,
-    ROOT,
     SERVICES,
     SYSTEMD,
     Unit,
@@ -35,6 +34,7 @@ from support.deployment import (
     compose,
     stages,
 )
+from support.tree import FOLDERS
 
 PROGRAM = "/opt/hubbub/bin/hubbub"
 PATHS = re.compile(r"/etc/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]|/var/lib/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
@@ -320,6 +320,7 @@ def test_images_are_without_root_and_without_secrets() -> None:
     assert all(built[command_of(service)].base == "operator" for service in RUNNING)
     assert not any(stage.all("ARG") or stage.all("ADD") for stage in built.values())
     assert [copied for stage in built.values() for copied in stage.all("COPY")] == [
+        "deploy/containers/requirements.txt /requirements.txt",
         ". /source",
         "--from=build /opt/hubbub /opt/hubbub",
     ]
@@ -330,7 +331,7 @@ def test_the_build_sees_the_sources_of_the_wheel_and_nothing_else() -> None:
     lines = [line for line in (CONTAINERS / "Dockerfile.dockerignore").read_text().splitlines() if line[:1] != "#"]
     taken = {line.removeprefix("!") for line in lines if line.startswith("!")}
     assert lines[0] == "*"
-    assert taken == {path.name for path in (ROOT / "src" / "hubbub").iterdir()} | {"src", "pyproject.toml", "README.md"}
+    assert taken == {*FOLDERS, "src", "pyproject.toml", "setup.py", "README.md"}
     assert {"**/*.pem", "**/*.key"} <= set(lines)
 
 

@@ -40,10 +40,10 @@ class AxisScale(StrEnum):
     LOG = "log"
 
 
-Mechanism = Annotated[MechanismName | None, typer.Option("--mechanism", help="The mechanism, as in `account epsilon`.")]
-Over = Annotated[Variable | None, typer.Option("--over", help="What varies along the picture.")]
-First = Annotated[float | None, typer.Option("--from", help="Its smallest value.")]
-Last = Annotated[float | None, typer.Option("--to", help="Its largest value.")]
+Mechanism = Annotated[MechanismName, typer.Option("--mechanism", help="The mechanism, as in `account epsilon`.")]
+Over = Annotated[Variable, typer.Option("--over", help="What varies along the picture.")]
+First = Annotated[float, typer.Option("--from", help="Its smallest value.")]
+Last = Annotated[float, typer.Option("--to", help="Its largest value.")]
 Points = Annotated[int, typer.Option("--points", help="How many values, the ends included.")]
 AxisOption = Annotated[
     AxisScale | None,
@@ -54,27 +54,19 @@ Bounds = Annotated[
     typer.Option("--bound", help="A bound to draw, or best, or attack; repeatable. Left out, all that apply."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="The picture's file; its name ends in .svg or .png.")]
-FigureOption = Annotated[
-    str | None,
-    typer.Option("--figure", help="Instead of all this: a comparison of the papers, redrawn; --list names them."),
-]
-ListOption = Annotated[bool, typer.Option("--list", help="List the comparisons of the papers.")]
 Reports = Annotated[int | None, typer.Option("--reports", help="Reports in the batch, n.")]
 Delta = Annotated[float | None, typer.Option("--delta", help="The δ of (ε, δ), above 0 and below 1.")]
 
 
 def plot(
-    context: typer.Context,
-    mechanism: Mechanism = None,
-    over: Over = None,
-    first: First = None,
-    last: Last = None,
+    mechanism: Mechanism,
+    over: Over,
+    first: First,
+    last: Last,
     points: Points = 25,
     axis: AxisOption = None,
     bound: Bounds = None,
     out: Out = None,
-    figure: FigureOption = None,
-    list_figures: ListOption = False,
     reports: Reports = None,
     delta: Delta = None,
     categories: Categories = None,
@@ -97,21 +89,13 @@ def plot(
     --from 1e3 --to 1e6 --out bounds.svg
     """
     with failures(as_json):
-        if list_figures:
-            _list(as_json)
-        elif figure is not None:
-            _refuse_all_but(context, "figure", "out", "as_json")
-            _draw_figure(figure, out, as_json)
-        elif mechanism is None or over is None or first is None or last is None:
-            raise UsageError("give --mechanism, --over, --from and --to; or --figure with a name that --list shows")
-        else:
-            from hubbub.cli.mechanisms.arguments import Description
-            from hubbub.cli.plots.sweep import Question
+        from hubbub.cli.mechanisms.arguments import Description
+        from hubbub.cli.plots.sweep import Question
 
-            said = Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma)
-            question = Question(said, reports, delta, rounds, honest_share, dummies)
-            along = Range(over, first, last, points, _scale(axis))
-            _draw_bounds(question, along, bound or (), out, as_json)
+        said = Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma)
+        question = Question(said, reports, delta, rounds, honest_share, dummies)
+        along = Range(over, first, last, points, _scale(axis))
+        _draw_bounds(question, along, bound or (), out, as_json)
 
 
 def _scale(axis: AxisScale | None) -> Scale | None:
@@ -126,40 +110,12 @@ def _draw_bounds(question: Question, along: Range, bounds: Sequence[str], out: P
     _give(picture if bounds else _only_applying(picture), out, as_json)
 
 
-def _refuse_all_but(context: typer.Context, *names: str) -> None:
-    """Refuse all options but those named: a figure has its own parameters."""
-    # Where a value came from is asked, not what it is: an option given with its default value is refused too.
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-    if given - set(names):
-        raise UsageError("--figure has parameters of its own: beside it there can be only --out and --json")
-
-
-def _list(as_json: bool) -> None:
-    from hubbub.cli.plots.papers.registry import FIGURES
-
-    if as_json:
-        listed = [{"figure": name, "source": each.source, "about": each.about} for name, each in FIGURES.items()]
-        print_json({"figures": listed})
-        return
-    for name, each in FIGURES.items():
-        console().print(f"{name:<10} {each.source}: {each.about}", markup=False, soft_wrap=True)
-
-
 def _only_applying(picture: Picture) -> Picture:
     """Leave out curves that apply nowhere. If that leaves none, keep them all: the error then says why of each."""
     from hubbub.cli.plots.sweep import only_applying
 
     some = only_applying(picture)
     return some if some.panels[0].series else picture
-
-
-def _draw_figure(name: str, out: Path | None, as_json: bool) -> None:
-    from hubbub.cli.plots.papers.registry import planned
-
-    plan = planned(name)
-    _check_output(out, as_json)
-    _give(_evaluated(plan), out, as_json)
 
 
 def _check_output(out: Path | None, as_json: bool) -> None:

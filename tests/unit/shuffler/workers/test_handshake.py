@@ -80,6 +80,6 @@ async def test_an_acceptor_of_another_version_says_what_to_do(
     here.setblocking(False)
     with here, there:
         await write_start(here, Start(settings, served(sample_task(PARTIES)), 1))
-        monkeypatch.setattr(handshake, "_VERSION", "99.0")
+        monkeypatch.setattr(handshake, "__version__", "99.0")
         with pytest.raises(HubbubError, match=r"hubbub 99\.0 is installed, and the shuffler that runs is of .*restart"):
             read_start(there)

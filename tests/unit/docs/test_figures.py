@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
+from figures import girgis, koskela
+from figures.draw import FIGURES, draw, main
+from figures.inverse import largest_local_epsilon
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
-from hubbub.cli.commands.account import app
-from hubbub.cli.plots.papers import girgis, koskela
-from hubbub.cli.plots.papers.inverse import largest_local_epsilon
-from hubbub.cli.plots.papers.registry import FIGURES, planned
 from hubbub.cli.plots.plan import Curve
 
 FOLDER = Path(__file__).parents[3] / "docs" / "figures"
 TEXT = (FOLDER / "README.md").read_text()
+NUMBER = r"-?[0-9][-+.e0-9]*"
 SVG = "{http://www.w3.org/2000/svg}"
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "accountant.json").read_text())
 
@@ -52,7 +50,7 @@ SLOW = ("koskela-1", "koskela-2", "girgis-4a")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FIGURES])
 def test_kept_points_are_what_the_accountant_says(name: str) -> None:
     told = data_of(name)
-    plan = planned(name)
+    plan = FIGURES[name].plan()
     assert [panel["title"] for panel in told["panels"]] == [panel.title for panel in plan.panels]
     for panel, series in zip(plan.panels, told["panels"], strict=True):
         assert [each["label"] for each in series["series"]] == [curve.label for curve in panel.curves]
@@ -86,21 +84,27 @@ def test_every_figure_stands_in_the_text_with_its_command_and_its_caption() -> N
     for name, figure in FIGURES.items():
         assert f"## {name}: {figure.source}" in TEXT
         assert f"]({name}.svg)" in TEXT
-        assert planned(name).caption in words
-    assert {path.name for path in FOLDER.iterdir()} == {
+        assert FIGURES[name].plan().caption in words
+    assert {path.name for path in FOLDER.iterdir() if path.suffix in (".md", ".svg", ".json")} == {
         "README.md",
         *(f"{name}.{ending}" for name in FIGURES for ending in ("svg", "json")),
     }
 
 
-def test_every_command_of_the_text_parses() -> None:
-    commands = re.findall(r"^hubbub account plot (.*?) > (.*)$", TEXT, re.M)
-    assert len(commands) == len(FIGURES)
-    plot = get_command(app).commands["plot"]  # type: ignore[attr-defined]
-    for (words, target), name in zip(commands, FIGURES, strict=True):
-        asked = plot.make_context("plot", shlex.split(words)).params
-        assert (asked["figure"], asked["as_json"]) == (name, True)
-        assert (str(asked["out"]), target) == (f"docs/figures/{name}.svg", f"docs/figures/{name}.json")
+def test_the_text_says_how_each_is_made() -> None:
+    assert re.findall(r"^make figures FIGURES=(.*)$", TEXT, re.MULTILINE) == list(FIGURES)
+
+
+def test_a_figure_is_drawn_as_it_lies_here(tmp_path: Path) -> None:
+    draw("feldman-1", tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"feldman-1.svg", "feldman-1.json"}
+    drawn, lies = ((folder / "feldman-1.json").read_text() for folder in (tmp_path, FOLDER))
+    assert re.sub(NUMBER, "0", drawn) == re.sub(NUMBER, "0", lies)
+
+
+def test_a_name_that_no_figure_has_is_refused() -> None:
+    with pytest.raises(SystemExit, match="no such figure: nothing; there are balle-3, "):
+        main(["nothing"])
 
 
 @pytest.mark.parametrize("name", FIGURES)

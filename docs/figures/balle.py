@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from figures.inverse import largest_local_epsilon
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.mechanisms import KRR, Generic, Laplace
-from hubbub.cli.plots.papers.inverse import largest_local_epsilon
 from hubbub.cli.plots.plan import Axis, Curve, PanelPlan, PicturePlan
 from hubbub.cli.plots.variables import Range, Variable
 

@@ -1,1 +1,0 @@
-"""Figures of the papers, drawn anew from our own bounds."""
