@@ -3,7 +3,6 @@
 import json
 from fractions import Fraction
 from math import exp, inf, isfinite, log, sqrt
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,9 @@ import pytest
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic, Laplace, LocalMechanism, Mechanism
+from support.tree import ROOT
 
-VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "vectors" / "accountant.json").read_text())
+VECTORS: dict[str, Any] = json.loads((ROOT / "tests" / "vectors" / "accountant.json").read_text())
 
 
 def epsilon(name: str, mechanism: LocalMechanism, reports: int, delta: float) -> float:

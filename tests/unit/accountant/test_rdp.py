@@ -1,7 +1,6 @@
 import json
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -11,8 +10,9 @@ from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs.renyi import excess, rdp_lower, rdp_upper
+from support.tree import ROOT
 
-VECTORS = Path(__file__).parents[2] / "vectors" / "accountant.json"
+VECTORS = ROOT / "tests" / "vectors" / "accountant.json"
 
 
 def exact_moment(reports: int, categories: int, gamma: Fraction, order: int) -> Fraction:

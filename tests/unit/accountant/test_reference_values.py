@@ -2,7 +2,6 @@
 
 import json
 from math import exp
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.mechanisms import KRR, Generic
 from support.queries import calibrate_sum, sum_mse
+from support.tree import ROOT
 
-VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "vectors" / "accountant.json").read_text())
+VECTORS: dict[str, Any] = json.loads((ROOT / "tests" / "vectors" / "accountant.json").read_text())
 
 HERE = {
     "krr_epsilon": 2,

@@ -9,8 +9,8 @@ from hubbub.analyzer.tasks import load_tasks
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
-from support import samples
 from support.samples import Parties, sample_task, signed
+from support.tree import ROOT
 
 GOOD = """
 tasks = ["tasks", "/elsewhere/task.json"]
@@ -72,7 +72,7 @@ def test_every_setting_is_described() -> None:
 
 
 def test_the_sample_names_every_setting_and_its_default_ports() -> None:
-    sample = Path(samples.__file__).parents[2] / "deploy" / "samples" / "analyzer.toml"
+    sample = ROOT / "deploy" / "samples" / "analyzer.toml"
     settings = load(sample)
     assert settings.model_fields_set == set(Settings.model_fields)
     assert settings.log.model_fields_set == set(LogSettings.model_fields)

@@ -24,8 +24,9 @@ from hubbub.queries.registry import QUESTIONS, question_of
 from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop import settings as hop_settings
+from support.tree import ROOT
 
-README = Path(__file__).parents[3] / "README.md"
+README = ROOT / "README.md"
 
 MODELS: dict[str, type[BaseModel]] = {
     "shuffler": shuffler_settings.Settings,

@@ -17,12 +17,13 @@ from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.cli.plots.plan import Curve
+from support.tree import ROOT
 
-FOLDER = Path(__file__).parents[3] / "docs" / "figures"
+FOLDER = ROOT / "docs" / "figures"
 TEXT = (FOLDER / "README.md").read_text()
 NUMBER = r"-?[0-9][-+.e0-9]*"
 SVG = "{http://www.w3.org/2000/svg}"
-VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "accountant.json").read_text())
+VECTORS = json.loads((ROOT / "tests" / "vectors" / "accountant.json").read_text())
 
 
 def data_of(name: str) -> Any:

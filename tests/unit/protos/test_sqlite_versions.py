@@ -25,8 +25,9 @@ from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER
 from support.stores import analyzer_content, hop_content, shuffler_content, state_content, store_in
+from support.tree import ROOT
 
-VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "stores").glob("*.db.gz"))
+VECTORS = sorted((ROOT / "tests" / "vectors" / "stores").glob("*.db.gz"))
 FILES = {"shuffler": "shuffler.db", "hop": "hop.db", "analyzer": "analyzer.db", "state": "state.db"}
 LAYOUTS = {"shuffler": SHUFFLER, "hop": HOP, "analyzer": ANALYZER, "state": STATE}
 VERSIONS = {name: layout.version for name, layout in LAYOUTS.items()}
@@ -245,7 +246,7 @@ def test_new_files_are_taken_and_those_of_other_programs_are_not(tmp_path: Path)
 
 
 def test_operations_tell_which_version_each_store_has() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "operations.md").read_text()
     for name, layout in LAYOUTS.items():
         row = next(line for line in page.splitlines() if line.startswith(("| " + name, f"| device's {name}")))
         _, _, version, *_ = (cell.strip() for cell in row.split("|"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hubbub.protos.task.draft import read_draft
@@ -11,8 +9,9 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import check_query_name
 from support.samples import Parties, sample_task
+from support.tree import ROOT
 
-SAMPLE = Path(__file__).parents[3] / "deploy" / "samples" / "task.toml"
+SAMPLE = ROOT / "deploy" / "samples" / "task.toml"
 
 
 @pytest.mark.parametrize("name", ["carrier", "日本", "a b", "a_b", "dep delay (min)", "1st", "é", "x" * 63, "a:b", "'"])

@@ -29,8 +29,8 @@ from hubbub.protos.task.task import Privacy, Task
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.certificates import content_of, counts, encode
 from support.samples import Parties, sample_task
+from support.tree import ROOT
 
-ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tests" / "vectors" / "signed"
 TASKS = [FOLDER / f"{form.name.replace('/', '-')}.json" for form in TASK_FORMS]
 CERTIFICATES = [FOLDER / f"{form.name.replace('/', '-')}.json" for form in CERTIFICATE_FORMS]

@@ -6,7 +6,6 @@ import shutil
 import struct
 import subprocess
 from enum import IntEnum
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -32,6 +31,7 @@ from hubbub.protos.identity.documents import (
     write_canonical,
 )
 from hubbub.protos.identity.keys import Identity
+from support.tree import ROOT
 
 VERSIONS: tuple[Version, ...] = (1, 2)
 SAFE = 2**53 - 1
@@ -206,7 +206,7 @@ def test_floats_come_back_where_they_are_meant() -> None:
 
 # The vectors of RFC 8785 and of ECMAScript
 
-RFC = json.loads((Path(__file__).parents[2] / "vectors" / "rfc8785.json").read_text())
+RFC = json.loads((ROOT / "tests" / "vectors" / "rfc8785.json").read_text())
 
 
 @pytest.mark.parametrize("vector", RFC["numbers"], ids=lambda vector: vector["bits"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -19,6 +18,7 @@ from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import connected, followed, signers
 from support.samples import Parties, sample_task, signed
+from support.tree import ROOT
 
 PARTIES = Parties(*(Identity.generate() for _ in CORE_ROLES))
 SECOND, THIRD, OTHER = (Identity.generate() for _ in range(3))
@@ -227,7 +227,7 @@ def bears_itself(chosen: Sequence[Succession], known: set[tuple[Role, bytes]]) -
 
 
 def test_a_succession_of_version_1_is_read_as_it_was_signed() -> None:
-    content = (Path(__file__).parents[2] / "vectors" / "signed" / "hubbub-succession-1.json").read_bytes()
+    content = (ROOT / "tests" / "vectors" / "signed" / "hubbub-succession-1.json").read_bytes()
     found = Succession.decode(content)
     found.check()
     assert (found.role, found.begins, found.encode()) == (Role.SHUFFLER, 1_796_083_200, content)

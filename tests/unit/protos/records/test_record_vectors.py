@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.protos.identity.documents import SignedDocument, canonical, parse_canonical
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord
 from hubbub.protos.records.release_chain import Place, record_hash
+from support.tree import ROOT
 
-FOLDER = Path(__file__).parents[2] / "vectors" / "signed"
+FOLDER = ROOT / "tests" / "vectors" / "signed"
 SHUFFLER, HOP = (Identity(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)) for number in (12, 15))
 TASK = bytes.fromhex("db0c2da7190c26cebbf6566c20613e7208642ba98b735aaa0b89217b95094a20")
 RECORD = BatchRecord(

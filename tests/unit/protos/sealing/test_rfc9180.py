@@ -1,7 +1,6 @@
 """The HPKE implementation underneath agrees with the vectors of RFC 9180."""
 
 import json
-from pathlib import Path
 
 import pytest
 from cryptography.exceptions import InvalidTag
@@ -10,8 +9,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from hubbub.protos.sealing.suites import X25519
+from support.tree import ROOT
 
-FILE = json.loads((Path(__file__).parents[2] / "vectors" / "rfc9180.json").read_text())
+FILE = json.loads((ROOT / "tests" / "vectors" / "rfc9180.json").read_text())
 AEADS = {"AES-128-GCM": AEAD.AES_128_GCM, "ChaCha20Poly1305": AEAD.CHACHA20_POLY1305}
 VECTORS = [pytest.param(vector, id=vector["source"]) for vector in FILE["vectors"]]
 

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from hashlib import shake_256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +24,9 @@ from hubbub.queries.randomizers.unary import MAXIMUM_BITS
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 from support.queries import INNER_BYTES, report
 from support.samples import Parties, sample_task, signed
+from support.tree import ROOT
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+VECTORS = ROOT / "tests" / "vectors"
 VECTOR, SEALED = (json.loads((VECTORS / name).read_text()) for name in ("hpke-pq.json", "sealed.json"))
 HERE, ID = Destination(b"t" * 32, 7, b"k" * 32), b"0123456789abcdef"
 SHUFFLER, ANALYZER = Identity.generate(), Identity.generate()

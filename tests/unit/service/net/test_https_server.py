@@ -33,13 +33,14 @@ from hubbub.service.rpc.pipeline import Intake
 from support import doors
 from support.doors import SUBMIT, asked, opened, raw, written
 from support.samples import make_tls
+from support.tree import ROOT
 
 REQUEST = submission_pb2.SubmitRequest(
     destination=codec.write_destination(HERE), submission=codec.write_submission(submission(1))
 ).SerializeToString()
 ANSWER = submission_pb2.SubmitResponse(receipt=codec.write_receipt(receipt(1))).SerializeToString()
 CLOSE = {"connection": "close"}
-PAGE = Path(__file__).parents[3] / "docs" / "client.md"
+PAGE = ROOT / "docs" / "client.md"
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,9 @@ import pytest
 
 from support import postgres
 from support.stores import analyzer_content, shuffler_content
+from support.tree import ROOT
 
-DUMPS = sorted((Path(__file__).parents[3] / "vectors" / "stores" / "postgres").glob("*.sql.gz"))
+DUMPS = sorted((ROOT / "tests" / "vectors" / "stores" / "postgres").glob("*.sql.gz"))
 READERS: dict[str, tuple[postgres.Kind[Any], Callable[[Any], Any]]] = {
     "shuffler": (postgres.SHUFFLER, shuffler_content),
     "analyzer": (postgres.ANALYZER, analyzer_content),

@@ -19,8 +19,9 @@ from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.workers import handshake
 from hubbub.shuffler.workers.handshake import Served, Start, read_start, write_start
 from support.samples import sample_task, signed, stating
+from support.tree import ROOT
 
-SIGNED = Path(__file__).parents[3] / "vectors" / "signed"
+SIGNED = ROOT / "tests" / "vectors" / "signed"
 FORMS = {path.stem: path.read_bytes() for path in sorted(SIGNED.glob("hubbub-task-*.json"))}
 MANY = 300
 """Tasks that are more together than a socket takes at once."""
