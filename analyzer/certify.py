@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,12 +28,12 @@ import structlog
 from hubbub.accountant.errors import AccountingError
 from hubbub.analyzer.attestation import check_attested
 from hubbub.analyzer.records import Past, StoredBatch, counted_of
-from hubbub.analyzer.signers import check_signers
 from hubbub.analyzer.store import Store
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import Label, SignedDocument, canonical
-from hubbub.protos.identity.keys import Identity
+from hubbub.protos.identity.keys import Identity, KeyRecord
 from hubbub.protos.identity.successions import Succession
+from hubbub.protos.records.batch import BatchRecord
 from hubbub.protos.records.counts import DIGEST, CountsDiffer, check_tallies, counts_digest
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import connected, followed, signers
@@ -230,3 +230,34 @@ def _before(facts: _Round) -> dict[str, Any]:
 def is_published(task: Task, batch: StoredBatch) -> bool:
     """Whether a committed batch has enough valid reports for an estimate; it is withheld otherwise."""
     return batch.committed is not None and batch.committed.counted >= task.minimum_reports
+
+
+def check_signers(
+    task: Task, round_number: int, records: Iterable[SignedDocument], key: SignedDocument | None = None
+) -> None:
+    """Return only if a round's batch records, and its key record, are signed by who signs the round.
+
+    A succession that came too late says that somebody else signs a round than did: it was made after the round's keys
+    were given out, and begins before. The shuffler refuses it for the rounds that it holds, but it may reach the
+    analyzer alone. The round's certificate would not verify, and is stored for good; so it is held up, and no other.
+
+    `task` has the identities that follow those it names. Each record takes the time of one signature's check, and of
+    one more for each hop.
+
+    Raises:
+        SignatureError: where another identity has signed one; the message says what to do.
+    """
+    of_round, what = signers(task, round_number), "the key record"
+    try:
+        if key is not None:
+            KeyRecord.read(key, of_round.analyzer)
+        what = "a batch record"
+        for record in records:
+            BatchRecord.read(record, of_round.shuffler, of_round.hops)
+    except SignatureError as error:
+        raise SignatureError(
+            f"{what} of round {round_number} of {task.name} was signed by another identity than the `successions` say. "
+            "Where one of them came after the round's keys were given out and begins earlier, take it out, and have "
+            "one signed that begins later; where one was taken out by which the round was signed, put it back. Then "
+            "start the analyzer again"
+        ) from error

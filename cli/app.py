@@ -6,19 +6,26 @@ import functools
 import importlib
 import inspect
 import math
+import re
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
 import typer
 
 from hubbub.cli.extras import NEEDS, missing
-from hubbub.cli.help_text import laid_out
 from hubbub.cli.output import failures, print_json
 from hubbub.cli.signals import raises
 from hubbub.protos.errors import HubbubError, UsageError
 
 USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # not a name of typer's own
 """What the parser raises where the words of a command are not as its help says."""
+
+COLUMNS = 70
+"""Characters of the longest line; with indents and a backslash it fits a terminal of 80 columns."""
+
+_NO_BREAK = "\0"
+_EXAMPLES = re.compile(r"(Examples?:) (.+)", re.DOTALL)
 
 
 def run(names: Sequence[str], words: Sequence[str]) -> int:
@@ -110,3 +117,27 @@ def _option(run: Callable[..., None], name: str) -> str:
     names = [getattr(said, "default", None), *(getattr(said, "param_decls", None) or ())]
     options = [each for each in names if isinstance(each, str) and each.startswith("-")]
     return options[0] if options else f"--{name.replace('_', '-')}"
+
+
+def laid_out(text: str) -> str:
+    """Return a command's help in which every example begins a line, and goes on only after a backslash.
+
+    A paragraph of examples begins with "Example:" or "Examples:"; a semicolon stands between two of them.
+    """
+    return "\n\n".join(map(_paragraph, inspect.cleandoc(text).split("\n\n")))
+
+
+def _paragraph(text: str) -> str:
+    found = _EXAMPLES.fullmatch(text)
+    if found is None:
+        return text
+    title, commands = found[1], " ".join(found[2].split()).split("; ")
+    # The parser's help wraps every paragraph, within words, too, but for one that \b begins.
+    return "\n".join(["\b", title, *map(_command, commands)])
+
+
+def _command(words: str) -> str:
+    # An option and its value stay on one line.
+    together = re.sub(r"( --[a-z-]+) (?!-)", rf"\1{_NO_BREAK}", words)
+    lines = textwrap.wrap(together, COLUMNS, break_on_hyphens=False, break_long_words=False)
+    return "  " + " \\\n      ".join(lines).replace(_NO_BREAK, " ")

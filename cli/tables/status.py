@@ -8,11 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.tables.incidents import condition_document, condition_lines
 from hubbub.cli.tables.tables import print_table
 from hubbub.deploy.operator.client import Overview
-from hubbub.protos.messages import RoundStatus
+from hubbub.protos.messages import Condition, RoundStatus
 from hubbub.protos.records.results import RoundStanding
+from hubbub.protos.task.schedule import at
 
 _WHO_ASKS_A_HOP = "who runs it sees more: in its log, and with `hubbub health hop HOP.toml` on its host"
 
@@ -117,3 +117,24 @@ def _task(task_id: bytes, name: str) -> str:
 
 def _by_reason(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{reason} {count}" for reason, count in sorted(counts.items()) if count) or "none"
+
+
+def condition_document(condition: Condition) -> dict[str, Any]:
+    """Return what holds a service up as JSON."""
+    return {
+        "troubles": [
+            {"kind": each.kind, "text": each.text, "since": at(each.since), "count": each.count}
+            for each in condition.troubles
+        ],
+        "log_lines_lost": condition.log_lines_lost,
+    }
+
+
+def condition_lines(conditions: Mapping[str, Condition]) -> Iterator[str]:
+    """Give a line for each trouble of each service, and one where lines of its log were lost."""
+    for service, condition in conditions.items():
+        for each in condition.troubles:
+            times = "" if each.count == 1 else f", met {each.count} times"
+            yield f"the {service} is in trouble ({each.kind}) since {at(each.since)}{times}: {each.text}"
+        if condition.log_lines_lost:
+            yield f"the {service} lost {condition.log_lines_lost} lines of its log since it started"

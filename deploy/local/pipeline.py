@@ -6,19 +6,20 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import grpc
 
+from hubbub.analyzer import settings as analyzer_settings
+from hubbub.analyzer import store_factory as analyzer_stores
 from hubbub.client import Device
 from hubbub.deploy.init.folders import Folder, Placement, initialise
 from hubbub.deploy.init.hops import Hops, change
 from hubbub.deploy.local.ports import FREE, SETTINGS
 from hubbub.deploy.local.process import Service, ServiceError
-from hubbub.deploy.local.stores import make_stores
 from hubbub.deploy.new_folder import check_new
 from hubbub.deploy.pki.device_issuer import Issuer
 from hubbub.deploy.pki.trusted_keys import identities_in
@@ -38,6 +39,9 @@ from hubbub.protos.task.task import Draft, Identities, Task
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.service.net.health import is_serving
+from hubbub.shuffler import settings as shuffler_settings
+from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
+from hubbub.shuffler.stores import factory as shuffler_stores
 
 CALL_SECONDS = 30.0
 """Deadline of a control call."""
@@ -397,3 +401,15 @@ class LocalPipeline:
             for pending in (task, *watchers):
                 pending.cancel()
             await asyncio.gather(task, *watchers, return_exceptions=True)
+
+
+def make_stores(folder: Folder, hops: Iterable[str]) -> None:
+    """Make the store of each party, where its settings say.
+
+    Raises:
+        StoreError: where there is one already.
+    """
+    shuffler_stores.create_store(shuffler_settings.load(folder.of(Role.SHUFFLER) / "shuffler.toml"))
+    analyzer_stores.create_store(analyzer_settings.load(folder.of(Role.ANALYZER) / "analyzer.toml"))
+    for name in hops:
+        HopStore.create(folder.of(name) / "data")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from hubbub.deploy.operator.failover import at_the_keeper
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Step
 from hubbub.protos.records.results import RoundId, RoundResults, RoundStanding
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, HealthCaller, ResultsCaller
 from hubbub.protos.rpc.enrollment import MOST_DEVICES
 from hubbub.protos.rpc.health import PARTS, part_name
@@ -240,3 +240,25 @@ async def _conditions(settings: OperatorSettings, silent: Collection[str]) -> di
             if name not in silent:
                 found[name] = await ask()
     return found
+
+
+async def at_the_keeper(settings: OperatorSettings, call: Callable[[ControlCaller], Awaitable[T]]) -> T:
+    """Make a call at the shuffler's control port; where there are several, at each until the keeper has answered.
+
+    Who stands by refuses as NOT_READY, and does nothing. A call that a keeper got may be made again by its nature.
+
+    Raises:
+        Unreachable: where nobody answered, or only those who stand by; it names all that were asked.
+        HubbubError: as the call itself.
+    """
+    addresses = settings.shuffler_control.split(",")
+    said = []
+    for address in addresses:
+        try:
+            async with open_channel(address, settings.tls.paths()) as channel:
+                return await call(ControlCaller(channel))
+        except (Unreachable, Refusal) as error:
+            if len(addresses) == 1 or (isinstance(error, Refusal) and error.reason is not Reason.NOT_READY):
+                raise
+            said.append(f"{address}: {error}")
+    raise Unreachable("no keeper of the rounds has answered: " + "; ".join(said))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.keys import Identity, Role, load_public
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.rpc import DELIVERY_SERVICE
+from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.task.task import Task
 from hubbub.service.lifecycle import run
 from hubbub.service.net import grpc_server
 from hubbub.service.net.limits import connections_of, mutual_intake
@@ -23,12 +27,12 @@ from hubbub.service.processes.opening_pool import Workers
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.runtime.succession_files import load_successions
+from hubbub.service.runtime.task_files import read_tasks
 from hubbub.shuffler.hop.accept import Hop
 from hubbub.shuffler.hop.metrics import HopCollector, Stage
 from hubbub.shuffler.hop.settings import Settings
 from hubbub.shuffler.hop.sqlite import SqliteStore
 from hubbub.shuffler.hop.store import Store
-from hubbub.shuffler.hop.tasks import load_tasks
 from hubbub.shuffler.release.analyzer_client import Reached
 
 
@@ -110,3 +114,23 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         await taker.close()
         await asyncio.to_thread(workers.close)
         await asyncio.to_thread(store.close)
+
+
+def load_tasks(
+    paths: Iterable[Path], operator: bytes, shuffler: bytes, hop: bytes, successions: Sequence[Succession] = ()
+) -> Mapping[bytes, Task]:
+    """Return the tasks in those files and folders (`*.json`), by id, that these parties signed and that name the hop.
+
+    With `successions` the parties are one with the identities that follow them and those before them.
+
+    Raises:
+        TaskError: where a file holds another task, or there is none at all.
+    """
+
+    def checked(signed: SignedTask) -> Task:
+        task = signed.check(operator, shuffler, successions)
+        if hop not in task.identities.hops:
+            raise SignatureError("the task does not name this hop; plan it with this hop's public key in trust/")
+        return task
+
+    return {task_id: checked(signed) for task_id, signed in read_tasks(paths, checked).items()}

@@ -1,28 +1,8 @@
 """No module imports itself by way of others: what a module needs is read before it, not around it."""
 
-import ast
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
-from support.tree import MODULES, ROOT
-
-
-def name_of(path: Path) -> str:
-    return "hubbub." + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-NAMES = {name_of(path): path for path in MODULES}
-
-
-def imported(path: Path) -> Iterator[str]:
-    """Every module of ours that a module names anywhere: in functions and for type checkers too."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                yield inner if inner in NAMES else str(node.module)
+from support.tree import NAMES, imported
 
 
 def circles(arrows: Mapping[str, set[str]]) -> list[list[str]]:

@@ -1,15 +1,31 @@
 """Modules fit a head, functions do one thing, and folders can be taken in at a glance."""
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.tree import FOLDERS, MODULES, ROOT
+from support.tree import FOLDERS, MODULES, NAMES, ROOT, imported
 
 MODULE_LINES = 600
 """Fewest lines of a module that is too long."""
+
+CRUMB_LINES = 60
+"""Fewest lines of a module that only one other imports, of the same folder: a smaller one is a part of that one."""
+
+CRUMBS = {
+    "analyzer/certificate_statement.py": "brings the accountant, loaded when a round is certified",
+    "analyzer/charges.py": "brings the accountant, loaded when a batch is charged",
+    "cli/plots/papers/inverse.py": "one computation of a redrawn figure",
+    "client/recorded.py": "what callers of a device are given",
+    "client/session/outcomes.py": "a step of a submission",
+    "client/state/erasing.py": "operations on the state file",
+    "client/state/key_sets.py": "a table of the state file",
+    "queries/longitudinal/rising.py": "brings numpy, which a device does not have",
+}
+"""Smaller ones all the same, each with why. What a registry lists is one module a thing, however small."""
 
 FUNCTION_LINES = 40
 """Most lines of a function with its docstring, its parameters left out: a command has one a line for each option."""
@@ -46,6 +62,29 @@ def lines_of(path: Path) -> int:
 def test_modules_fit_a_head() -> None:
     long = {str(path.relative_to(ROOT)): lines_of(path) for path in MODULES}
     assert {name: lines for name, lines in long.items() if lines >= MODULE_LINES} == {}
+
+
+def test_a_small_module_serves_more_than_its_neighbour() -> None:
+    importers: dict[str, set[str]] = defaultdict(set)
+    for name, path in NAMES.items():
+        for other in imported(path):
+            importers[other].add(name)
+    small = {name: path for name, path in NAMES.items() if lines_of(path) < CRUMB_LINES and path.stem != "__init__"}
+    crumbs = {str(path.relative_to(ROOT)) for name, path in small.items() if is_crumb(name, importers[name] - {name})}
+    assert crumbs == CRUMBS.keys(), "the exceptions are those that are needed"
+
+
+def is_crumb(name: str, importers: set[str]) -> bool:
+    """Whether one module of the same folder, and no other, imports this one; what registries list is none."""
+    folder = name.rpartition(".")[0]
+    return len(importers) == 1 and all(
+        each.rpartition(".")[0] == folder and each != f"{folder}.registry" for each in importers
+    )
+
+
+def test_the_check_itself_knows_a_crumb() -> None:
+    assert is_crumb("a.b", {"a.c"})
+    assert not any(is_crumb("a.b", importers) for importers in (set(), {"a.c", "a.d"}, {"b.c"}, {"a.registry"}))
 
 
 def test_functions_are_short() -> None:

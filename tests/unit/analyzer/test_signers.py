@@ -12,9 +12,8 @@ import pytest
 from unit.analyzer.test_server import Deployment, deliver, deliver_round, prepare
 
 from hubbub.analyzer.accept import Acceptor
-from hubbub.analyzer.certify import Certifier
+from hubbub.analyzer.certify import Certifier, check_signers
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.signers import check_signers
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeyRecord, Role

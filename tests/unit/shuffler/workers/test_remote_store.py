@@ -17,8 +17,8 @@ from hubbub.shuffler.records import Round
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.codec import Looked
 from hubbub.shuffler.workers.ipc import CLEAR_BYTES, Frame, Line
-from hubbub.shuffler.workers.opening import Opening
 from hubbub.shuffler.workers.remote_store import COUNTED_ROUNDS, FRESH_SECONDS, LineStore
+from hubbub.shuffler.workers.worker import Opening
 
 DOCUMENT = SignedDocument(b"{}", bytes(64))
 KEYS = RoundKeys(b"a private key", KeySet(DOCUMENT, DOCUMENT, ()), bytes(32))
