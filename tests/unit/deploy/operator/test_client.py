@@ -11,7 +11,7 @@ from rich.console import Console
 
 from hubbub.cli.commands import status
 from hubbub.cli.tables.status import overview_document, print_overview
-from hubbub.deploy.operator import client, failover
+from hubbub.deploy.operator import client
 from hubbub.deploy.operator.client import Overview, round_to_close
 from hubbub.deploy.pki import expiry
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
@@ -48,8 +48,8 @@ async def closing(
     async def channel(*_: object) -> AsyncIterator[None]:
         yield None
 
-    monkeypatch.setattr(failover, "ControlCaller", Shuffler)
-    monkeypatch.setattr(failover, "open_channel", channel)
+    monkeypatch.setattr(client, "ControlCaller", Shuffler)
+    monkeypatch.setattr(client, "open_channel", channel)
     return await round_to_close(cast(Any, Settings()), TASK, wanted, now)
 
 

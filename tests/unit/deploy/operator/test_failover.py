@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from hubbub.deploy.operator import failover
+from hubbub.deploy.operator import client
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 
@@ -38,9 +38,9 @@ async def asked(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, HubbubErr
             raise answer
         return answer
 
-    monkeypatch.setattr(failover, "open_channel", channel)
-    monkeypatch.setattr(failover, "ControlCaller", lambda address: address)
-    return await failover.at_the_keeper(cast(Any, Settings()), call), seen
+    monkeypatch.setattr(client, "open_channel", channel)
+    monkeypatch.setattr(client, "ControlCaller", lambda address: address)
+    return await client.at_the_keeper(cast(Any, Settings()), call), seen
 
 
 @pytest.mark.parametrize("first", [STANDS_BY, AWAY], ids=["stands by", "away"])
