@@ -322,7 +322,7 @@ async def test_nothing_is_on_the_way_before_a_drawn_moment_which_a_restart_does_
         used = clock.now
         async with running.device_of("spread", **watched) as device:
             assert device.keep(ANSWERS, LAST, spread=True)
-            kept = device._state.find(Round(device.task.id, LAST), [""])[""].moment
+            kept = device._session.state.find(Round(device.task.id, LAST), [""])[""].moment
         assert kept is not None
         assert used < kept <= running.task.task.schedule.ends(LAST)
         async with running.device_of("spread", **watched) as again:
@@ -376,7 +376,7 @@ async def test_a_state_file_holds_no_answer_and_no_report_once_it_is_sent(runnin
         async with running.device_of("read", state=state / "device.db", shuffler="127.0.0.1:1") as device:
             with pytest.raises(Unreachable):
                 await device.submit(answers, 0, timeout=0.2)
-            (entry,) = device._state.find(Round(device.task.id, 0), [""]).values()
+            (entry,) = device._session.state.find(Round(device.task.id, 0), [""]).values()
             assert entry.reports is not None
             waiting = content(state)
         assert found_in(waiting, [*answered, entry.reports]) == [entry.reports]

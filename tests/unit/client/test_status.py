@@ -21,7 +21,7 @@ from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
-NOTHING = Memory({}, History(0, 0, 0), -1, False)
+NOTHING = Memory({}, History(0, 0), -1, False)
 
 Make = Callable[..., Device]
 
@@ -103,12 +103,6 @@ def test_before_the_first_round_it_is_the_next(task: Task) -> None:
     assert status.next.number == 0
 
 
-def test_rounds_that_nobody_counted_all_count(task: Task) -> None:
-    """A file of version 1 forgot how many rounds were answered: any of them may have been."""
-    spending = status_of(task, replace(NOTHING, history=History(1, 1, 2), last_forgotten=1), START + 7300.0).spending
-    assert (spending.rounds, spending.epsilon_local) == (3, pytest.approx(spending.epsilon_local_round * 3))
-
-
 def test_what_the_task_promises_is_told_as_it_is(parties: Parties) -> None:
     task = sample_task(parties, privacy=Privacy(epsilon=1.5, delta=1e-7, epsilon_total=4.0))
     status = status_of(task, NOTHING, START + 1.0)
@@ -118,7 +112,7 @@ def test_what_the_task_promises_is_told_as_it_is(parties: Parties) -> None:
 @given(st.integers(0, 10**5))
 def test_local_epsilon_is_never_below_the_exact_sum(task_rounds: int) -> None:
     exact = sum((Fraction(query.mechanism.epsilon_local) for query in TASK.queries), Fraction(0))
-    memory = replace(NOTHING, history=History(task_rounds, task_rounds, 0))
+    memory = replace(NOTHING, history=History(task_rounds, task_rounds))
     spending = status_of(TASK, memory, START + 1.0).spending
     assert Fraction(spending.epsilon_local_round) >= exact
     assert exact * task_rounds <= Fraction(spending.epsilon_local) <= exact * task_rounds * (1 + Fraction(1, 2**51))

@@ -88,14 +88,14 @@ async def submit(pipeline: LocalPipeline, planted: Planted, number: int) -> None
     name = f"planted-device-{number}"
     planted.secrets.add(name.encode())
     async with pipeline.device(name) as device:
-        sealed = device._sealed
+        sealed = device._session.sealed
 
         def noting(sealer: Sealer, drawn: Drawn) -> Submission:
             submission = sealed(sealer, drawn)
             planted.add(submission)
             return submission
 
-        device._sealed = noting  # type: ignore[method-assign]
+        device._session.sealed = noting  # type: ignore[method-assign]
         answer = ANSWERS[number % 2]
         await device.submit({"theme": answer, "session": None if number % 4 == 0 else 20.0})
 
@@ -147,13 +147,13 @@ def log_everything(pipeline: LocalPipeline) -> None:
 
 FAILING = """
 from hubbub.analyzer import accept
-from hubbub.deploy import cli
+from hubbub.cli import main
 
 def fail(job, *_):
     raise TypeError(f"nobody foresaw this, in query {job.query}")
 
 accept.open_batch = fail
-cli.main()
+main.main()
 """
 """An analyzer whose work with envelopes fails, a key and envelopes among its variables."""
 

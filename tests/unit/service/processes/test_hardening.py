@@ -67,10 +67,10 @@ def test_without_it_a_program_is_dumped_where_it_may_be(tmp_path: Path) -> None:
 
 COMMAND = """
 import sys
-from hubbub.deploy import cli
+from hubbub.cli import main
 sys.argv = ["hubbub", "--version"]
 try:
-    cli.main()
+    main.main()
 except SystemExit:
     pass
 """
@@ -126,4 +126,4 @@ def test_every_program_keeps_its_memory_in(path: Path) -> None:
 
 
 def test_the_programs_are_known() -> None:
-    assert {path.name for path in PROGRAMS} >= {"cli.py", "opener.py", "player.py"}
+    assert {path.name for path in PROGRAMS} >= {"main.py", "opening_worker.py", "worker.py"}

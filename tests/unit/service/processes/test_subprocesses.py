@@ -132,10 +132,10 @@ def test_a_child_is_given_few_variables(monkeypatch: pytest.MonkeyPatch) -> None
 
 ISOLATION = """
 import subprocess
-from hubbub.service import children
-command = children.command("site")
+from hubbub.service.processes import subprocesses
+command = subprocesses.command("site")
 print(command[1:command.index("-m")])
-environment = children.environment()
+environment = subprocesses.environment()
 print(environment.get("PYTHONNOUSERSITE"), environment.get("PYTHONUSERBASE"))
 """
 
@@ -163,5 +163,5 @@ def test_a_child_is_as_isolated_as_its_parent(options: tuple[str, ...], variable
 
 def test_programs_are_started_in_one_place() -> None:
     """Who starts Python by hand would forget the one or the other."""
-    starts = [path.name for path in MODULES if "sys.executable" in path.read_text() and path.name != "children.py"]
+    starts = [path.name for path in MODULES if "sys.executable" in path.read_text() and path.name != "subprocesses.py"]
     assert starts == []
