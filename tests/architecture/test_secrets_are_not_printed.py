@@ -18,12 +18,14 @@ import pytest
 from hubbub.analyzer.postgres.keyring import Secrets as AnalyzerSecrets
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.client.device import DeviceReceipt
-from hubbub.client.enrollment.credentials import _Found
+from hubbub.client.enrollment.credentials import Found
 from hubbub.client.fleet import _Parcel
 from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.session.work import Stored
 from hubbub.client.state.enrollment import Enrolment
 from hubbub.client.state.longitudinal import Step
-from hubbub.client.state.records import Drawn, Entry
+from hubbub.client.state.records import Drawn, Entry, Round
+from hubbub.client.state.store import Seen
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.tickets import Enrolled
 from hubbub.protos.cluster import Asked, Row, Told
@@ -130,7 +132,9 @@ HOLDERS: tuple[Any, ...] = (
     Submission(SECRET, SECRET, SECRET, SECRET),
     Ticket(SECRET, bytes(32), 0, ((bytes(32), SECRET),)),
     KEY,
-    _Found({}, {"device": SECRET}, {"device": SECRET}, {}),
+    Found({}, {"device": SECRET}, {"device": SECRET}, {}),
+    Seen(Entry(SECRET, SECRET, None, SECRET), None, opted_out=False, refusal=None, memory=SECRET.hex()),
+    Stored(Round(bytes(32), 0), Entry(SECRET, SECRET, None, SECRET), None),
     _waiting(),
 )
 """One of every kind of value that hides something, holding a secret there. A new one is a line."""
