@@ -790,7 +790,6 @@ def _targets() -> list[Target]:
     entries = (
         Entry("usage", 0, "theme", part).canonical().encode(),
         Entry("usage", 1, "theme", Part(Generic(0.5, True), 20)).canonical().encode(),
-        Entry("usage", 1, "theme", part, version=1).canonical().encode(),
         Entry("usage", 2, "theme", Part(RAPPOR.from_numerators(3, HALF, HALF // 2), 20)).canonical().encode(),
     )
     rounds = (
