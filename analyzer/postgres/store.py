@@ -22,7 +22,7 @@ import psycopg
 
 from hubbub.analyzer.postgres.keyring import Keyring
 from hubbub.analyzer.postgres.tables import Tables
-from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.analyzer.records import Past, RoundProgress, StoredBatch
 from hubbub.analyzer.released_rounds import known, past
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes
@@ -293,10 +293,6 @@ class PostgresStore:
     async def uncertified(self) -> list[tuple[bytes, int]]:
         """Return the rounds whose batches are all committed and that have no certificate."""
         return await self._look(Tables.uncertified)
-
-    async def history(self, task_id: bytes, round_number: int) -> History:
-        """Return the task's certified rounds below a round, rising, then itself."""
-        return await self._look(lambda tables: tables.history(task_id, round_number))
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
         """Return what the certificate of a round that is counted composes."""

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.analyzer.records import Past, RoundProgress, StoredBatch
 from hubbub.analyzer.released_rounds import known, past
 from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.analyzer.sqlite.tables import Tables
@@ -116,10 +116,6 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
     async def uncertified(self) -> list[tuple[bytes, int]]:
         """Return the rounds whose batches are all committed and that have no certificate."""
         return await self._do(Tables.uncertified)
-
-    async def history(self, task_id: bytes, round_number: int) -> History:
-        """Return the task's certified rounds below a round, rising, then itself."""
-        return await self._do(lambda tables: tables.history(task_id, round_number))
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
         """Return what the certificate of a round that is counted composes."""

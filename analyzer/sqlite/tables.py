@@ -161,17 +161,6 @@ class Tables(InboxTables[StoredBatch]):
         )
         return [(task_id, number) for task_id, number in rows]
 
-    def history(self, task_id: bytes, round_number: int) -> list[tuple[int, list[StoredBatch]]]:
-        """The task's certified rounds below `round_number`, rising, and the round itself, with their batches."""
-        rows = self._all(
-            "SELECT rounds.round FROM certificates JOIN rounds ON rounds.id = certificates.round"
-            " JOIN tasks ON tasks.id = rounds.task WHERE task_id = ? AND rounds.round < ? ORDER BY rounds.round",
-            task_id,
-            round_number,
-        )
-        numbers = [*(row[0] for row in rows), round_number]
-        return [(number, self.batches(task_id, number)) for number in numbers]
-
     def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
         """Store a round's certificate, unless it has one; destroy its private key and the counts that are withheld.
 

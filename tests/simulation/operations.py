@@ -18,7 +18,7 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("round", "place", "known", "arrived", "released", "batch", "ledger", "tally")
+            for table in ("round", "place", "known", "arrived", "released", "batch", "ledger", "chain", "tally")
             for when in ("before", "after")
         ),
         *(
@@ -30,7 +30,7 @@ POINTS = {
         *(f"{when} {call}" for call in ("get_round", "submit") for when in ("before", "after")),
         *(
             f"{when} {call}"
-            for call in ("get_key", "begin", "put", "commit")
+            for call in ("get_key", "get_releases", "begin", "put", "commit")
             for when in ("before sending", "after the answer to")
         ),
     ),
@@ -38,12 +38,25 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("rounds", "private_keys", "batches", "stretches", "ledger", "attestations", "certificates")
+            for table in (
+                "rounds",
+                "private_keys",
+                "batches",
+                "stretches",
+                "ledger",
+                "chain",
+                "attestations",
+                "certificates",
+            )
             for when in ("before", "after")
         ),
         *(f"{when} DELETE {table}" for table in ("stretches", "private_keys") for when in ("before", "after")),
         *(f"{when} UPDATE" for when in ("before", "after")),
-        *(f"{when} {call}" for call in ("get_key", "begin", "put", "commit") for when in ("before", "after")),
+        *(
+            f"{when} {call}"
+            for call in ("get_key", "get_releases", "begin", "put", "commit")
+            for when in ("before", "after")
+        ),
     ),
     "device": (
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "wal_checkpoint") for when in ("before", "after")),
@@ -67,15 +80,6 @@ ENROLLING = {
     ),
 }
 """Those that only devices come to which are enrolled."""
-
-RELEASING = {
-    "shuffler": (
-        *(f"{when} INSERT chain" for when in ("before", "after")),
-        *(f"{when} get_releases" for when in ("before sending", "after the answer to")),
-    ),
-    "analyzer": tuple(f"{when} {what}" for what in ("INSERT chain", "get_releases") for when in ("before", "after")),
-}
-"""Those that services come to only where a task's records state their places among its releases."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def keep(name: str, version: int, database: Path, content: dict[str, Any]) -> No
 
 async def shuffler(folder: Path) -> None:
     """Round 0 erased, round 1 mixed and undelivered, round 2 open with submissions and refusals."""
-    world = World(folder, stated=OPEN)
+    world = World(folder, admission=OPEN)
     await world.start()
     await world.live(0)
     world.analyzer.trouble = unreachable("begin")
@@ -81,7 +81,7 @@ async def shuffler(folder: Path) -> None:
 
 async def analyzer(folder: Path) -> None:
     """Round 0 certified, round 1 half delivered."""
-    bench = Bench(folder, stated=OPEN)
+    bench = Bench(folder, admission=OPEN)
     await bench.start()
     await bench.deliver_round()
     envelopes = await bench.seal(0, SYMBOLS[0], 1)

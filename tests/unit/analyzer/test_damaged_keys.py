@@ -35,7 +35,7 @@ async def sealed(bench: Bench) -> list[Sequence[bytes]]:
 async def test_one_byte_of_a_key_is_mended_by_its_record_and_the_round_is_counted(bench: Bench) -> None:
     batches = await sealed(bench)
     change_key(bench.folder, 10)
-    counted = [await bench.deliver(query, envelopes) for query, envelopes in enumerate(batches)]
+    counted = await bench.deliver_batches(batches)
     assert counted == [Committed(len(each), {}) for each in batches]
 
 
