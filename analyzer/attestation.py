@@ -11,7 +11,8 @@ import hashlib
 
 from hubbub.analyzer.records import StoredBatch
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.identity.documents import Label, canonical, check_signature, sign
+from hubbub.protos.identity.documents import canonical, check_signature, sign
+from hubbub.protos.identity.formats import Label
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.counts import CountsDiffer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.analyzer.records import Past, StoredBatch
@@ -13,13 +12,13 @@ from hubbub.protos.task.task import Task
 
 
 def certificate_statement(task: Task, past: Past) -> dict[str, Any]:
-    """Return the members of the certificate for the last round of a past: its format and the accountant's numbers.
+    """Return the accountant's members of the certificate for the last round of a past.
 
     Raises:
         AccountingError: where the accountant cannot say.
         HubbubError: where a batch is not committed.
     """
-    return {"format": CERTIFICATE_FORMAT, **statement(Terms.of(task), _rounds(task, past))}
+    return statement(Terms.of(task), _rounds(task, past))
 
 
 def _rounds(task: Task, past: Past) -> list[RoundCounts]:
@@ -31,8 +30,7 @@ def _rounds(task: Task, past: Past) -> list[RoundCounts]:
     released = {release.round: release.reports for release in past.releases}
     for number in past.uncounted:
         known[number] = at_minimum(task, number, released[number])
-    order = [release.round for release in past.releases] or list(known)
-    return [*(known[number] for number in order), counted[-1]]
+    return [*(known[release.round] for release in past.releases), counted[-1]]
 
 
 def at_minimum(task: Task, number: int, released: int) -> RoundCounts:

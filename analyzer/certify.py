@@ -7,9 +7,6 @@ then it stands at the minimum, as both ledgers charge it.
 A round is not certified where somebody else has signed its key or a record that its certificate would hold than the
 successions that are here say. It is in trouble until they are mended. Rounds that were certified before stay so.
 
-Of a task whose records attest no releases, the certificate of round r composes r with every round below r that is
-certified by then. One that completes after a later one is in the certificates of the rounds that follow both.
-
 Storing the certificate and destroying the round's key are one transaction:
 after a crash before it, the certificate is made at the next start from the same counts. Nobody can open the round's
 envelopes then; they are erased next, a few at a time, at the next start where a crash came between.
@@ -30,7 +27,8 @@ from hubbub.analyzer.attestation import check_attested
 from hubbub.analyzer.records import Past, StoredBatch, counted_of
 from hubbub.analyzer.store import Store
 from hubbub.protos.errors import HubbubError, SignatureError
-from hubbub.protos.identity.documents import Label, SignedDocument, canonical
+from hubbub.protos.identity.documents import SignedDocument, canonical
+from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.keys import Identity, KeyRecord
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord
@@ -67,14 +65,6 @@ class _Round:
     @property
     def batches(self) -> Sequence[StoredBatch]:
         return self.past.history[-1][1]
-
-    @property
-    def earlier(self) -> Sequence[tuple[int, SignedDocument]]:
-        """One record of each round before, with its number, where the task's records attest no releases."""
-        if self.signed.task.stated is not None:
-            return []
-        # One is enough: all queries of a round have the same number of reports.
-        return [(number, batches[0].record) for number, batches in self.past.history[:-1]]
 
 
 class Certifier:
@@ -197,34 +187,26 @@ class Certifier:
         for batch in facts.batches:
             check_attested(task, batch)
         check_tallies(task, counted)
-        successions = [] if task.lineage is None else [each.as_json() for each in task.lineage.successions]
+        successions = () if task.lineage is None else task.lineage.successions
         content = {
-            **({"successions": successions} if successions else {}),
             "admission": facts.signed.task.admission.statement(),
             "batches": [batch.record.as_json() for batch in facts.batches],
-            **_before(facts),
+            "format": CERTIFICATE.format,
+            "releases": [release.content() for release in facts.past.releases],
             "round": facts.number,
+            "successions": [each.as_json() for each in successions],
             "task": facts.signed.as_json(),
+            "uncounted": list(facts.past.uncounted),
             **self._state(facts.signed.task, facts.past),
             DIGEST: counts_digest(task, facts.number, counted).hex(),
         }
         signer = self._identity.named(signers(task, facts.number).analyzer)
-        return canonical(SignedDocument.make(Label.CERTIFICATE, content, signer.key).as_json())
+        return canonical(SignedDocument.make(CERTIFICATE, content, signer.key).as_json())
 
 
 def _check_signers(facts: _Round, key: SignedDocument) -> None:
     """Return only if the round's key record and all records that its certificate will hold are by the right signers."""
     check_signers(facts.signed.task, facts.number, [batch.record for batch in facts.batches], key)
-    for number, record in facts.earlier:
-        check_signers(facts.signed.task, number, [record])
-
-
-def _before(facts: _Round) -> dict[str, Any]:
-    """Return what attests the rounds before: all releases, or a record of each round where none attest them."""
-    past = facts.past
-    if facts.signed.task.stated is not None:
-        return {"releases": [release.content() for release in past.releases], "uncounted": past.uncounted}
-    return {"earlier": [record.as_json() for _, record in facts.earlier]}
 
 
 def is_published(task: Task, batch: StoredBatch) -> bool:

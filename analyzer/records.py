@@ -65,9 +65,8 @@ History = Sequence[tuple[int, Sequence[StoredBatch]]]
 class Past:
     """What a round's certificate composes: the releases before it, and those of their rounds that were counted.
 
-    `history` has these in the order of their release, the round itself last; where the task's records state no place,
-    `releases` is empty and `history` has the certified rounds below it, rising. `awaited` are the rounds released
-    before it that may still be counted; the certificate waits for them. Of all others nothing ever will be.
+    `history` has these in the order of their release, the round itself last. `awaited` are the rounds released before
+    it that may still be counted; the certificate waits for them. Of all others nothing ever will be.
     """
 
     releases: Sequence[Release]

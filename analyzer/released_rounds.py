@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from hubbub.accountant.numbers import honest_reports
-from hubbub.analyzer.records import History, Past, StoredBatch
+from hubbub.analyzer.records import Past, StoredBatch
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.records.release_chain import Known, Release
 from hubbub.protos.task.signed_task import SignedTask
 
@@ -16,9 +17,6 @@ class Rounds(Protocol):
 
     def counted_of(self, task_id: bytes) -> set[int]:
         """Return the rounds of a task whose batches are all counted."""
-
-    def history(self, task_id: bytes, round_number: int) -> History:
-        """Return the task's certified rounds below a round, rising, then itself."""
 
     def batches(self, task_id: bytes, round_number: int) -> list[StoredBatch]:
         """Return a round's announced batches, in the task's order of queries."""
@@ -34,10 +32,14 @@ def known(rounds: Rounds, task_id: bytes, releases: Iterable[Release], last: tup
 
 
 def past(rounds: Rounds, task_id: bytes, releases: Sequence[Release], round_number: int) -> Past:
-    """Return what a round's certificate composes, by the releases where its task's records state places."""
+    """Return what a round's certificate composes, by the releases of its task.
+
+    Raises:
+        HubbubError: where the round is not among them.
+    """
     numbers = [release.round for release in releases]
     if round_number not in numbers:
-        return Past((), rounds.history(task_id, round_number))
+        raise HubbubError(f"round {round_number} was counted, and is not among the releases; the store was damaged")
     before = releases[: numbers.index(round_number)]
     whole = rounds.counted_of(task_id)
     counted = [release.round for release in before if release.round in whole]
@@ -49,9 +51,9 @@ def past(rounds: Rounds, task_id: bytes, releases: Sequence[Release], round_numb
 def costs_no_more(signed: SignedTask | None, batches: Iterable[StoredBatch]) -> bool:
     """Return whether what was counted of a late round costs no more than at the minimum, where it stands if given up.
 
-    A round of a task without attested releases stands nowhere, so it is kept.
+    Without its task nobody can say, so it is kept.
     """
-    if signed is None or signed.task.stated is None:
+    if signed is None:
         return False
     least, share = signed.task.minimum_reports, signed.task.privacy.honest_share
     return all(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.analyzer.records import Past, RoundProgress, StoredBatch
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Known, Release
@@ -109,9 +109,6 @@ class Store(Inbox[StoredBatch], Protocol):
 
     async def uncertified(self) -> list[tuple[bytes, int]]:
         """Return the rounds whose batches are all committed and that have no certificate: (task id, round), rising."""
-
-    async def history(self, task_id: bytes, round_number: int) -> History:
-        """Return the task's certified rounds below a round, rising, then itself."""
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
         """Return what the certificate of a round that is counted composes."""

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from hubbub.deploy.errors import NotWritten, OutputLost
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.identity.successions import SUCCESSION_FORMAT, Succession
+from hubbub.protos.identity.formats import SUCCESSION
+from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft
@@ -51,7 +52,8 @@ def succession_in(path: Path) -> Succession | None:
         OSError: where it cannot be read.
     """
     content = path.read_bytes()
-    if f'"{SUCCESSION_FORMAT}"'.encode() not in content:
+    # Of whatever version: one that is not read here is refused by its name, and not passed over.
+    if f'"{SUCCESSION.format.partition("/")[0]}/'.encode() not in content:
         return None
     with naming(path):
         return Succession.decode(content)

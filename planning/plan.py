@@ -21,7 +21,7 @@ from hubbub.protos.sealing.envelope import inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import suite_named
 from hubbub.protos.task.draft import check_draft
 from hubbub.protos.task.schedule import at, first_not_cut
-from hubbub.protos.task.task import MAXIMUM_REPORTS, TASK_FORMAT, Draft, Identities, Task
+from hubbub.protos.task.task import MAXIMUM_REPORTS, Draft, Identities, Task
 from hubbub.queries.design import Design
 from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
 from hubbub.queries.longitudinal.over_rounds import Repeated
@@ -102,8 +102,7 @@ class Plan:
             queries,
             identities,
             suite=draft.suite,
-            format=TASK_FORMAT,
-            stated=draft.admission,
+            admission=draft.admission,
             maximum_reports=draft.most_reports,
         )
 

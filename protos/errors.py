@@ -8,6 +8,10 @@ class SignatureError(HubbubError):
     """A signed statement whose signature, signer or form does not hold."""
 
 
+class FormatError(SignatureError):
+    """A document of a kind, or of a version of it, that is not read here; the message names its format."""
+
+
 class KeyRecordError(HubbubError):
     """A key record that is not for this round, role or time."""
 

@@ -92,7 +92,7 @@ class Fields:
     def shared(self, randomizer: str = DEFAULT_RANDOMIZER) -> dict[str, Any]:
         """Return what every question has: its name, weight, whether it is optional, and its randomizer's kind.
 
-        A draft that names no `randomizer` has that one; a task names every one but the default.
+        A draft that names no `randomizer` has that one; a task names it as `mechanism`, where the question has none.
         """
         return {
             "name": self["name"],

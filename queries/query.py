@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.accountant.mechanisms import LocalMechanism, paid_rounds
 from hubbub.queries.errors import AnswerError
-from hubbub.queries.fields import AUTO, DEFAULT_RANDOMIZER, Fields
+from hubbub.queries.fields import AUTO, Fields
 from hubbub.queries.longitudinal.over_rounds import Batch, ByRound, Encoded, Moment, OverRounds, Repeated
 from hubbub.queries.questions.question import Question, Value, symbols_of
 from hubbub.queries.randomizers.randomizer import Randomizer, task_content
@@ -136,7 +136,7 @@ class Query:
         """Return the query as a member of a task's JSON."""
         if isinstance(self.randomizer, OverRounds):
             return self.question.content() | self.randomizer.content()
-        return self.question.content() | task_content(self.randomizer, DEFAULT_RANDOMIZER)
+        return self.question.content() | task_content(self.randomizer)
 
     @classmethod
     def read(cls, table: str, content: dict[str, Any]) -> Query:
@@ -150,7 +150,7 @@ class Query:
         question.check(table)
         if isinstance(question, Repeated):
             return cls(question, question.read_randomizer(fields))
-        return cls(question, randomizer_of(table, question.randomizer, "mechanism").read(fields, symbols_of(question)))
+        return cls(question, randomizer_of(table, fields["mechanism"], "mechanism").read(fields, symbols_of(question)))
 
 
 def read_question(table: str, content: dict[str, Any]) -> Question:

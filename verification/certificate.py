@@ -17,30 +17,27 @@ from hubbub.protos.identity.documents import (
     fingerprint,
     from_hex,
     instead_of_json,
-    parse_canonical,
+    parse_named,
     with_floats,
 )
+from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.keys import CORE_ROLES, HASH_BYTES
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord, round_named
-from hubbub.protos.records.counts import DIGEST, check_binds
+from hubbub.protos.records.counts import DIGEST
 from hubbub.protos.records.release_chain import Release, attested
-from hubbub.protos.task.formats import CERTIFICATE_FORMS, COUNTED, Form, form_named, version_at
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import followed, signers
 from hubbub.protos.task.task import Task, hop_name
 from hubbub.queries.errors import shown
 from hubbub.verification.pins import Pins as Pins
 
-_MEMBERS = {"format", "task", "round", "batches", "all_rounds", "honest_share", "queries", "round_total"}
-_COUNTED_MEMBERS = {DIGEST, "valid_reports"}
-"""Members of the versions that bind what was counted, and say on whose word it rests."""
-_OPTIONAL = {"admission", "horizon", "earlier", "releases", "successions", "uncounted"}
-"""Members that not every certificate has: of tasks that state their admission, whose rounds before are attested as
-releases, in place of `earlier`; of those with a question over time, where the statement's check says whether it must;
-and of those whose identities were succeeded."""
-
-_version_of = version_at(CERTIFICATE_FORMS, "body")
+_MEMBERS = {
+    *("admission", "all_rounds", "batches", DIGEST, "format", "honest_share", "queries", "releases", "round"),
+    *("round_total", "successions", "task", "uncounted", "valid_reports"),
+}
+_OPTIONAL = {"horizon"}
+"""Of a task with a question over time; the statement's check says whether it must be there."""
 
 
 class VerificationError(HubbubError):
@@ -53,16 +50,13 @@ class NotACertificate(VerificationError):
 
 @dataclass(frozen=True)
 class Verified:
-    """A valid certificate: its task, its content, the records of its batches, and the releases before its round.
-
-    `releases` is None where the task's batch records attest none.
-    """
+    """A valid certificate: its task, its content, the records of its batches, and the releases before its round."""
 
     task: Task
     content: dict[str, Any]
     records: tuple[BatchRecord, ...]
     pins: Pins
-    releases: tuple[Release, ...] | None = None
+    releases: tuple[Release, ...]
 
     @property
     def pinned(self) -> bool:
@@ -110,10 +104,8 @@ class Verified:
         return f"these hold while {honest}, and the first one is honest about whom it let in{dummies}"
 
     @property
-    def release(self) -> Release | None:
-        """The round's own release; None where the task's batch records attest none."""
-        if self.releases is None:
-            return None
+    def release(self) -> Release:
+        """The round's own release."""
         documents = [SignedDocument.from_json(batch) for batch in self.content["batches"]]
         record = self.records[0]
         return Release.signed(record.batch.round, record.reports, record.dummies, documents)
@@ -142,20 +134,21 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
     """
     _check_kind(certificate)
     try:
-        value = parse_canonical(certificate, _version_of)
-        document = SignedDocument.from_json(value, _version_of(value))
+        value = parse_named(certificate, CERTIFICATE, "body")
+        document = SignedDocument.from_json(value)
         # The body is read before its signature is checked, only because it names the analyzer that must have signed it.
         # The operator and the shuffler signed the task that names the analyzer, so the task is checked first.
-        form = _form_of(value["body"])
-        task = _check_task(value["body"], form, pins, successions)
-        content = _stated(document.content(form.label, signers(task, value["body"]["round"]).analyzer), form)
+        _check_form(value["body"])
+        task = _check_task(value["body"], pins, successions)
+        content = _stated(document.content(CERTIFICATE, signers(task, value["body"]["round"]).analyzer))
         records = _check_records(task, content)
         _check_admission(task, content)
-        releases = _check_releases(task, content, records)
+        releases = attested(task, content["releases"], (record.place for record in records))
         _check_numbers(task, content, _uncounted(content, releases))
-        _check_digest(content, form)
+        # Who has the round's results compares them with it (`verification.results`).
+        from_hex(content[DIGEST], HASH_BYTES, DIGEST)
         _check_hops(task, content, records)
-        _check_before(task, content, releases)
+        _check_history(task, content, releases)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
     return Verified(task, content, records, pins, releases)
@@ -180,18 +173,14 @@ def other_document(document: bytes) -> str | None:
     return "a task" if members == {"signatures", "task"} else "JSON without the members body and signature"
 
 
-def _form_of(content: dict[str, Any]) -> Form:
-    form = form_named(content.get("format"), CERTIFICATE_FORMS)
-    if set(content) - _OPTIONAL != (_MEMBERS | _COUNTED_MEMBERS if form in COUNTED else _MEMBERS):
-        raise VerificationError(f"it does not have the members of {form.name}; is it of another version?")
-    return form
+def _check_form(content: dict[str, Any]) -> None:
+    if set(content) - _OPTIONAL != _MEMBERS:
+        raise VerificationError(f"it does not have the members of {CERTIFICATE.format}")
 
 
-def _check_task(content: dict[str, Any], form: Form, pins: Pins, known: Sequence[Succession]) -> Task:
-    # The task's signatures are over the bytes of the task's own version, which may be older than the certificate's.
-    signed_task = SignedTask.from_json(content["task"], form.version)
+def _check_task(content: dict[str, Any], pins: Pins, known: Sequence[Succession]) -> Task:
+    signed_task = SignedTask.from_json(content["task"])
     named = signed_task.task.identities
-    check_binds(signed_task.task, form)
     task = followed(signed_task.task, [*_successions_in(content), *known])
     if task.lineage is not None and type(content["round"]) is not int:
         raise VerificationError(f"its round is {shown(content['round'])}, and not a number")
@@ -203,17 +192,13 @@ def _check_task(content: dict[str, Any], form: Form, pins: Pins, known: Sequence
 
 
 def _successions_in(content: dict[str, Any]) -> list[Succession]:
-    found = content.get("successions", [])
-    if not isinstance(found, list) or (not found and "successions" in content):
-        raise VerificationError("its successions are not a list of some")
-    return [Succession.from_json(each) for each in found]
+    if not isinstance(content["successions"], list):
+        raise VerificationError("its successions are not a list")
+    return [Succession.from_json(each) for each in content["successions"]]
 
 
-def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
-    """Return the content with floats where floats were stated: version 2 writes 4.0 as 4, which is read as an int."""
-    if form.version == 1:
-        # Version 1 tells 4 from 4.0. It never wrote 4 for a float, and the check of the numbers refuses it.
-        return content
+def _stated(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content with floats where floats were stated: canonical JSON writes 4.0 as 4, read as an int."""
     queries = content["queries"]
     return {
         **with_floats(content, FLOATS),
@@ -281,9 +266,10 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(
             f"{name}: {record.dummies} dummies are in the batch, the task says {task.privacy.dummies}"
         )
-    if record.admission != task.stated_mode:
+    mode = task.admission.mode.value
+    if record.admission != mode:
         raise VerificationError(
-            f"{name}: admission was {record.admission} by the shuffler's record, the task says {task.stated_mode}"
+            f"{name}: admission was {record.admission} by the shuffler's record, and is {mode} by the task"
         )
     if record.reports < task.minimum_reports:
         raise VerificationError(
@@ -291,12 +277,6 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         )
     if not 0 <= record.batch.round < task.schedule.rounds:
         raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
-
-
-def _check_digest(content: dict[str, Any], form: Form) -> None:
-    """Check the form of the counts' digest; who has the round's results compares them with it (`recomputing`)."""
-    if form in COUNTED:
-        from_hex(content[DIGEST], HASH_BYTES, DIGEST)
 
 
 def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord, ...]) -> None:
@@ -308,44 +288,22 @@ def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord,
 
 
 def _check_admission(task: Task, content: dict[str, Any]) -> None:
-    """Check what the central numbers are said to rest on; only an earlier task's certificate may leave it out."""
-    expected = task.admission.statement()
-    if content.get("admission", expected if task.stated is None else None) != expected:
+    """Check what the central numbers are said to rest on."""
+    if content["admission"] != task.admission.statement():
         raise VerificationError(
             f"admission is not stated as that of a task with mode {task.admission.mode.value}; what the central "
             "numbers rest on must be said in full"
         )
 
 
-def _check_releases(task: Task, content: dict[str, Any], records: Sequence[BatchRecord]) -> tuple[Release, ...] | None:
-    """Check what attests the rounds before; return their releases, None where the task's batch records attest none."""
-    expected = {"earlier"} if task.stated is None else {"releases", "uncounted"}
-    if {"earlier", "releases", "uncounted"} & set(content) != expected:
-        names = " and ".join(sorted(expected))
-        raise VerificationError(f"the rounds before it are to be attested by the members {names}, and no other")
-    if task.stated is None:
-        return None
-    return attested(task, content["releases"], (record.place for record in records))
-
-
-def _uncounted(content: dict[str, Any], releases: Sequence[Release] | None) -> dict[int, int]:
+def _uncounted(content: dict[str, Any], releases: Sequence[Release]) -> dict[int, int]:
     """Return the rounds that are said never to have been counted, with the reports that each was released with."""
-    if releases is None:
-        return {}
     uncounted, released = content["uncounted"], {release.round: release.reports for release in releases}
     # By type: true is no round's number, though it equals 1 to Python.
     whole = isinstance(uncounted, list) and all(type(number) is int for number in uncounted)
     if not whole or uncounted != [number for number in released if number in uncounted]:
         raise VerificationError("uncounted must list rounds that were released before, in that order")
     return {number: released[number] for number in uncounted}
-
-
-def _check_before(task: Task, content: dict[str, Any], releases: Sequence[Release] | None) -> None:
-    """Check that the rounds that are composed are those attested, with their numbers of reports."""
-    if releases is None:
-        _check_earlier(task, content)
-    else:
-        _check_history(task, content, releases)
 
 
 def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Release]) -> None:
@@ -363,21 +321,6 @@ def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Relea
                     raise VerificationError(f"{name} was never counted, and does not stand at the minimum")
             elif counts["reports"] != release.reports:
                 raise VerificationError(f"{name}: {release.reports} reports were released, {counts['reports']} stated")
-
-
-def _check_earlier(task: Task, content: dict[str, Any]) -> None:
-    """Check the number of reports stated for each earlier round against the shuffler's record of that round."""
-    # The record of the first query (index 0) is enough: all queries of a round have the same number of reports.
-    earlier, history = content["earlier"], content["all_rounds"]["history"][:-1]
-    rounds = [stated["round"] for stated in content["all_rounds"]["history"]]
-    if rounds != sorted(rounds):
-        raise VerificationError(f"the rounds so far are {rounds}; they must rise")
-    if not isinstance(earlier, list) or len(earlier) != len(history):
-        raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")
-    for batch, stated in zip(earlier, history, strict=True):
-        record = _read_record(task, batch)
-        for query in stated["queries"]:
-            _check_record(task, {"round": stated["round"]}, record, 0, query)
 
 
 def _check_numbers(task: Task, content: dict[str, Any], uncounted: dict[int, int]) -> None:

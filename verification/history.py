@@ -1,9 +1,7 @@
 """Histories: all certificates of a task, checked one by one, and together: one chain, no gap, nothing said twice.
 
-Where the task's batch records attest its releases, the last certificate's list names every round released before it.
-The others must then be certificates of those very releases. Of a task without them, certificates are compared as far as
-they go: the counts of rounds that several state, and whether the last one counts all rounds that there are certificates
-of. A round that nobody has a certificate of, and that none names, is not found there.
+The task's batch records attest its releases, so the last certificate's list names every round released before it. The
+others must be certificates of those very releases.
 """
 
 from __future__ import annotations
@@ -47,14 +45,13 @@ class Held:
 
     @property
     def chain(self) -> list[Release]:
-        """The releases before its round, and its own; none where the task's records attest none."""
-        own = self.verified.release
-        return [] if own is None or self.verified.releases is None else [*self.verified.releases, own]
+        """The releases before its round, and its own."""
+        return [*self.verified.releases, self.verified.release]
 
     @property
     def uncounted(self) -> list[int]:
         """The rounds that were released before it, and never counted."""
-        return list(self.verified.content.get("uncounted", ()))
+        return list(self.verified.content["uncounted"])
 
 
 @dataclass(frozen=True)
@@ -191,10 +188,14 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 def _history(held: Sequence[Held]) -> History:
     ordered = sorted(held, key=lambda each: (len(each.chain), each.round))
-    problems = [*_twice(ordered), *_counts(ordered), *_totals(ordered)]
     last = ordered[-1]
-    problems += _one_chain(ordered, last) if last.chain else _one_list(ordered, last)
-    problems += _gaps(ordered, last)
+    problems = [
+        *_twice(ordered),
+        *_counts(ordered),
+        *_totals(ordered),
+        *_one_chain(ordered, last),
+        *_gaps(ordered, last),
+    ]
     return History(tuple(ordered), tuple(problems))
 
 
@@ -240,17 +241,6 @@ def _one_chain(held: Sequence[Held], last: Held) -> Iterator[Problem]:
                 text = f"it is not of one history with {last.path}: at place {place} of the releases, where this one "
                 yield Problem(each.path, own.round, f"{text}has round {own.round}, {now} stands there")
                 break
-
-
-def _one_list(held: Sequence[Held], last: Held) -> Iterator[Problem]:
-    """Find rounds that the last certificate leaves out, and records of earlier rounds that are not these rounds'."""
-    records = {each.round: each.verified.content["batches"][0] for each in held}
-    for each in held:
-        if each.round not in last.history:
-            yield Problem(last.path, each.round, f"its totals leave out this round, of which {each.path} is")
-        for number, record in zip(each.history, each.verified.content["earlier"], strict=False):
-            if records.get(number, record) != record:
-                yield Problem(each.path, number, "the shuffler's record of this round is another in its certificate")
 
 
 def _gaps(held: Sequence[Held], last: Held) -> Iterator[Problem]:

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hubbub.protos.errors import HubbubError
-from hubbub.protos.identity.documents import write_canonical
+from hubbub.protos.errors import FormatError, HubbubError, SignatureError
+from hubbub.protos.identity.documents import canonical
+from hubbub.protos.identity.formats import CERTIFICATE, RESULTS
 from hubbub.protos.records.counts import Certified, Counted, CountsDiffer, check_published, read_certified
 from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
 from hubbub.protos.records.results_document import estimates_document, results_document
-from hubbub.protos.task.formats import CERTIFICATE_FORMS, COUNTED, form_named, version_at
 from hubbub.protos.task.task import Task
 from hubbub.queries.estimation.bands import half_width
 from hubbub.queries.estimation.debiased import Debiased
@@ -43,8 +43,8 @@ _BANDS = {"simultaneous_lower", "simultaneous_upper"}
 _TEXTS = {"answered", "beginnings", "counts", "kind", "notes"}
 _LOOKED_UP = re.compile(r"of (?:the )?([0-9]{1,8}) candidates")
 
-_MEMBERS = {"certificate", "queries", "round", "task"}
-_version_of = version_at(CERTIFICATE_FORMS)
+_MEMBERS = {"certificate", "format", "queries", "round", "task"}
+_NAMED = RESULTS.format.partition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,6 @@ class Recomputed:
     """What was found of a file of results.
 
     `queries` are those whose estimates were made again and are the same, `left` those that were not, with the reason.
-    `bound` says whether the certificate binds the counts; one of an earlier version binds no more than their numbers.
     """
 
     path: Path
@@ -69,7 +68,6 @@ class Recomputed:
     round: int
     queries: tuple[str, ...]
     left: Mapping[str, str]
-    bound: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `hubbub verify --json` shows it."""
@@ -79,34 +77,38 @@ class Recomputed:
             "round": self.round,
             "recomputed": list(self.queries),
             "not_recomputed": dict(self.left),
-            "counts_bound": self.bound,
         }
 
     def as_text(self) -> str:
         """Return it as one line for people."""
-        counts = "the counts are the certificate's" if self.bound else "the counts fit, and no digest binds them"
         again = f"; estimates follow from them: {', '.join(self.queries)}" if self.queries else ""
         left = "".join(f"; not recomputed: {name} ({why})" for name, why in self.left.items())
-        return f"{self.path}: {self.task}, round {self.round}: {counts}{again}{left}"
+        return f"{self.path}: {self.task}, round {self.round}: the counts are the certificate's{again}{left}"
 
 
 def read_results(path: Path, content: bytes) -> ResultsFile | None:
     """Return what a file holds where it is a file of results; None where it is something else.
 
     Raises:
-        VerificationError: where it holds no certificate that can be read.
+        VerificationError: where it is one of another version, by the name of its format, or holds no certificate.
     """
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(document, dict) or set(document) != _MEMBERS:
+    if not isinstance(document, dict) or not str(document.get("format")).startswith(f"{_NAMED}/"):
         return None
     try:
+        RESULTS.check_named(document)
+        if set(document) != _MEMBERS:
+            raise VerificationError(f"these results do not have the members of {RESULTS.format}")
         certificate = document["certificate"]
+        CERTIFICATE.check_named(certificate["body"])
         # It was written for people, with white space; in canonical form it is the analyzer's bytes again.
-        return ResultsFile(path, document, write_canonical(certificate, _version_of(certificate["body"])))
-    except (HubbubError, KeyError, TypeError) as error:
+        return ResultsFile(path, document, canonical(certificate))
+    except FormatError as error:
+        raise VerificationError(str(error)) from error
+    except (SignatureError, KeyError, TypeError) as error:
         raise VerificationError(f"these results hold no certificate: {error!s:.200}") from error
 
 
@@ -188,7 +190,7 @@ def _result(stated: Mapping[str, Any]) -> QueryResult:
         raise CountsDiffer(f"{stated['name']}: its counts are not in base64") from error
     state, facts = QueryState(stated["state"]), (stated["reports"], stated["valid"], stated["left_out"])
     if state is QueryState.PUBLISHED and not counts:
-        raise CountsDiffer(f"{stated['name']}: its counts are not there; save the results with this version of hubbub")
+        raise CountsDiffer(f"{stated['name']}: its counts are not there; save the results anew")
     return QueryResult(stated["name"], state, *facts, None, counts, tuple(tally.get("rounds", ())))
 
 
@@ -217,8 +219,7 @@ def _recomputed(
             again.append(query.name)
         else:
             left[query.name] = reason
-    bound = form_named(certified.content["format"], CERTIFICATE_FORMS) in COUNTED
-    return Recomputed(file.path, task.name, number, tuple(again), left, bound)
+    return Recomputed(file.path, task.name, number, tuple(again), left)
 
 
 def _check_withheld(query: Query, stated: Mapping[str, Any]) -> None:

@@ -35,10 +35,8 @@ from hubbub.accountant.certificate.batches import (
 )
 from hubbub.accountant.certificate.members import (
     ATTESTED,
-    CERTIFICATE_FORMAT,
     IF_MINIMUM_VALID,
     check_members,
-    is_attested,
 )
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
@@ -74,12 +72,11 @@ def check_statement(
         _check_total(terms, parts, content["round_total"], "round_total")
         _check_all_rounds(terms, history, content["all_rounds"])
         _check_horizon(terms, history, content)
-        if is_attested(content):
-            _check_words(terms, history, content)
+        _check_words(terms, history, content)
     except CertificateError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise CertificateError(f"the certificate is not of {CERTIFICATE_FORMAT}: {error!r}") from error
+        raise CertificateError(f"the certificate has not the form that is checked here: {error!r}") from error
 
 
 def _read_history(
@@ -202,18 +199,13 @@ def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapp
 
 
 def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: float | None) -> None:
-    """Check what is stated at the minimum: null only where a batch was short of it.
-
-    Certificates that were made before null was stated hold a number there: the ε at what came in that batch, and at the
-    minimum elsewhere. It is checked as that, and promises nothing more.
-    """
-    if epsilon is None:
-        if not any_short(terms, history):
-            raise CertificateError(
-                "all_rounds at the minimum: epsilon_upper_at_minimum is null, but every batch held the minimum"
-            )
-        return
-    _check_composed("all_rounds at the minimum", terms, paid_at_minimum(terms, history), epsilon)
+    """Check what is stated at the minimum: null where, and only where, a batch was short of it."""
+    if (epsilon is None) != any_short(terms, history):
+        raise CertificateError(
+            "all_rounds: epsilon_upper_at_minimum must be null where a batch was short of the minimum, else not"
+        )
+    if epsilon is not None:
+        _check_composed("all_rounds at the minimum", terms, paid_at_minimum(terms, history), epsilon)
 
 
 def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:

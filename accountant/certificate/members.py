@@ -8,14 +8,8 @@ from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.errors import AccountingError, CertificateError, shown
 from hubbub.accountant.mechanisms import mechanism_members
 
-CERTIFICATE_FORMAT = "hubbub-certificate/3"
-"""The name and version of what is described here; a certificate carries it."""
-
-UNATTESTED_FORMATS = ("hubbub-certificate/1", "hubbub-certificate/2")
-"""Earlier versions, which do not say what is left where the counts of valid reports are not true."""
-
 ATTESTED, IF_MINIMUM_VALID = "epsilon_upper_attested", "epsilon_upper_if_minimum_valid"
-"""The members that say so, beside each `epsilon_upper` (`certificate.attested`)."""
+"""What is left where the counts of valid reports are not true, beside each `epsilon_upper` (`certificate.attested`)."""
 
 Kind = Callable[[Any], bool]
 
@@ -86,13 +80,13 @@ VALID_REPORTS: Mapping[str, str] = {
         "task's minimum is valid in each batch; epsilon_upper_attested whatever is valid, by the shuffler's record of "
         "its reports and dummies, where hops pass these on. The first two also rest on honest_share and on steady "
         "people, and over rounds on numbers of reports that do not depend on earlier releases. Which rounds came "
-        "before is attested where the certificate has releases, and is else the analyzer's word in all three."
+        "before is attested by the shuffler's records."
     ),
 }
-"""What is said of the numbers of valid reports, in each certificate from version 3 on: a fixed sentence."""
+"""What is said of the numbers of valid reports, in each certificate: a fixed sentence."""
 
 _WORD: Mapping[str, Kind] = {ATTESTED: _number, IF_MINIMUM_VALID: _number_or_none}
-"""What is stated beside every ε of a batch and of a total, from version 3 on."""
+"""What is stated beside every ε of a batch and of a total."""
 
 _FLOAT_KINDS = (_number, _number_or_none)
 FLOATS = frozenset(
@@ -102,13 +96,7 @@ FLOATS = frozenset(
         *(name for kinds in (_ALL_ROUNDS, QUERY_MEMBERS) for name in kinds if kinds[name] in _FLOAT_KINDS),
     ]
 )
-"""Members that are floats wherever they occur. Version 2 writes 4.0 as 4: who reads it makes these floats again."""
-
-
-def is_attested(content: Mapping[str, Any]) -> bool:
-    """Whether a statement says what is left where the counts of valid reports are not true, as of version 3 on."""
-    # A statement that is no certificate yet names no format, and is one of this version.
-    return content.get("format", CERTIFICATE_FORMAT) not in UNATTESTED_FORMATS
+"""Members that are floats wherever they occur. Canonical JSON writes 4.0 as 4: who reads it makes it a float again."""
 
 
 def check_members(content: Mapping[str, Any]) -> None:
@@ -119,21 +107,20 @@ def check_members(content: Mapping[str, Any]) -> None:
     Raises:
         CertificateError: naming the first member that is missing, unknown or of another kind.
     """
-    word = _WORD if is_attested(content) else {}
-    _check("all_rounds", {**_ALL_ROUNDS, **word}, content["all_rounds"])
+    _check("all_rounds", {**_ALL_ROUNDS, **_WORD}, content["all_rounds"])
     for entry in content["all_rounds"]["history"]:
         _check("a round so far", {"queries": _list, "round": _count}, entry)
         for stated in entry["queries"]:
             _check("a round so far", _BATCH, stated)
     if "horizon" in content:
-        _check("horizon", {**_HORIZON, **({ATTESTED: _number} if word else {})}, content["horizon"])
-    _check("round_total", {**_TOTAL, **word}, content["round_total"])
+        _check("horizon", {**_HORIZON, ATTESTED: _number}, content["horizon"])
+    _check("round_total", {**_TOTAL, **_WORD}, content["round_total"])
     for stated in content["queries"]:
-        _check("a query", {**QUERY_MEMBERS, **word, **_mechanism_members(stated)}, stated)
+        _check("a query", {**QUERY_MEMBERS, **_WORD, **_mechanism_members(stated)}, stated)
         bound = BOUNDS.get(stated["bound"])
         if bound is None or bound.source != stated["source"]:
             raise CertificateError(f"a query: the source of bound {shown(stated['bound'])} is another than stated")
-    if word and content["valid_reports"] != VALID_REPORTS:
+    if content["valid_reports"] != VALID_REPORTS:
         raise CertificateError("valid_reports does not say on whose word the numbers of valid reports rest, in full")
     if type(content["honest_share"]) is bool or not _count(content["round"]):
         raise CertificateError("honest_share or round is not of its kind: a number, and a whole number")

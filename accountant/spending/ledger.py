@@ -29,8 +29,8 @@ from hubbub.accountant.numbers import checked_delta, real
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
 
-LABELS = {1: b"hubbub ledger v1", 2: b"hubbub ledger v2"}
-"""Domain separation of the hash chain, by the version of the entry that a link adds."""
+LABEL = b"hubbub/v1 ledger"
+"""Domain separation of the hash chain."""
 
 EXPLAINED = 6
 """Most groups of like rounds that a refusal lists."""
@@ -151,7 +151,7 @@ class Ledger:
             if earlier is None:
                 known[entry.key] = entry
                 fresh.append(entry)
-            elif earlier != entry:  # whichever version each was written in
+            elif earlier != entry:
                 raise ChargeConflict(
                     f"round {entry.round}, query {entry.query!r} is charged as {earlier.part}, not as {entry.part}; "
                     "a round is charged once, at the minimum its task fixed"
@@ -238,11 +238,8 @@ def _span(rounds: Sequence[int]) -> str:
 
 
 def _start(task: str) -> str:
-    # One start for all: which version the first charge will have is not known while the ledger is empty.
-    return hashlib.sha256(LABELS[1] + b"\x00" + task.encode()).hexdigest()
+    return hashlib.sha256(LABEL + b"\x00" + task.encode()).hexdigest()
 
 
 def _next(digest: str, entry: Entry) -> str:
-    return hashlib.sha256(
-        LABELS[entry.version] + b"\x01" + bytes.fromhex(digest) + entry.canonical().encode()
-    ).hexdigest()
+    return hashlib.sha256(LABEL + b"\x01" + bytes.fromhex(digest) + entry.canonical().encode()).hexdigest()

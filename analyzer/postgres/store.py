@@ -21,7 +21,7 @@ import psycopg
 
 from hubbub.analyzer.postgres.keyring import Keyring
 from hubbub.analyzer.postgres.tables import Tables
-from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.analyzer.records import Past, RoundProgress, StoredBatch
 from hubbub.analyzer.released_rounds import known, past
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
@@ -230,9 +230,6 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
     async def uncertified(self) -> list[tuple[bytes, int]]:
         """Return the rounds whose batches are all committed and that have no certificate."""
         return await self._look(Tables.uncertified)
-
-    async def history(self, task_id: bytes, round_number: int) -> History:
-        return await self._look(lambda tables: tables.history(task_id, round_number))
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
         def work(tables: Tables) -> Past:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable
 
 from hubbub.analyzer.postgres.rounds import Rounds
-from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
+from hubbub.analyzer.records import BatchProgress, RoundProgress
 from hubbub.analyzer.released_rounds import costs_no_more
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
@@ -131,15 +131,6 @@ class Tables(Rounds):
             "SELECT id, number FROM standing WHERE certified IS NULL AND queries = counted ORDER BY task, number"
         )
         return [(task_id, number) for task_id, number in rows]
-
-    def history(self, task_id: bytes, round_number: int) -> list[tuple[int, list[StoredBatch]]]:
-        """The task's certified rounds below `round_number`, rising, and the round itself, with their batches."""
-        rows = self._all(
-            "SELECT number FROM standing WHERE certified IS NOT NULL AND id = %s AND number < %s ORDER BY number",
-            *(task_id, round_number),
-        )
-        numbers = [*(number for (number,) in rows), round_number]
-        return [(number, self.batches(task_id, number)) for number in numbers]
 
     def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
         """Store a round's certificate, unless it has one; destroy its private key and the counts that are withheld.

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.analyzer.records import Past, RoundProgress, StoredBatch
 from hubbub.analyzer.released_rounds import known, past
 from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.analyzer.sqlite.tables import Tables
@@ -112,9 +112,6 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
     async def uncertified(self) -> list[tuple[bytes, int]]:
         """Return the rounds whose batches are all committed and that have no certificate."""
         return await self._change(Tables.uncertified)
-
-    async def history(self, task_id: bytes, round_number: int) -> History:
-        return await self._change(lambda tables: tables.history(task_id, round_number))
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
         writer = self._database.writer

@@ -158,17 +158,6 @@ class Tables(InboxTables[StoredBatch]):
         )
         return [(task_id, number) for task_id, number in rows]
 
-    def history(self, task_id: bytes, round_number: int) -> list[tuple[int, list[StoredBatch]]]:
-        """The task's certified rounds below `round_number`, rising, and the round itself, with their batches."""
-        rows = self._all(
-            "SELECT round.number FROM certificate JOIN round ON round.key = certificate.round"
-            " JOIN task ON task.key = round.task WHERE task.id = ? AND round.number < ? ORDER BY round.number",
-            task_id,
-            round_number,
-        )
-        numbers = [*(row[0] for row in rows), round_number]
-        return [(number, self.batches(task_id, number)) for number in numbers]
-
     def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
         """Store a round's certificate, unless it has one; destroy its private key and the counts that are withheld.
 

@@ -132,8 +132,7 @@ def _rounds_behind(settings: OperatorSettings, results: RoundResults) -> list[Ro
 def _check(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) -> None:
     """Return only if results are what their certificates are of, and follow from counts that are, whoever sent them.
 
-    The estimates are made again, with those of the rounds `behind` them. Of results without counts, as an analyzer of
-    an earlier version sends them, only the numbers of reports are compared.
+    The estimates are made again, with those of the rounds `behind` them.
     """
     from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
     from hubbub.verification.results import Recomputed, as_file, recompute
@@ -147,7 +146,7 @@ def _check(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) 
             check_published(results.queries, certified.task, results.id.round, certified)
         except CountsDiffer as error:
             raise _differ(results, str(error)) from error
-    files = [as_file(each) for each in every if any(query.tallied for query in each.queries)]
+    files = [as_file(each) for each in every]
     for found in recompute(files, {file.certificate for file in files}):
         if not isinstance(found, Recomputed):
             raise _differ(wanted[-1], str(found)) from found

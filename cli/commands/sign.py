@@ -26,15 +26,15 @@ def command(
     A succession of identities is signed likewise, by who is named in it as its witness. Before you sign one, compare
     the fingerprint of the new identity with its party's, by another way than the file came.
 
-    Signing warns of a delta above 0.1 / minimum_reports; nobody signs one first in a form that cannot say why.
+    Signing warns of a delta above 0.1 / minimum_reports, and says why the task wants it.
 
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
     with failures(as_json):
-        from hubbub.deploy.files import naming, save, signed_task_in, succession_in
+        from hubbub.deploy.files import save, signed_task_in, succession_in
         from hubbub.protos.identity.keys import Identity
         from hubbub.protos.identity.pem import readable_by_others
-        from hubbub.protos.task.delta_warnings import check_first_signature, delta_warning
+        from hubbub.protos.task.delta_warnings import delta_warning
 
         identity = Identity.load(key)
         exposed = readable_by_others(key)
@@ -44,10 +44,7 @@ def command(
         if succession is not None:
             _sign_succession(task, succession, identity, as_json)
             return
-        unsigned = signed_task_in(task)
-        with naming(task):
-            check_first_signature(unsigned)
-        signed = unsigned.signed_by(identity)
+        signed = signed_task_in(task).signed_by(identity)
         save(task, signed.encode())
         warning = delta_warning(signed.task)
         if warning is not None:

@@ -203,14 +203,12 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "all_rounds": content["all_rounds"],
         "delta_warning": delta_warning(verified.task),
         "epsilon_warning": epsilon_warning(content),
-        **{name: content[name] for name in ("counts_digest", "valid_reports") if name in content},
+        **{name: content[name] for name in ("counts_digest", "releases", "uncounted", "valid_reports")},
     }
     if verified.task.identities.hops:
         document |= {"hops": verified.hops, "holds_while": verified.holds_while}
     if "horizon" in content:
         document["horizon"] = content["horizon"]
-    if verified.releases is not None:
-        document |= {name: content[name] for name in ("releases", "uncounted")}
     if findings is not None:
         from hubbub.verification.proof import proven_content
 
@@ -247,12 +245,9 @@ def _print(verified: Verified) -> None:
     held = len(rounds["history"])
     which = f"all {held} rounds" if held > 1 else "one round"
     out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
-    if verified.releases is not None:
-        uncounted = len(content["uncounted"])
-        never = f"; {uncounted} of them never counted, by the analyzer's word, at the minimum" if uncounted else ""
-        out.print(
-            f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True
-        )
+    uncounted = len(content["uncounted"])
+    never = f"; {uncounted} of them never counted, by the analyzer's word, at the minimum" if uncounted else ""
+    out.print(f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True)
     if "horizon" in content:
         out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
     for line in word_lines(content, verified.task.minimum_reports, hops=bool(verified.task.identities.hops)):

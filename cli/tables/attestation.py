@@ -13,9 +13,7 @@ def word_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = False) 
 
     `minimum` is the task's; `hops` says whether batches came through other shufflers than the first.
     """
-    yield from _opening(content)
-    if "valid_reports" not in content:
-        return
+    yield _opening(content)
     by, assumed = _record(content, hops), _assumed(content)
     for query in content["queries"]:
         yield f"  {query['name']}: {_left(query, minimum, by, assumed)}"
@@ -29,20 +27,13 @@ def word_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = False) 
 
 def word_over_rounds(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
     """Yield the same of all rounds of a history together, of which this is the last certificate's content."""
-    yield from _opening(content)
-    if "valid_reports" in content:
-        yield _rounds(content, minimum, _record(content, hops))
+    yield _opening(content)
+    yield _rounds(content, minimum, _record(content, hops))
 
 
-def _opening(content: Mapping[str, Any]) -> Iterator[str]:
-    if "valid_reports" not in content:
-        yield (
-            "how many reports are valid is the analyzer's word: each epsilon holds where it is true, and this version "
-            "of a certificate does not say what is left where it is not"
-        )
-        return
-    never = ", and that rounds were never counted," if content.get("uncounted") else ""
-    yield f"how many reports are valid{never} is the analyzer's word, which alone opens them; where it is not true,"
+def _opening(content: Mapping[str, Any]) -> str:
+    never = ", and that rounds were never counted," if content["uncounted"] else ""
+    return f"how many reports are valid{never} is the analyzer's word, which alone opens them; where it is not true,"
 
 
 def _record(content: Mapping[str, Any], hops: bool) -> str:
@@ -55,17 +46,12 @@ def _record(content: Mapping[str, Any], hops: bool) -> str:
 
 def _assumed(content: Mapping[str, Any]) -> str:
     """Say where nobody checked who submitted: what the dummies alone give is all that holds whoever came."""
-    return (
-        ", if the honest share was assumed rightly"
-        if content.get("admission", {}).get("rests_on") == "assumption"
-        else ""
-    )
+    return ", if the honest share was assumed rightly" if content["admission"]["rests_on"] == "assumption" else ""
 
 
 def _rounds(content: Mapping[str, Any], minimum: int, by: str) -> str:
     rounds = content["all_rounds"]
-    named = "" if "releases" in content else ", if the analyzer names all rounds before"
-    return f"  all {len(rounds['history'])} rounds so far: {_left(rounds, minimum, by, _assumed(content))}{named}"
+    return f"  all {len(rounds['history'])} rounds so far: {_left(rounds, minimum, by, _assumed(content))}"
 
 
 def _left(stated: Mapping[str, Any], minimum: int, by: str, assumed: str) -> str:

@@ -46,7 +46,6 @@ def _history(history: History) -> dict[str, Any]:
         "task_id": task.id.hex(),
         "signers": last.verified.fingerprints,
         "verified": not history.problems,
-        "releases_attested": last.verified.releases is not None,
         "uncounted": last.uncounted,
         "rounds": [_round(each) for each in history.certificates],
         "all_rounds": last.verified.content["all_rounds"],
@@ -64,9 +63,8 @@ def _round(held: Held) -> dict[str, Any]:
         "epsilon_upper": content["round_total"]["epsilon_upper"],
         "all_rounds_epsilon_upper": content["all_rounds"]["epsilon_upper"],
         "all_rounds_epsilon_local": content["all_rounds"]["epsilon_local"],
-        # None in certificates of earlier versions, which do not say what is left without the analyzer's word.
-        **{name: content["round_total"].get(name) for name in _LEFT},
-        **{f"all_rounds_{name}": content["all_rounds"].get(name) for name in _LEFT},
+        **{name: content["round_total"][name] for name in _LEFT},
+        **{f"all_rounds_{name}": content["all_rounds"][name] for name in _LEFT},
         "epsilon_warning": epsilon_warning(content),
     }
 
@@ -97,11 +95,7 @@ def in_words(history: History) -> str:
     assumed = ", if the honest share was assumed rightly" if last.verified.task.admission.assumed else ""
     if history.problems:
         return "these certificates are not one history; what does not hold is said at the end"
-    attested = (
-        "all that were released, by the shuffler's records"
-        if last.verified.releases is not None
-        else "those that they name; the task's records do not attest that no other was released"
-    )
+    attested = "all that were released, by the shuffler's records"
     return f"one history of {rounds} rounds, {attested}: epsilon <= {total} over all of them{assumed}"
 
 

@@ -15,16 +15,14 @@ from typing import Any
 
 from hubbub.client.privacy.ledger import Proven
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.identity.documents import SignedDocument, instead_of_json, parse_canonical
+from hubbub.protos.identity.documents import SignedDocument, instead_of_json, parse_named
+from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.batch import BatchRecord, round_named
 from hubbub.protos.records.release_chain import attested
-from hubbub.protos.task.formats import CERTIFICATE_FORMS, form_named, version_at
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import followed, signers
 from hubbub.protos.task.task import Task
-
-_version_of = version_at(CERTIFICATE_FORMS, "body")
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,9 @@ def read_certificate(certificate: bytes, task: Task) -> Learned:
 
 
 def _read(certificate: bytes, task: Task) -> Learned:
-    value = parse_canonical(certificate, _version_of)
+    value = parse_named(certificate, CERTIFICATE, "body")
     body = value["body"]
-    form, version = form_named(body["format"], CERTIFICATE_FORMS), _version_of(value)
-    signed = SignedTask.from_json(body["task"], form.version)
+    signed = SignedTask.from_json(body["task"])
     if signed.task.id != task.id:
         raise SignatureError(
             f"the certificate is of task {signed.task.name} ({signed.task.id.hex()[:12]}), not of {task.name} "
@@ -84,9 +81,9 @@ def _read(certificate: bytes, task: Task) -> Learned:
     if type(body["round"]) is not int:
         raise ValueError("its round is no number")
     before = () if task.lineage is None else task.lineage.successions
-    task = followed(task, [*before, *map(Succession.from_json, body.get("successions", ()))])
+    task = followed(task, [*before, *map(Succession.from_json, body["successions"])])
     analyzer = signers(task, body["round"]).analyzer
-    content = SignedDocument.from_json(value, version).content(form.label, analyzer)
+    content = SignedDocument.from_json(value).content(CERTIFICATE, analyzer)
     learned = _stated(content, task)
     _check_records(content, task, learned)
     return learned
@@ -122,14 +119,10 @@ def _check_records(content: Mapping[str, Any], task: Task, learned: Learned) -> 
     """Check that the shuffler released what the certificate is about: each query's batch, and each earlier round's."""
     found = [_record(document, task) for document in content["batches"]]
     expected = {(learned.round, query) for query in range(len(task.queries))}
-    if task.stated is None:
-        found += [_record(document, task) for document in content["earlier"]]
-        expected |= {(number, 0) for number in learned.rounds}
-    else:
-        # Attested by the records: a round that was released and is not in the history would not fit.
-        before = attested(task, content["releases"], (record.place for record in found))
-        if tuple(release.round for release in before) != learned.rounds[:-1]:
-            raise ValueError("its history is not of the rounds that were released before it")
+    # Attested by the records: a round that was released and is not in the history would not fit.
+    before = attested(task, content["releases"], (record.place for record in found))
+    if tuple(release.round for release in before) != learned.rounds[:-1]:
+        raise ValueError("its history is not of the rounds that were released before it")
     if {(record.batch.round, record.batch.query) for record in found} != expected:
         raise ValueError("it does not hold the shuffler's records of exactly the batches that it is about")
 

@@ -13,13 +13,11 @@ from typing import Any
 from hubbub.protos.codec import LONGEST_MESSAGE, plain
 from hubbub.protos.errors import EnvelopeError, MessageError, SignatureError
 from hubbub.protos.identity.documents import canonical, from_hex, parse_canonical
+from hubbub.protos.identity.formats import OUTCOME, PARCEL, Kind
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.sealing.envelope import NUMBER_LIMIT, SUBMISSION_ID_BYTES, TASK_ID_BYTES, Destination
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
-
-PARCEL_FORMAT = "hubbub-parcel/1"
-OUTCOME_FORMAT = "hubbub-outcome/1"
 
 LONGEST_PROOF = 256
 """Bytes of a credential, and of a proof, at most: far more than either has."""
@@ -61,7 +59,7 @@ class Parcel:
         return canonical(
             {
                 "destination": _write(self.destination),
-                "format": PARCEL_FORMAT,
+                "format": PARCEL.format,
                 "submission": {name: value.hex() for name, value in members.items()},
             }
         )
@@ -73,14 +71,14 @@ class Parcel:
         Raises:
             MessageError: where it is not a parcel of this version.
         """
-        value = _parsed(document, LONGEST_PARCEL, PARCEL_FORMAT)
+        value = _parsed(document, LONGEST_PARCEL, PARCEL)
         try:
             one = {name: bytes.fromhex(text) for name, text in value["submission"].items()}
             parcel = cls(_read(value["destination"]), Submission(**one))
         except (KeyError, TypeError, ValueError, AttributeError, EnvelopeError, SignatureError) as error:
-            raise MessageError(f"not a parcel of {PARCEL_FORMAT}; Device.prepare() makes one") from error
+            raise MessageError(f"not a parcel of {PARCEL.format}; Device.prepare() makes one") from error
         if parcel.encode() != document:
-            raise MessageError(f"not a parcel of {PARCEL_FORMAT}: it has members of another version")
+            raise MessageError(f"not a parcel of {PARCEL.format}: it has members that are not read here")
         return parcel
 
 
@@ -119,7 +117,7 @@ class Outcome:
             {
                 "destination": _write(self.destination),
                 "ending": self.ending.value,
-                "format": OUTCOME_FORMAT,
+                "format": OUTCOME.format,
                 "message": plain(self.message),
                 "reason": None if self.reason is None else self.reason.value,
                 "submission_id": self.submission_id.hex(),
@@ -133,7 +131,7 @@ class Outcome:
         Raises:
             MessageError: where it is not an outcome of this version.
         """
-        value = _parsed(document, LONGEST_OUTCOME, OUTCOME_FORMAT)
+        value = _parsed(document, LONGEST_OUTCOME, OUTCOME)
         try:
             outcome = cls(
                 _read(value["destination"]),
@@ -143,9 +141,9 @@ class Outcome:
                 str(value["message"])[:LONGEST_MESSAGE],
             )
         except (KeyError, TypeError, ValueError, AttributeError, EnvelopeError, SignatureError) as error:
-            raise MessageError(f"not an outcome of {OUTCOME_FORMAT}; Gateway.carry() makes them") from error
+            raise MessageError(f"not an outcome of {OUTCOME.format}; Gateway.carry() makes them") from error
         if outcome.encode() != document:
-            raise MessageError(f"not an outcome of {OUTCOME_FORMAT}: it has members of another version")
+            raise MessageError(f"not an outcome of {OUTCOME.format}: it has members that are not read here")
         return outcome
 
 
@@ -165,10 +163,12 @@ def _read(value: Any) -> Destination:
     return Destination(from_hex(value["task_id"], TASK_ID_BYTES, "task_id"), number, hashed)
 
 
-def _parsed(document: bytes, longest: int, name: str) -> Any:
+def _parsed(document: bytes, longest: int, kind: Kind) -> Any:
     if len(document) > longest:
-        raise MessageError(f"not of {name}: it has {len(document)} bytes, at most {longest} are read")
+        raise MessageError(f"not a {kind.called}: it has {len(document)} bytes, at most {longest} are read")
     try:
-        return parse_canonical(document)
+        value = parse_canonical(document)
+        kind.check_named(value)
     except SignatureError as error:
-        raise MessageError(f"not of {name}: {error}") from error
+        raise MessageError(f"not a {kind.called}: {error}") from error
+    return value

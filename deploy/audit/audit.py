@@ -141,11 +141,11 @@ def audited_task(task: Task, options: Options) -> Task:
     delta = task.privacy.delta if options.delta is None else options.delta
     privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
     # Whoever is admitted otherwise is enrolled here, by the audit's own operator alone.
-    stated = None if task.stated is None else OPEN if task.stated.assumed else ENROLLED
-    most = None if task.maximum_reports is None else max(task.maximum_reports, people)
+    admission = OPEN if task.admission.assumed else ENROLLED
+    most = max(task.maximum_reports, people)
     reason = AUDITED if most is not None and is_large(delta, people) else None
     privacy = replace(privacy, large_delta=reason)
-    played = replace(task, minimum_reports=people, privacy=privacy, stated=stated, maximum_reports=most)
+    played = replace(task, minimum_reports=people, privacy=privacy, admission=admission, maximum_reports=most)
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:
         raise UsageError(f"{people} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}")

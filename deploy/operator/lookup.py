@@ -13,7 +13,6 @@ from pathlib import Path
 
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.records.results import QueryResult, RoundResults
-from hubbub.protos.task.formats import CERTIFICATE_FORMS, form_named
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.queries.errors import AnswerError
@@ -61,7 +60,7 @@ def task_of(results: RoundResults) -> Task:
     # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
     try:
         body = json.loads(results.certificate)["body"]
-        return SignedTask.from_json(body["task"], form_named(body["format"], CERTIFICATE_FORMS).version).task
+        return SignedTask.from_json(body["task"]).task
     except (ValueError, KeyError, TypeError) as error:
         raise HubbubError(f"the round's certificate cannot be read: {error!r:.200}; ask the analyzer again") from error
 

@@ -19,14 +19,12 @@ from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import (
     IDENTITY_BYTES,
     SIGNATURE_BYTES,
-    Label,
     check_signature,
     parse_canonical,
     sign,
 )
+from hubbub.protos.identity.formats import TICKET
 from hubbub.protos.identity.keys import LATEST_TIME, Identity
-
-TICKET_FORMAT = "hubbub-ticket/1"
 
 DEVICE_BYTES = 16
 """Length of the random number by which a ticket names its device."""
@@ -43,7 +41,7 @@ TOGETHER = 1000
 # A ticket has one canonical form (RFC 8785), which can be written down: digits between words. So it is written and read
 # as that one form, in a fifth of the time that JSON takes: a shuffler reads thousands of them a second.
 
-_BODY = b'{"device":"%b","expires":%d,"format":"' + TICKET_FORMAT.encode() + b'","shuffler":"%b"}'
+_BODY = b'{"device":"%b","expires":%d,"format":"' + TICKET.format.encode() + b'","shuffler":"%b"}'
 
 
 def _digits(length: int) -> bytes:
@@ -53,7 +51,7 @@ def _digits(length: int) -> bytes:
 _SIGNED = _digits(IDENTITY_BYTES) + b":" + _digits(SIGNATURE_BYTES)
 _FORM = re.compile(
     rb'\{"body":\{"device":%b,"expires":(0|[1-9][0-9]{0,14}),"format":"%b","shuffler":%b\},"signatures":\{(?:%b(?:,%b)?)?\}\}'
-    % (_digits(DEVICE_BYTES), re.escape(TICKET_FORMAT.encode()), _digits(IDENTITY_BYTES), _SIGNED, _SIGNED)
+    % (_digits(DEVICE_BYTES), re.escape(TICKET.format.encode()), _digits(IDENTITY_BYTES), _SIGNED, _SIGNED)
 )
 
 
@@ -84,7 +82,7 @@ class Ticket:
         others = [each for each in self.signatures if each[0] != identity.public]
         if len(others) >= MOST_SIGNATURES:
             raise SignatureError("two others have signed the ticket already; the operator and one authority sign")
-        signature = sign(Label.TICKET, self._body, identity.key)
+        signature = sign(TICKET.format, self._body, identity.key)
         return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
 
     def check(self, signer: bytes) -> None:
@@ -96,7 +94,7 @@ class Ticket:
         signature = dict(self.signatures).get(signer)
         if signature is None:
             raise SignatureError(f"the ticket is not signed by {signer.hex()[:16]}")
-        check_signature(Label.TICKET, self._body, signature, signer)
+        check_signature(TICKET.format, self._body, signature, signer)
 
     def encode(self) -> bytes:
         """Return the canonical bytes of the ticket: what its file holds."""
@@ -114,14 +112,15 @@ class Ticket:
             raise SignatureError(f"not a ticket: it has {len(document)} bytes, a ticket at most {LONGEST_TICKET}")
         found = _FORM.fullmatch(document)
         if found is None:
-            # Says what is wrong where it is no canonical JSON at all.
-            parse_canonical(document)
-            raise SignatureError(f"not a ticket of {TICKET_FORMAT}; `hubbub enroll` makes one")
+            # Says what is wrong where it is no canonical JSON at all, or of another version.
+            value = parse_canonical(document)
+            TICKET.check_named(value.get("body") if isinstance(value, dict) else None)
+            raise SignatureError(f"not a ticket of {TICKET.format}; `hubbub enroll` makes one")
         device, expires, shuffler, *signed = found.groups()
         parts = [unhexlify(each) for each in signed if each is not None]
         pairs = tuple(zip(parts[::2], parts[1::2], strict=True))
         if int(expires) > LATEST_TIME or not _in_order(pairs):
-            raise SignatureError(f"not a ticket of {TICKET_FORMAT}: a time or its signers are not as they are written")
+            raise SignatureError(f"not a ticket of {TICKET.format}: a time or its signers are not as they are written")
         return cls(unhexlify(device), unhexlify(shuffler), int(expires), pairs)
 
 

@@ -4,8 +4,7 @@ The canonical form of a value is its JSON as RFC 8785 writes it: no white space,
 units, numbers as ECMAScript writes them (4 for 4.0, 0.000001 for 1e-06), so that a browser reproduces the bytes. A
 document has exactly one canonical form, so its bytes can be hashed and signed. Bytes in any other form are refused.
 
-Documents of the first version were written as Python writes JSON (`canonical_v1`), and are always read in that form.
-`protos.forms` says which version of canonical JSON each version of a signed form is written in.
+A signed document is signed under the name of its format (`protos.identity.formats`), which it names itself.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import rfc8785
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from hubbub.protos.errors import SignatureError
+from hubbub.protos.errors import FormatError, SignatureError
+from hubbub.protos.identity.formats import Kind, in_words
 from hubbub.protos.identity.pem import what_it_is
 from hubbub.queries.errors import shown
 
@@ -37,39 +36,8 @@ SIGNATURE_BYTES = 64
 
 _HEX = re.compile(r"[0-9a-f]*")
 
-Version = Literal[1, 2]
-"""The version of canonical JSON: 1 as Python writes it, 2 as RFC 8785 does."""
-
 _LARGEST_WHOLE = 2**53 - 1
 """Every whole number up to this one is a double of its own, so ECMAScript reads and writes it exactly (RFC 7493)."""
-
-
-class Label(StrEnum):
-    """What a signature is about.
-
-    The label is signed with the document and carries the version of its form, so that a signature given for one purpose
-    is not valid for another.
-    """
-
-    # These texts are part of what is signed: a change to one makes every earlier signature under it invalid.
-    TASK_V4 = "hubbub/v4 task"
-    TASK_V3 = "hubbub/v3 task"
-    TASK = "hubbub/v2 task"
-    TASK_V1 = "hubbub/v1 task"
-    KEY_RECORD = "hubbub/v1 key record"
-    KEY_SET = "hubbub/v1 key set"
-    BATCH_RECORD = "hubbub/v1 batch record"
-    BATCH_RECORD_V2 = "hubbub/v2 batch record"
-    BATCH_DIGEST = "hubbub/v1 batch digest"
-    HOP_RECORD = "hubbub/v1 hop record"
-    RELEASES = "hubbub/v1 releases"
-    TICKET = "hubbub/v1 enrolment ticket"
-    SUCCESSION = "hubbub/v1 succession"
-    CERTIFICATE = "hubbub/v3 certificate"
-    CERTIFICATE_V2 = "hubbub/v2 certificate"
-    CERTIFICATE_V1 = "hubbub/v1 certificate"
-    COUNTS = "hubbub/v1 counts"
-    COUNTED = "hubbub/v1 counted batch"
 
 
 def canonical(value: Any) -> bytes:
@@ -84,7 +52,10 @@ def canonical(value: Any) -> bytes:
             return _PLAIN.encode(value).encode()
         return rfc8785.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _no_form(error) from error
+        # Cut: the library's message quotes the number that is too large, of as many digits as a sender likes.
+        raise SignatureError(
+            f"no canonical form: {error!s:.200}; use finite numbers, text, lists and mappings"
+        ) from error
 
 
 _PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -109,56 +80,42 @@ def _is_text(key: Any) -> bool:
     return type(key) is str and _is_plain(key)
 
 
-def canonical_v1(value: Any) -> bytes:
-    """Return the canonical JSON of the first version: keys sorted by code point, numbers as Python writes them.
+def parse_canonical(document: bytes) -> Any:
+    """Return the value whose canonical form is exactly `document`.
 
-    Only for documents of version 1. There, whole numbers may have any size, and 1 and 1.0 are written differently.
-
-    Raises:
-        SignatureError: where the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates).
-    """
-    try:
-        _check_keys(value)
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        return text.encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _no_form(error) from error
-
-
-def _no_form(error: Exception) -> SignatureError:
-    # Cut: the library's message quotes the number that is too large, which may have as many digits as a sender likes.
-    return SignatureError(f"no canonical form: {error!s:.200}; use finite numbers, text, lists and mappings")
-
-
-def write_canonical(value: Any, version: Version) -> bytes:
-    """Return the canonical JSON of `value` in that version; raises as `canonical` does."""
-    return canonical_v1(value) if version == 1 else canonical(value)
-
-
-def parse_canonical(document: bytes, version: Version | Callable[[Any], Version] = 2) -> Any:
-    """Return the value whose canonical form, in `version`, is exactly `document`.
-
-    `version` may be a function that finds the version in the value itself; the bytes must then be canonical in the
-    version that it returns. In version 2, 4.0 and 4 have the same text, so every whole number within ±(2⁵³ - 1) comes
-    back as an int. Use `with_floats` to make floats of those members that are meant to be floats.
+    4.0 and 4 have the same text, so every whole number within ±(2⁵³ - 1) comes back as an int. Use `with_floats` to
+    make floats of those members that are meant to be floats.
 
     Raises:
         SignatureError: where the bytes are not JSON, or are JSON in a form that is not canonical.
     """
-    if callable(version):
-        # This first reading serves only to find the version. It is never returned: numbers may be read wrongly in it.
-        version = version(_read(document, 2))
-    value = _read(document, version)
+    value = _read(document)
     # Writing it again catches whatever a parser lets pass: white space, another order of keys, 1e2 for 100.
-    if write_canonical(value, version) != document:
+    if canonical(value) != document:
         raise SignatureError("not in canonical form; use the bytes as they were written, without reformatting")
     return value
+
+
+def parse_named(document: bytes, kind: Kind, member: str) -> Any:
+    """Return what `parse_canonical` does, of a document that holds one of that kind as its `member`.
+
+    The format is looked at first: a document of another version is refused by its name, in whatever form it is.
+
+    Raises:
+        FormatError: where it names another format.
+        SignatureError: as `parse_canonical` does.
+    """
+    value = _read(document)
+    inside = value.get(member) if isinstance(value, dict) else None
+    if isinstance(inside, dict):
+        kind.check_named(inside)
+    return parse_canonical(document)
 
 
 def with_floats(members: Any, names: Collection[str]) -> Any:
     """Return a mapping in which the ints among the members `names` are floats.
 
-    Version 2 writes a float of whole value without a fraction, so it is read as an int; this is the way back. Anything
+    Canonical JSON has no fraction for a float of whole value, so it is read as an int; this is the way back. Anything
     that is not a mapping is returned unchanged, for the caller to check. A bool stays a bool.
     """
     if not isinstance(members, dict):
@@ -167,7 +124,7 @@ def with_floats(members: Any, names: Collection[str]) -> Any:
 
 
 def _as_float(value: Any) -> Any:
-    # `parse_canonical` returns no larger ints in version 2. One from elsewhere stays an int, which the check that the
+    # `parse_canonical` returns no larger ints. One from elsewhere stays an int, which the check that the
     # member is a float then refuses.
     return float(value) if type(value) is int and abs(value) <= _LARGEST_WHOLE else value
 
@@ -181,12 +138,11 @@ def instead_of_json(document: bytes) -> str | None:
     return f"a PEM file, {found}" if b"-----BEGIN " in document else found
 
 
-def _read(document: bytes, version: Version) -> Any:
+def _read(document: bytes) -> Any:
     """Read JSON that need not be canonical; a key that occurs twice in an object is an error."""
-    whole = int if version == 1 else _whole
     try:
         text = document.decode()
-        return json.loads(text, parse_int=whole, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        return json.loads(text, parse_int=_whole, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise SignatureError(f"not canonical JSON: {error}; use the bytes as they were written") from error
 
@@ -196,18 +152,6 @@ def _whole(text: str) -> int | float:
     number = float(text)
     # Beyond the limit only a float has a canonical form, so only a float can have been written there.
     return int(text) if abs(number) <= _LARGEST_WHOLE else number
-
-
-def _check_keys(value: Any) -> None:
-    """Refuse keys that are not text: JSON would write 1, True and None as the texts "1", "true" and "null"."""
-    if isinstance(value, dict):
-        if any(not isinstance(key, str) for key in value):
-            raise TypeError("a key is not text")
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return
-    for member in value:
-        _check_keys(member)
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -225,24 +169,32 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def sign(label: Label, body: bytes, key: Ed25519PrivateKey) -> bytes:
-    """Return the Ed25519 signature (64 bytes) of `body` under `label`."""
+def sign(label: str, body: bytes, key: Ed25519PrivateKey) -> bytes:
+    """Return the Ed25519 signature (64 bytes) of `body` under `label`: a document's format, or a `Label`."""
     return key.sign(_message(label, body))
 
 
-def check_signature(label: Label, body: bytes, signature: bytes, identity: bytes) -> None:
+def check_signature(label: str, body: bytes, signature: bytes, identity: bytes) -> None:
     """Return only if `signature` is `identity`'s over `body` under `label`.
 
     Raises:
         SignatureError: otherwise.
     """
+    if not _is_signed(label, body, signature, identity):
+        raise _not_signed(in_words(label), identity)
+
+
+def _not_signed(what: str, identity: bytes) -> SignatureError:
+    text = f"the {what}'s signature is not by {fingerprint(identity)}; it was changed, or somebody else signed it"
+    return SignatureError(text)
+
+
+def _is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:
     try:
         _public_key(identity).verify(signature, _message(label, body))
-    except (InvalidSignature, ValueError) as error:
-        what = label.value.partition(" ")[2]
-        raise SignatureError(
-            f"the {what}'s signature is not by {fingerprint(identity)}; it was changed, or somebody else signed it"
-        ) from error
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 @lru_cache(maxsize=64)
@@ -251,9 +203,9 @@ def _public_key(identity: bytes) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(identity)
 
 
-def _message(label: Label, body: bytes) -> bytes:
+def _message(label: str, body: bytes) -> bytes:
     # No label contains the zero byte, so it is always clear where the label ends and the body begins.
-    return label.value.encode() + b"\x00" + body
+    return label.encode() + b"\x00" + body
 
 
 def fingerprint(identity: bytes) -> str:
@@ -264,38 +216,57 @@ def fingerprint(identity: bytes) -> str:
 
 @dataclass(frozen=True)
 class SignedDocument:
-    """A canonical JSON document and one signature over it; `version` is that of the canonical form."""
+    """A canonical JSON document and one signature over it."""
 
     body: bytes
     signature: bytes
-    version: Version = 2
 
     @classmethod
-    def make(cls, label: Label, content: dict[str, Any], key: Ed25519PrivateKey) -> SignedDocument:
-        """Sign `content` under `label`."""
+    def make(cls, kind: Kind, content: dict[str, Any], key: Ed25519PrivateKey) -> SignedDocument:
+        """Sign `content`, which names the newest format of its kind."""
         body = canonical(content)
-        return cls(body, sign(label, body, key))
+        return cls(body, sign(kind.format, body, key))
 
-    def content(self, label: Label, identity: bytes) -> dict[str, Any]:
-        """Return the document, checked to be signed by `identity` (32 bytes) under `label`.
+    def content(self, kind: Kind, identity: bytes) -> dict[str, Any]:
+        """Return the document, checked to be of that kind and to be signed by `identity` (32 bytes).
 
         Raises:
+            FormatError: where it is of another kind or version, by the name of its format.
             SignatureError: where the signature is wrong, or the body is not a mapping in canonical form.
         """
-        # The signature first: what an unknown sender wrote is not parsed.
-        check_signature(label, self.body, self.signature, identity)
-        value = parse_canonical(self.body, self.version)
+        # The signature first: what an unknown sender wrote is not parsed. It says which version the document has.
+        for format_ in reversed(kind.formats):
+            if _is_signed(format_, self.body, self.signature, identity):
+                break
+        else:
+            raise self._refused(kind, identity)
+        value = parse_canonical(self.body)
         if not isinstance(value, dict):
             raise SignatureError(f"a signed document is a mapping, this one is a {type(value).__name__}")
+        if kind.check_named(value) != format_:
+            raise SignatureError(f"the {kind.called} is signed as {format_}, and names {value['format']}")
         return value
+
+    def _refused(self, kind: Kind, identity: bytes) -> SignatureError:
+        """Return why it is not taken: a document of another version is refused by its name, and no other is read."""
+        try:
+            value = _read(self.body)
+            # Only where it names one: a body that was changed is not called one of another version.
+            if isinstance(value, dict) and "format" in value:
+                kind.check_named(value)
+        except FormatError as error:
+            return error
+        except SignatureError:
+            pass
+        return _not_signed(kind.called, identity)
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as a part of a larger one: the body as JSON, the signature as hex."""
-        return {"body": parse_canonical(self.body, self.version), "signature": self.signature.hex()}
+        return {"body": parse_canonical(self.body), "signature": self.signature.hex()}
 
     @classmethod
-    def from_json(cls, value: Any, version: Version = 2) -> SignedDocument:
-        """Read what `as_json` wrote into a larger document; `version` is that of the larger document's canonical form.
+    def from_json(cls, value: Any) -> SignedDocument:
+        """Read what `as_json` wrote into a larger document.
 
         Raises:
             SignatureError: where the parts are missing or of another kind.
@@ -304,7 +275,7 @@ class SignedDocument:
             raise SignatureError("a signed document has exactly the members body and signature")
         signature = from_hex(value["signature"], SIGNATURE_BYTES, "signature")
         # The signature is over the body's bytes. Canonical JSON has one form, so writing the body gives them back.
-        return cls(write_canonical(value["body"], version), signature, version)
+        return cls(canonical(value["body"]), signature)
 
 
 def from_hex(value: Any, length: int, what: str) -> bytes:

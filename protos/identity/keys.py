@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from hubbub.protos.errors import KeyRecordError, SignatureError, SuiteError
-from hubbub.protos.identity.documents import IDENTITY_BYTES, Label, SignedDocument, from_hex, parse_canonical
+from hubbub.protos.identity.documents import IDENTITY_BYTES, SignedDocument, from_hex, parse_canonical
+from hubbub.protos.identity.formats import KEY_RECORD, Label
 from hubbub.protos.identity.pem import what_it_is
 from hubbub.protos.sealing.envelope import NUMBER_LIMIT
 from hubbub.protos.sealing.suites import suite_named
 
-KEY_RECORD_FORMAT = "hubbub-key/1"
 LATEST_TIME = 253_402_300_799
 """The last second of the year 9999, the latest that Python's datetime and a task's time stamps can express."""
 
@@ -199,13 +199,13 @@ class KeyRecord:
 
     def signed_by(self, identity: Identity) -> SignedDocument:
         """Sign this record."""
-        return SignedDocument.make(Label.KEY_RECORD, self._content(), identity.key)
+        return SignedDocument.make(KEY_RECORD, self._content(), identity.key)
 
     def _content(self) -> dict[str, Any]:
         behind = {} if self.behind is None else {"behind": self.behind.as_json()}
         return {
             **behind,
-            "format": KEY_RECORD_FORMAT,
+            "format": KEY_RECORD.format,
             "key_id": self.key_id,
             "not_after": self.not_after,
             "not_before": self.not_before,
@@ -224,14 +224,14 @@ class KeyRecord:
             SignatureError: where the signature does not hold.
             KeyRecordError: where the signed content is not a key record's.
         """
-        content = document.content(Label.KEY_RECORD, identity)
+        content = document.content(KEY_RECORD, identity)
         try:
             record = cls._from_content(content)
         except (KeyError, TypeError, ValueError, SignatureError, SuiteError) as error:
-            raise KeyRecordError(f"not a key record of {KEY_RECORD_FORMAT}: {error!s:.200}") from error
+            raise KeyRecordError(f"not a key record of {KEY_RECORD.format}: {error!s:.200}") from error
         # Equal only if there was no other member, and if key_id is the one that follows from the public key.
         if record._content() != content:
-            raise KeyRecordError(f"not a key record of {KEY_RECORD_FORMAT}; is the other side of another version?")
+            raise KeyRecordError(f"not a key record of {KEY_RECORD.format}: it has members that are not read here")
         return record
 
     @classmethod
@@ -296,7 +296,7 @@ class KeySet:
     def hash(self) -> bytes:
         """SHA-256 (32 bytes) over both records' bodies; the same for every device of a round."""
         # Each body is hashed by itself first: digests have one length, so bytes cannot move from one body to the other.
-        digest = hashlib.sha256(Label.KEY_SET.value.encode())
+        digest = hashlib.sha256(Label.KEY_SET.encode())
         for document in (self.shuffler, self.analyzer):
             digest.update(hashlib.sha256(document.body).digest())
         return digest.digest()

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hubbub.protos.errors import SignatureError
+from hubbub.protos.errors import FormatError, SignatureError
 from hubbub.protos.identity.documents import (
     IDENTITY_BYTES,
     SIGNATURE_BYTES,
-    Label,
     canonical,
     check_signature,
     fingerprint,
@@ -23,9 +22,8 @@ from hubbub.protos.identity.documents import (
     parse_canonical,
     sign,
 )
+from hubbub.protos.identity.formats import SUCCESSION
 from hubbub.protos.identity.keys import LATEST_TIME, Identity, Role
-
-SUCCESSION_FORMAT = "hubbub-succession/1"
 
 LONGEST_SUCCESSION = 2048
 """Bytes of a succession at most; one with three signatures has about 1,100."""
@@ -65,7 +63,7 @@ class Succession:
         """What is signed."""
         return {
             "begins": self.begins,
-            "format": SUCCESSION_FORMAT,
+            "format": SUCCESSION.format,
             "new": self.new.hex(),
             "old": self.old.hex(),
             "role": self.role.value,
@@ -95,7 +93,7 @@ class Succession:
         """
         if identity.public not in self.signers:
             raise SuccessionError(f"{fingerprint(identity.public)} is none of the three who sign {self.name}")
-        signature = sign(Label.SUCCESSION, canonical(self.body), identity.key)
+        signature = sign(SUCCESSION.format, canonical(self.body), identity.key)
         others = [each for each in self.signatures if each[0] != identity.public]
         return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
 
@@ -110,7 +108,7 @@ class Succession:
             if signer not in signatures:
                 raise SuccessionError(f"{self.name} is not signed by {called}; `hubbub sign` does")
             try:
-                check_signature(Label.SUCCESSION, canonical(self.body), signatures[signer], signer)
+                check_signature(SUCCESSION.format, canonical(self.body), signatures[signer], signer)
             except SignatureError as error:
                 raise SuccessionError(f"{self.name} is forged, or was changed: {error}") from error
 
@@ -127,14 +125,17 @@ class Succession:
         """Read what `as_json` wrote; its signatures are still to be checked.
 
         Raises:
-            SuccessionError: where it is none.
+            SuccessionError: where it is none, or one of another version, by the name of its format.
         """
         try:
+            SUCCESSION.check_named(value["body"])
             found = cls._read(value["body"], value["signatures"])
+        except FormatError as error:
+            raise SuccessionError(str(error)) from error
         except (KeyError, TypeError, ValueError, AttributeError, SignatureError) as error:
-            raise SuccessionError(f"not a succession of {SUCCESSION_FORMAT}: {error!s:.200}") from error
+            raise SuccessionError(f"not a succession of {SUCCESSION.format}: {error!s:.200}") from error
         if found.as_json() != value:
-            raise SuccessionError(f"not a succession of {SUCCESSION_FORMAT}: it has members of another version")
+            raise SuccessionError(f"not a succession of {SUCCESSION.format}: it has members that are not read here")
         return found
 
     @classmethod

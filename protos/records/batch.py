@@ -15,21 +15,14 @@ from enum import StrEnum
 from typing import Any
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.identity.documents import Label, SignedDocument, from_hex
+from hubbub.protos.identity.documents import SignedDocument, from_hex
+from hubbub.protos.identity.formats import BATCH_RECORD, HOP_RECORD, Label
 from hubbub.protos.identity.keys import HASH_BYTES, Identity
-from hubbub.protos.records.release_chain import HOP_RECORD_FORMAT, Place
+from hubbub.protos.records.release_chain import Place
 from hubbub.protos.refusals import Reason
 from hubbub.protos.sealing.envelope import FIRST_HOP, NUMBER_LIMIT
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.task import MAXIMUM_DUMMIES, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close
-
-BATCH_RECORD_FORMAT = "hubbub-batch/2"
-"""The form of a record that states its task's admission, and its round's place among the task's releases."""
-
-UNSTATED_FORMAT = "hubbub-batch/1"
-"""The form of the records of tasks that do not state it."""
-
-_KNOWN = f"{UNSTATED_FORMAT} or {BATCH_RECORD_FORMAT}"
 
 
 class LeftOut(StrEnum):
@@ -64,7 +57,7 @@ def released_digest(envelopes: Iterable[bytes]) -> bytes:
 def begun_digest() -> hashlib._Hash:
     """Return the hash of a released list before its first envelope, for who gets them one by one."""
     # No lengths in between: the envelopes of a query have one length, which the task fixes.
-    return hashlib.sha256(Label.BATCH_DIGEST.value.encode())
+    return hashlib.sha256(Label.BATCH_DIGEST.encode())
 
 
 @dataclass(frozen=True)
@@ -88,12 +81,12 @@ class HopRecord:
 
     def signed_by(self, identity: Identity) -> SignedDocument:
         """Sign this record."""
-        return SignedDocument.make(Label.HOP_RECORD, self._content(), identity.key)
+        return SignedDocument.make(HOP_RECORD, self._content(), identity.key)
 
     def _content(self) -> dict[str, Any]:
         return {
             "digest": self.digest.hex(),
-            "format": HOP_RECORD_FORMAT,
+            "format": HOP_RECORD.format,
             "hop": self.place,
             "left_out": dict(self.left_out),
             "previous": self.previous.as_json(),
@@ -108,14 +101,16 @@ class HopRecord:
         Raises:
             SignatureError: where the signature does not hold or the content is not a hop record's.
         """
-        content = document.content(Label.HOP_RECORD, identity)
+        content = document.content(HOP_RECORD, identity)
         try:
             record = cls._from_content(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SignatureError(f"not a hop record of {HOP_RECORD_FORMAT}: {error!r:.200}") from error
-        # Equal only if the numbers add up, and if there was no member that this version does not know.
+            raise SignatureError(f"not a hop record of {HOP_RECORD.format}: {error!r:.200}") from error
+        # Equal only if the numbers add up, and if there was no other member.
         if record._content() != content:
-            raise SignatureError(f"not a hop record of {HOP_RECORD_FORMAT}; is the other side of another version?")
+            raise SignatureError(
+                f"not a hop record of {HOP_RECORD.format}: its numbers do not add up, or it has other members"
+            )
         return record
 
     @classmethod
@@ -145,11 +140,8 @@ class BatchRecord:
     the shuffler made. `digest` is the list's `released_digest`. `refusals` counts submissions that were refused, by
     reason. `closed_by` says how the round was cut. `key_set_hash` is the hash that all its envelopes are bound to.
     `admission` is the mode in which the shuffler let submissions in, `place` the round's place among the task's
-    releases; both None in a task that does not state its admission. `hops` are the records that hops signed around this
-    one, in their order: what they say is no part of what the shuffler signs.
-
-    Raises:
-        ValueError: where one of admission and place is there without the other, which no form has.
+    releases. `hops` are the records that hops signed around this one, in their order: what they say is no part of what
+    the shuffler signs.
     """
 
     batch: BatchId
@@ -159,8 +151,8 @@ class BatchRecord:
     closed_by: Close
     refusals: Mapping[str, int] = field(default_factory=dict)
     dummies: int = 0
-    admission: str | None = None
-    place: Place | None = None
+    admission: str = field(kw_only=True)
+    place: Place = field(kw_only=True)
     hops: tuple[HopRecord, ...] = ()
 
     def __post_init__(self) -> None:
@@ -184,21 +176,18 @@ class BatchRecord:
 
     def signed_by(self, identity: Identity) -> SignedDocument:
         """Sign this record."""
-        label = Label.BATCH_RECORD if self.admission is None else Label.BATCH_RECORD_V2
-        return SignedDocument.make(label, self._content(), identity.key)
+        return SignedDocument.make(BATCH_RECORD, self._content(), identity.key)
 
     def _content(self) -> dict[str, Any]:
-        place = self.place
-        placed = {} if place is None else {"place": place.number, "previous": place.head.hex()}
-        stated = {} if self.admission is None else {"admission": self.admission}
         return {
-            **stated,
-            **placed,
+            "admission": self.admission,
             "closed_by": self.closed_by,
             "digest": self.digest.hex(),
             "dummies": self.dummies,
-            "format": UNSTATED_FORMAT if self.admission is None else BATCH_RECORD_FORMAT,
+            "format": BATCH_RECORD.format,
+            "head": self.place.head.hex(),
             "key_set": self.key_set_hash.hex(),
+            "place": self.place.number,
             "query": self.batch.query,
             "refusals": dict(self.refusals),
             "reports": self.reports,
@@ -219,17 +208,14 @@ class BatchRecord:
         """
         if hops:
             return cls._read_behind(HopRecord.read(document, hops[-1]), identity, hops)
-        # The signature is checked before anything is parsed. Which form it is decides under which label, no more: a
-        # body that only pretends to be of a form has no signature under that form's label.
-        stated = f'"{BATCH_RECORD_FORMAT}"'.encode() in document.body
-        content = document.content(Label.BATCH_RECORD_V2 if stated else Label.BATCH_RECORD, identity)
+        content = document.content(BATCH_RECORD, identity)
         try:
             record = cls._from_content(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SignatureError(f"not a batch record of {_KNOWN}: {error!r:.200}") from error
-        # Equal only if there was no member that this version does not know.
+            raise SignatureError(f"not a batch record of {BATCH_RECORD.format}: {error!r:.200}") from error
+        # Equal only if there was no other member.
         if record._content() != content:
-            raise SignatureError(f"not a batch record of {_KNOWN}; is the other side of another version?")
+            raise SignatureError(f"not a batch record of {BATCH_RECORD.format}: it has members that are not read here")
         return record
 
     @classmethod
@@ -246,7 +232,7 @@ class BatchRecord:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> BatchRecord:
         refusals = content["refusals"]
-        counts = [content["query"], content["round"], content["reports"], content["dummies"], content.get("place", 0)]
+        counts = [content["query"], content["round"], content["reports"], content["dummies"], content["place"]]
         numbers = [*counts, *refusals.values()]
         if any(type(number) is not int or not 0 <= number <= MAXIMUM_REPORTS for number in numbers):
             raise ValueError(f"counts are whole numbers up to {MAXIMUM_REPORTS}")
@@ -257,9 +243,6 @@ class BatchRecord:
             "operator",
         ):
             raise ValueError("unknown reason")
-        place = None
-        if "admission" in content:
-            place = Place(content["place"], from_hex(content["previous"], HASH_BYTES, "previous"))
         return cls(
             batch=BatchId(from_hex(content["task"], HASH_BYTES, "task"), content["round"], content["query"]),
             reports=content["reports"],
@@ -268,8 +251,8 @@ class BatchRecord:
             closed_by=content["closed_by"],
             refusals=dict(refusals),
             dummies=content["dummies"],
-            admission=None if "admission" not in content else Mode(content["admission"]).value,
-            place=place,
+            admission=Mode(content["admission"]).value,
+            place=Place(content["place"], from_hex(content["head"], HASH_BYTES, "head")),
         )
 
 
@@ -281,22 +264,22 @@ def round_named(document: SignedDocument) -> tuple[bytes, int]:
     """
     try:
         content = json.loads(document.body)
-        while content.get("format") == HOP_RECORD_FORMAT:
+        while content.get("format") == HOP_RECORD.format:
             content = content["previous"]["body"]
         number = content["round"]
         if type(number) is not int:
             raise ValueError("its round is not a number")
         return from_hex(content["task"], HASH_BYTES, "task"), number
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise SignatureError(f"not a batch record of {_KNOWN}: {error!r:.200}") from error
+        raise SignatureError(f"not a batch record of {BATCH_RECORD.format}: {error!r:.200}") from error
 
 
 def left_out_by_hops(document: SignedDocument) -> dict[str, int]:
     """Return how many envelopes hops left out, by reason, of a record that was checked before it was stored."""
     found = Counter[str]()
     # In most tasks there is no hop, and nothing is parsed.
-    content = json.loads(document.body) if f'"{HOP_RECORD_FORMAT}"'.encode() in document.body else {}
-    while content.get("format") == HOP_RECORD_FORMAT:
+    content = json.loads(document.body) if f'"{HOP_RECORD.format}"'.encode() in document.body else {}
+    while content.get("format") == HOP_RECORD.format:
         found.update(content["left_out"])
         content = content["previous"]["body"]
     return dict(found)

@@ -1,8 +1,7 @@
 """Counts: what a round's estimates follow from, bound to its certificate by a digest, and checked against it.
 
 Estimates follow from the counts and the task alone (`Query.estimates_over`), so who holds the counts of a certificate
-can compute them again. A certificate of an earlier version than `forms.COUNTED` has no digest: of its round only the
-numbers of reports that it states can be checked, and that the counts add up to them.
+can compute them again.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hubbub.protos.errors import HubbubError, SignatureError
-from hubbub.protos.identity.documents import Label, SignedDocument, parse_canonical
+from hubbub.protos.identity.documents import SignedDocument, parse_named
+from hubbub.protos.identity.formats import CERTIFICATE, Label
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.records.results import QueryResult, QueryState
-from hubbub.protos.task.formats import CERTIFICATE_FORMS, COUNTED, TASK_FORMS, Form, form_named, version_at
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import followed, signers
 from hubbub.protos.task.task import Task
@@ -30,8 +29,6 @@ DIGEST = "counts_digest"
 """The member of a certificate."""
 
 _STATED = ("reports", "valid", "left_out", "state")
-_LATEST_TASK = TASK_FORMS[-1].name
-_version_of = version_at(CERTIFICATE_FORMS, "body")
 
 
 class CountsDiffer(HubbubError):
@@ -75,7 +72,7 @@ class Certified:
 
     task: Task
     content: Mapping[str, Any] = field(repr=False)
-    """What it says of its round's counts: `format`, `round`, the members of `queries` that count, the digest, and which
+    """What it says of its round's counts: `round`, the members of `queries` that count, the digest, and which
     rounds are composed with it (`history`: each one's number and the valid reports of its queries; `uncounted`)."""
 
     def rounds_before(self, index: int | None = None) -> tuple[int, ...]:
@@ -102,33 +99,21 @@ def read_certified(certificate: bytes) -> Certified:
         CountsDiffer: where it cannot be read, or somebody else signed it.
     """
     try:
-        value = parse_canonical(certificate, _version_of)
+        value = parse_named(certificate, CERTIFICATE, "body")
         body = value["body"]
-        form = form_named(body["format"], CERTIFICATE_FORMS)
-        task = SignedTask.from_json(body["task"], form.version).task
-        check_binds(task, form)
-        task = followed(task, [Succession.from_json(each) for each in body.get("successions", ())])
-        document = SignedDocument.from_json(value, _version_of(value))
-        content = document.content(form.label, signers(task, body["round"]).analyzer)
+        task = SignedTask.from_json(body["task"]).task
+        task = followed(task, [Succession.from_json(each) for each in body["successions"]])
+        document = SignedDocument.from_json(value)
+        content = document.content(CERTIFICATE, signers(task, body["round"]).analyzer)
         stated = [{name: query[name] for name in _STATED} for query in content["queries"]]
-        known = {name: content[name] for name in ("format", "round", DIGEST) if name in content}
+        known = {name: content[name] for name in ("round", DIGEST)}
         history = [
             (each["round"], [query["valid"] for query in each["queries"]]) for each in content["all_rounds"]["history"]
         ]
-        before = {"history": history, "uncounted": list(content.get("uncounted", ()))}
+        before = {"history": history, "uncounted": list(content["uncounted"])}
         return Certified(task, {**known, **before, "queries": stated})
     except (HubbubError, SignatureError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CountsDiffer(f"the round's certificate is damaged, or not its analyzer's: {error!s:.300}") from error
-
-
-def check_binds(task: Task, form: Form) -> None:
-    """Return only if a certificate of that form binds what was counted, or its task is older than those that do.
-
-    Raises:
-        CountsDiffer: where its signer took an earlier form, which leaves out what would be checked.
-    """
-    if form not in COUNTED and task.format == _LATEST_TASK:
-        raise CountsDiffer(f"{form.name} is for earlier tasks; a certificate of {task.format} binds what was counted")
 
 
 def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:
@@ -138,7 +123,7 @@ def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:
     reports (8), the dummies among the counts (8), whether it is published (1), how many counts there are (8) and each
     of them (8): whole numbers, big-endian. A withheld query has no counts.
     """
-    digest = hashlib.sha256(Label.COUNTS.value.encode() + b"\x00" + task.id + number.to_bytes(4, "big"))
+    digest = hashlib.sha256(Label.COUNTS.encode() + b"\x00" + task.id + number.to_bytes(4, "big"))
     for index, each in enumerate(counted):
         digest.update(index.to_bytes(4, "big"))
         digest.update(each.valid.to_bytes(8, "big") + task.privacy.dummies.to_bytes(8, "big"))
@@ -185,9 +170,7 @@ def check_counted(task: Task, number: int, counted: Sequence[Counted], certified
         task, [(each.reports, each.valid, each.left_out, each.tally is not None) for each in counted], content
     )
     check_tallies(task, counted)
-    if form_named(content["format"], CERTIFICATE_FORMS) not in COUNTED:
-        return
-    if content.get(DIGEST) != counts_digest(task, number, counted).hex():
+    if content[DIGEST] != counts_digest(task, number, counted).hex():
         raise CountsDiffer("the counts are not those that the certificate was made of: their digest is another")
 
 
@@ -212,8 +195,6 @@ def _check_stated(
 def check_published(results: Sequence[QueryResult], task: Task, number: int, certified: Certified) -> list[Counted]:
     """Return what was counted in a round by its published results, checked against its certificate.
 
-    Of a certificate of an earlier version, whose analyzer may have sent no counts, the numbers of reports are checked.
-
     Raises:
         CountsDiffer: naming the first thing that is another.
     """
@@ -222,10 +203,6 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
         raise CountsDiffer(f"the results are of queries {', '.join(names)}, the certificate of others")
     stated = [(each.reports, each.valid, each.left_out, each.state is QueryState.PUBLISHED) for each in results]
     _check_stated(task, stated, certified.content)
-    if form_named(certified.content["format"], CERTIFICATE_FORMS) not in COUNTED and not any(
-        each.tallied for each in results
-    ):
-        return []
     counted = [Counted.published(task, each) for each in results]
     check_counted(task, number, counted, certified)
     for index, (query, each) in enumerate(zip(task.queries, results, strict=True)):

@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.identity.documents import Label, SignedDocument, canonical, from_hex, parse_canonical
+from hubbub.protos.identity.documents import SignedDocument, canonical, from_hex, parse_canonical
+from hubbub.protos.identity.formats import HOP_RECORD, Label
 from hubbub.protos.identity.keys import HASH_BYTES
 from hubbub.protos.task.task import MAXIMUM_REPORTS, Task
 from hubbub.queries.errors import shown
-
-HOP_RECORD_FORMAT = "hubbub-hop/1"
-"""The form of the record that a hop signs around the one it received."""
 
 _MEMBERS = {"dummies", "records", "reports", "round"}
 
@@ -71,9 +69,9 @@ def record_hash(document: SignedDocument) -> bytes:
 def first_record(document: SignedDocument) -> SignedDocument:
     """Return the record that the first shuffler signed, without those of hops around it; nothing is checked."""
     # In most tasks there is no hop, and nothing is parsed.
-    while f'"{HOP_RECORD_FORMAT}"'.encode() in document.body:
+    while f'"{HOP_RECORD.format}"'.encode() in document.body:
         content = parse_canonical(document.body)
-        if content.get("format") != HOP_RECORD_FORMAT:
+        if content.get("format") != HOP_RECORD.format:
             break
         document = SignedDocument.from_json(content["previous"])
     return document
@@ -116,12 +114,12 @@ def check_release(task: Task, release: Release) -> None:
 
 def first_head(task_id: bytes) -> bytes:
     """Return the head (32 bytes) of a task of which nothing was released."""
-    return hashlib.sha256(Label.RELEASES.value.encode() + b"\x00" + task_id).digest()
+    return hashlib.sha256(Label.RELEASES.encode() + b"\x00" + task_id).digest()
 
 
 def next_head(head: bytes, release: Release) -> bytes:
     """Return the head (32 bytes) after one more release."""
-    return hashlib.sha256(Label.RELEASES.value.encode() + b"\x01" + head + canonical(release.content())).digest()
+    return hashlib.sha256(Label.RELEASES.encode() + b"\x01" + head + canonical(release.content())).digest()
 
 
 def head_after(task_id: bytes, releases: Sequence[Release]) -> bytes:
@@ -137,7 +135,7 @@ def place_after(task_id: bytes, releases: Sequence[Release]) -> Place:
     return Place(len(releases), head_after(task_id, releases))
 
 
-def attested(task: Task, listed: Any, places: Iterable[Place | None]) -> tuple[Release, ...]:
+def attested(task: Task, listed: Any, places: Iterable[Place]) -> tuple[Release, ...]:
     """Return the releases that a certificate lists, if the batch records of its round, with these places, attest them.
 
     Raises:
@@ -150,8 +148,6 @@ def attested(task: Task, listed: Any, places: Iterable[Place | None]) -> tuple[R
         check_release(task, release)
     expected = place_after(task.id, releases)
     for place in places:
-        if place is None:
-            raise SignatureError("a batch record states no place among the task's releases")
         if place.number != expected.number:
             raise SignatureError(f"{place.number} rounds were released before it, {expected.number} are listed")
         if place != expected:
@@ -176,7 +172,7 @@ class Stretch:
 
 
 NO_RELEASES = Stretch()
-"""What comes with a record that states no place."""
+"""What comes to a hop: only who counts keeps the releases."""
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,8 @@ class QueryResult:
     """One query of one round: reports delivered, reports counted, reports left out by reason, and the estimates.
 
     `estimates` is None where the query is withheld. `counts` are what they follow from, as `Tally.written` writes them,
-    dummies included; empty where it is withheld, where the estimates' table is these very bytes, and from an analyzer
-    of a version that did not send them. Where the question is over time they follow from those of the earlier `rounds`
-    too.
+    dummies included; empty where it is withheld, and where the estimates' table is these very bytes. Where the question
+    is over time they follow from those of the earlier `rounds` too.
     """
 
     name: str
@@ -59,7 +58,7 @@ class QueryResult:
 
     @property
     def tallied(self) -> bytes:
-        """What the estimates follow from, in one place or the other; empty where it is not known."""
+        """What the estimates follow from, in one place or the other; empty where it is withheld."""
         return self.counts or (b"" if self.estimates is None else self.estimates.table)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hubbub.protos.identity.formats import RESULTS
 from hubbub.protos.records.results import QueryResult, RoundResults
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Group, Row
 
@@ -73,6 +74,7 @@ def numbers(estimate: Estimate) -> dict[str, float | None]:
 def results_document(results: RoundResults) -> dict[str, Any]:
     """Return a round's results as one JSON document, the certificate included."""
     return {
+        "format": RESULTS.format,
         "task": {"id": results.id.task_id.hex(), "name": results.id.task_name},
         "round": results.id.round,
         "queries": [

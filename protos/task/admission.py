@@ -93,7 +93,7 @@ ENROLLED = Admission(Mode.ENROLLED)
 """What a draft without the table asks for."""
 
 OPEN = Admission(Mode.OPEN)
-"""What a task of an earlier form, which does not state it, is read as."""
+"""Whoever reaches the shuffler."""
 
 
 def read_admission(content: Any) -> Admission:

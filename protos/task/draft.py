@@ -130,10 +130,8 @@ def _question(index: int, content: Any) -> Question:
     return read_question(f"query[{index}]", content)
 
 
-def check_draft(draft: Draft, *, capped: bool = True) -> None:
+def check_draft(draft: Draft) -> None:
     """Return only if every value of a draft, or of a frozen task, is within its limits.
-
-    Not `capped` is a task of an earlier form, which nobody held against `largest_delta`.
 
     Raises:
         FieldError: naming the first value that is not, its limit and what to do.
@@ -144,8 +142,7 @@ def check_draft(draft: Draft, *, capped: bool = True) -> None:
     if draft.maximum_reports is not None:
         check_count("task", "maximum_reports", draft.maximum_reports, draft.minimum_reports, MAXIMUM_REPORTS)
     _check_privacy(draft.privacy)
-    if capped:
-        _check_large_delta(draft.privacy, draft.minimum_reports)
+    _check_large_delta(draft.privacy, draft.minimum_reports)
     _check_suite(draft.suite)
     if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
         raise FieldError(

@@ -13,27 +13,23 @@ from typing import Any
 from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.identity.documents import (
     SIGNATURE_BYTES,
-    Version,
+    canonical,
     check_signature,
     from_hex,
-    parse_canonical,
+    parse_named,
     sign,
     with_floats,
-    write_canonical,
 )
+from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, identity_from_hex
 from hubbub.protos.identity.lineage import Lineage, leading
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.sealing.suites import suite_named
-from hubbub.protos.task.admission import OPEN, read_admission
+from hubbub.protos.task.admission import read_admission
 from hubbub.protos.task.draft import check_draft
-from hubbub.protos.task.formats import TASK_FORMS, form_named, version_at
-from hubbub.protos.task.task import STATING, TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task, task_content
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query
-
-_KNOWN = " or ".join(form.name for form in TASK_FORMS)
-_version_of = version_at(TASK_FORMS, "task")
 
 _FLOATS_OF_PRIVACY = ("delta", "epsilon", "epsilon_local", "epsilon_total", "honest_share")
 
@@ -52,8 +48,7 @@ class SignedTask:
         Raises:
             SignatureError: where it is neither the operator's nor the shuffler's.
         """
-        # The label is that of the task's own version: a task of version 1 is signed, and checked, as one for ever.
-        signature = sign(self.task.form.label, self.task.canonical, identity.key)
+        signature = sign(TASK.format, self.task.canonical, identity.key)
         if identity.public == self.task.identities.operator:
             return SignedTask(self.task, signature, self.shuffler_signature)
         if identity.public == self.task.identities.shuffler:
@@ -81,7 +76,7 @@ class SignedTask:
                 raise SignatureError(f"the task names another {role.value} than the one that is trusted here")
             if signature is None:
                 raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` does")
-            check_signature(self.task.form.label, self.task.canonical, signature, named)
+            check_signature(TASK.format, self.task.canonical, signature, named)
         return self.task if lineage is None else replace(self.task, lineage=lineage)
 
     def as_json(self) -> dict[str, Any]:
@@ -93,12 +88,12 @@ class SignedTask:
         }
 
     def encode(self) -> bytes:
-        """Return the canonical bytes of the signed task, in its own version: what a task file holds."""
-        return write_canonical(self.as_json(), self.task.form.version)
+        """Return the canonical bytes of the signed task: what a task file holds."""
+        return canonical(self.as_json())
 
     @classmethod
-    def from_json(cls, value: Any, version: Version = 2) -> SignedTask:
-        """Read what `as_json` wrote, in a document in canonical form of that version; `check` is still to be called.
+    def from_json(cls, value: Any) -> SignedTask:
+        """Read what `as_json` wrote; `check` is still to be called.
 
         Raises:
             SignatureError: where the form is wrong.
@@ -112,7 +107,7 @@ class SignedTask:
         if not isinstance(signatures, dict) or not set(signatures) <= {"operator", "shuffler"}:
             raise SignatureError("a task is signed by operator and shuffler only")
         raw = {role: from_hex(text, SIGNATURE_BYTES, f"the {role}'s signature") for role, text in signatures.items()}
-        return cls(read_task(value["task"], version), raw.get("operator"), raw.get("shuffler"))
+        return cls(read_task(value["task"]), raw.get("operator"), raw.get("shuffler"))
 
     @classmethod
     def decode(cls, document: bytes) -> SignedTask:
@@ -123,11 +118,11 @@ class SignedTask:
             TaskError: where the task itself is not one that hubbub runs.
         """
         try:
-            value = parse_canonical(document, _version_of)
+            value = parse_named(document, TASK, "task")
         except SignatureError as error:
             instead = _instead(document)
             raise SignatureError(instead) if instead else error from None
-        return cls.from_json(value, _version_of(value))
+        return cls.from_json(value)
 
 
 def _instead(document: bytes) -> str:
@@ -147,28 +142,25 @@ def _instead(document: bytes) -> str:
     return ""
 
 
-def read_task(content: Any, version: Version = 2) -> Task:
+def read_task(content: Any) -> Task:
     """Return the task that `task_content` wrote; it passes the same checks as a draft, and its randomizers are checked.
 
-    `version` is that of the canonical JSON that `content` was read from. In a task file it is the task's own version. A
-    certificate of version 2 may hold a task of version 1: that task's signed bytes are written anew from what is read.
-
     Raises:
-        TaskError: naming the value, the limit and what to do.
+        TaskError: naming the value, the limit and what to do; one of another version by the name of its format.
     """
     try:
-        task = _task_from(content, version)
-        # The bytes are compared, not the values: Python takes True for 1, and 1.0 for 1, which differ in version 1.
-        own = task.canonical if task.form.version == version else write_canonical(task_content(task), version)
-        same = own == write_canonical(content, version)
+        TASK.check_named(content)
+        task = _task_from(content)
+        # The bytes are compared, not the values: Python takes True for 1.
+        same = task.canonical == canonical(content)
     except SignatureError as error:
         raise TaskError(str(error)) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TaskError(f"not a task of {_KNOWN}: {error!r:.200}; `hubbub plan` writes one") from error
+        raise TaskError(f"not a task of {TASK.format}: {error!r:.200}; `hubbub plan` writes one") from error
     if not same:
         unknown = _unknown(task_content(task), content)
         named = f": {', '.join(unknown)}" if unknown else ""
-        raise TaskError(f"not a task of {_KNOWN}: it has members or forms of another version{named}")
+        raise TaskError(f"not a task of {TASK.format}: it has members that are not read here{named}")
     return task
 
 
@@ -180,41 +172,32 @@ def _unknown(own: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
     return [f"{table}.{key:.80}" for table, (mine, given) in tables.items() for key in given if key not in mine]
 
 
-def _task_from(content: Any, version: Version) -> Task:
-    form = form_named(content["format"], TASK_FORMS)
-    # An older task may be part of a newer document, a certificate; the other way round was never written.
-    if form.version > version:
-        raise TaskError(f"a task of {form.name} cannot be part of a document of version {version}, which is older")
+def _task_from(content: Any) -> Task:
     suite = _suite_of(content["suite"])
-    if version == 2:
-        content = _with_floats(content)
-    stated = read_admission(content["admission"]) if form.name in STATING else None
-    newest = form.name == TASK_FORMAT
     queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
     draft = Draft(
         name=content["name"],
         schedule=_schedule_from(content["schedule"]),
         minimum_reports=content["minimum_reports"],
-        privacy=Privacy(**content["privacy"]),
+        # Canonical JSON writes 4.0 as 4. Questions read their own numbers as floats.
+        privacy=Privacy(**with_floats(content["privacy"], _FLOATS_OF_PRIVACY)),
         questions=tuple(query.question for query in queries),
-        admission=stated or OPEN,
+        admission=read_admission(content["admission"]),
         suite=suite,
-        maximum_reports=content["maximum_reports"] if newest else None,
+        maximum_reports=content["maximum_reports"],
     )
-    check_draft(draft, capped=newest)
+    check_draft(draft)
     _check_promises(draft, queries)
-    identities = _identities_from(content["identities"])
-    promise = draft.minimum_reports, draft.privacy
     return Task(
-        draft.name,
-        draft.schedule,
-        *promise,
-        queries,
-        identities,
+        name=draft.name,
+        schedule=draft.schedule,
+        minimum_reports=draft.minimum_reports,
+        privacy=draft.privacy,
+        queries=queries,
+        identities=_identities_from(content["identities"]),
+        admission=draft.admission,
+        maximum_reports=draft.most_reports,
         suite=suite,
-        format=form.name,
-        stated=stated,
-        maximum_reports=draft.maximum_reports,
     )
 
 
@@ -234,21 +217,13 @@ def _check_promises(draft: Draft, queries: Sequence[Query]) -> None:
             query.question.check_promise(f"query[{index}]", query.randomizer, honest, draft.privacy.delta)
 
 
-def _with_floats(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a task's content with the numbers of its privacy as floats: version 2 writes 4.0 as 4, read as an int.
-
-    Questions need no such step: they read their own numbers as floats.
-    """
-    return {**content, "privacy": with_floats(content["privacy"], _FLOATS_OF_PRIVACY)}
-
-
 def _schedule_from(content: dict[str, Any]) -> Schedule:
     start = datetime.strptime(content["start"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     return Schedule(**{**content, "start": int(start.timestamp())})
 
 
 def _identities_from(content: Any) -> Identities:
-    if not isinstance(content, dict) or set(content) - {"hops"} != {role.value for role in CORE_ROLES}:
-        raise SignatureError("identities names exactly operator, shuffler and analyzer, and hops where there are any")
-    hops = tuple(identity_from_hex(each, Role.HOP) for each in content.get("hops", ()))
+    if not isinstance(content, dict) or set(content) != {"hops", *(role.value for role in CORE_ROLES)}:
+        raise SignatureError("identities names exactly operator, shuffler, analyzer and hops")
+    hops = tuple(identity_from_hex(each, Role.HOP) for each in content["hops"])
     return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in CORE_ROLES}, hops=hops)

@@ -17,23 +17,16 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hubbub.protos.errors import TaskError
-from hubbub.protos.identity.documents import write_canonical
+from hubbub.protos.identity.documents import canonical
+from hubbub.protos.identity.formats import TASK
 from hubbub.protos.identity.keys import CORE_ROLES, Role
 from hubbub.protos.identity.lineage import Lineage
 from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
-from hubbub.protos.task.formats import TASK_FORMS, UNCAPPED, UNSTATED, Form, form_named
+from hubbub.protos.task.admission import ENROLLED, Admission
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Question
-
-TASK_FORMAT = TASK_FORMS[-1].name
-"""The form of new tasks, which state their admission and the most reports of a round. A task that was signed in an
-earlier form keeps that form, and so its bytes and its id."""
-
-STATING = frozenset({UNCAPPED.name, TASK_FORMAT})
-"""The forms of tasks that state their admission."""
 
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
@@ -93,7 +86,7 @@ class Privacy:
 
     `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None means that
     there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round. `large_delta` says
-    in words why δ is larger than `largest_delta`; without it no new task's is.
+    in words why δ is larger than `largest_delta`; without it no task's is.
     """
 
     epsilon: float
@@ -186,12 +179,11 @@ class Draft:
 class Task:
     """A task as devices and services run it.
 
-    `stated` is the admission that it states, in a form that does so; None in an earlier form, which says nothing. In
-    the last form it states `maximum_reports`, the most of a round; None in an earlier one, which sets no limit.
-    `lineage` has the identities that follow those it names, where any do (`protos.signers`); it is no part of the task.
+    `maximum_reports` are the most of a round. `lineage` has the identities that follow those it names, where any do
+    (`protos.signers`); it is no part of the task.
 
     Raises:
-        TaskError: where its form and what it states do not go together.
+        TaskError: where its second authority is one of its parties.
     """
 
     name: str
@@ -200,50 +192,19 @@ class Task:
     privacy: Privacy
     queries: tuple[Query, ...]
     identities: Identities
+    admission: Admission
+    maximum_reports: int
     suite: str = DEFAULT.name
-    format: str = UNSTATED.name
-    stated: Admission | None = None
-    maximum_reports: int | None = None
     lineage: Lineage | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if (self.format in STATING) is not (self.stated is not None):
-            forms = " or ".join(sorted(STATING))
-            raise TaskError(f"a task states its admission in the form {forms}, and in no other; make both agree")
-        newest = self.format == TASK_FORMAT
-        if newest is not (self.maximum_reports is not None) or (self.privacy.large_delta is not None and not newest):
-            raise TaskError(
-                f"a task states maximum_reports, and may state large_delta, in the form {TASK_FORMAT} and in no other; "
-                "plan it anew"
-            )
-        if self.identities.hops and self.stated is None:
-            raise TaskError(f"only a task of the form {' or '.join(sorted(STATING))} names hops; plan it anew")
         if self.admission.second_authority in (self.identities.operator, self.identities.shuffler):
             raise TaskError("the second authority is the operator or the shuffler; name the key of somebody else")
-
-    @property
-    def admission(self) -> Admission:
-        """Who may submit: whoever reaches the shuffler, where the task does not state it."""
-        return OPEN if self.stated is None else self.stated
-
-    @property
-    def stated_mode(self) -> str | None:
-        """The mode of admission as batch records state it; None in a task that does not state it."""
-        return None if self.stated is None else self.stated.mode.value
-
-    @property
-    def form(self) -> Form:
-        """The version of the signed form that this task has: the label of its signatures, how its bytes are written.
-
-        Raises:
-            SignatureError: where this version of hubbub does not know the task's.
-        """
-        return form_named(self.format, TASK_FORMS)
 
     @cached_property
     def canonical(self) -> bytes:
         """The bytes that are signed and hashed."""
-        return write_canonical(task_content(self), self.form.version)
+        return canonical(task_content(self))
 
     @cached_property
     def id(self) -> bytes:
@@ -297,32 +258,29 @@ class Task:
 
 
 def identities_content(identities: Identities) -> dict[str, Any]:
-    """Return identities as JSON; `hops` is there only where there are any, so that other tasks keep their bytes."""
-    hops = {"hops": [hop.hex() for hop in identities.hops]} if identities.hops else {}
-    return {**hops, **{role.value: identities.of(role).hex() for role in CORE_ROLES}}
+    """Return identities as JSON."""
+    hops = [hop.hex() for hop in identities.hops]
+    return {"hops": hops, **{role.value: identities.of(role).hex() for role in CORE_ROLES}}
 
 
 def task_content(task: Task) -> dict[str, Any]:
     """Return a task as JSON."""
     schedule, privacy = task.schedule, task.privacy
-    stated = {} if task.stated is None else {"admission": task.stated.content()}
-    most = {} if task.maximum_reports is None else {"maximum_reports": task.maximum_reports}
-    large = {} if privacy.large_delta is None else {"large_delta": privacy.large_delta}
     return {
-        **stated,
-        **most,
-        "format": task.format,
+        "admission": task.admission.content(),
+        "format": TASK.format,
         "identities": identities_content(task.identities),
+        "maximum_reports": task.maximum_reports,
         "minimum_reports": task.minimum_reports,
         "name": task.name,
         "privacy": {
-            **large,
             "delta": privacy.delta,
             "dummies": privacy.dummies,
             "epsilon": privacy.epsilon,
             "epsilon_local": privacy.epsilon_local,
             "epsilon_total": privacy.epsilon_total,
             "honest_share": privacy.honest_share,
+            "large_delta": privacy.large_delta,
         },
         "queries": [query.content() for query in task.queries],
         "schedule": {

@@ -197,13 +197,6 @@ class Randomizer(Protocol):
         """Return the variance of one dummy's part of Σ_j w_j ĉ_j."""
 
 
-def task_content(randomizer: Randomizer, default: str) -> dict[str, Any]:
-    """Return a randomizer's content as a task's query holds it, without what follows from the query.
-
-    The number of categories is the question's, and the default kind is not named: tasks were written so before there
-    was a second one.
-    """
-    content = {key: value for key, value in randomizer.content().items() if key != "categories"}
-    if content["mechanism"] == default:
-        del content["mechanism"]
-    return content
+def task_content(randomizer: Randomizer) -> dict[str, Any]:
+    """Return a randomizer's content as a task's query holds it; the number of categories follows from the question."""
+    return {key: value for key, value in randomizer.content().items() if key != "categories"}

@@ -77,7 +77,10 @@ class Text:
         """Read a table; see `Question.read`."""
         fields.check_keys(set(), {"share", "prefixes"})
         shared = fields.shared(HashedResponse.kind)
-        lengths = read_prefixes(fields.table, fields["prefixes"]) if "prefixes" in fields.content else ()
+        given = fields["prefixes"] if fields.planned else fields.get("prefixes", None)
+        # A draft leaves them out, a task has an empty list.
+        none = given == [] if fields.planned else "prefixes" not in fields.content
+        lengths = () if none else read_prefixes(fields.table, given)
         return cls(**shared, prefixes=lengths, share=fields.number("share", TYPICAL_SHARE))
 
     def check(self, table: str) -> None:
@@ -100,9 +103,14 @@ class Text:
             raise FieldError("task", "rounds", f"is {rounds}; {needed}: {remedy}")
 
     def content(self) -> dict[str, Any]:
-        """Return the members of a task's JSON; tasks without prefixes are written as before there were any."""
-        prefixes = {"prefixes": list(self.prefixes)} if self.prefixes else {}
-        return {"kind": self.kind, "name": self.name, "optional": self.optional, "weight": self.weight, **prefixes}
+        """Return the members of a task's JSON."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "optional": self.optional,
+            "prefixes": list(self.prefixes),
+            "weight": self.weight,
+        }
 
     def for_share(self, share: float) -> Self:
         return replace(self, share=share)

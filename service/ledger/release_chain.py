@@ -39,8 +39,6 @@ def check_chain(
         Refusal: FORKED where the sender's releases are not those that are stored, BAD_RECORD where what it sent does
             not hold in itself, INCOMPLETE where releases are missing between the stored ones and those sent.
     """
-    if record.place is None:
-        return
     _check_sent(task, record, document, sent)
     if sent.first > len(stored):
         raise Refusal(Reason.INCOMPLETE, f"{len(stored)} releases are known here; send those from place {len(stored)}")
@@ -68,7 +66,7 @@ def _check_sent(task: Task, record: BatchRecord, document: SignedDocument, sent:
             check_release(task, release)
     except SignatureError as error:
         raise Refusal(Reason.BAD_RECORD, str(error)) from error
-    if not sent.releases or record.place is None or sent.end != record.place.number + 1:
+    if not sent.releases or sent.end != record.place.number + 1:
         raise Refusal(Reason.BAD_RECORD, "the releases that came with the record do not end with its round's place")
     own = sent.releases[-1]
     stated = (record.batch.round, record.reports, record.dummies, record_hash(document))
@@ -91,8 +89,6 @@ def check_chains(
     found = 0
     for task_id, query, document in records:
         content = json.loads(first_record(document).body)
-        if "place" not in content:
-            continue  # of a task whose records state no place
         if not _stands(chains.get(task_id, ()), content, query, document):
             raise _broken(whose, task_id, f"round {content['round']} was signed, and is not among them as it was")
         found += 1

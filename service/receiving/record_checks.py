@@ -61,8 +61,8 @@ def check_record(task: Task, record: BatchRecord) -> None:
     if record.dummies != task.privacy.dummies:
         wanted = f"{record.dummies} dummies, task {task.name} has {task.privacy.dummies} in every batch"
         raise Refusal(Reason.BAD_RECORD, f"{wanted}; a batch is counted with exactly those")
-    if record.admission != task.stated_mode:
-        stated = f"admission is {record.admission}, that of task {task.name} is {task.stated_mode}"
+    if record.admission != task.admission.mode.value:
+        stated = f"admission is {record.admission}, that of task {task.name} is {task.admission.mode.value}"
         raise Refusal(Reason.BAD_RECORD, f"{stated}; submissions were let in otherwise than the task says")
 
 

@@ -305,7 +305,7 @@ class Admission:
         if outcome is Held.CUT:
             following = next_round(task.schedule, self._clock(), round_.number)
             return Refusal(Reason.TOO_LATE, f"round {round_.number} was cut meanwhile; {following}")
-        if outcome is Held.FULL and task.maximum_reports is not None:
+        if outcome is Held.FULL:
             self._say_full(task, round_)
             return full(round_.number, task.maximum_reports)
         return _conflict(task)

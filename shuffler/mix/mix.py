@@ -117,13 +117,13 @@ def mix(
 
     `order` permutes them; `in_uniform_order` where it is None.
 
-    The records state the round's place among its task's releases, which is stored too, where the task's records do.
+    The records state the round's place among its task's releases, which is stored too.
 
     Raises:
         StoreError: where the store does not hold as many submissions as were acknowledged, or there are not as many
             dummies as the task wants.
     """
-    place = None if task.stated is None else inners.place()
+    place = inners.place()
     documents = []
     for query in range(len(task.queries)):
         none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
@@ -138,8 +138,7 @@ def mix(
         digest = released_digest(_stored(inners, query, mixed, width))
         documents.append(_record(task, round_, query, digest, len(added), place).signed_by(identity))
         inners.put_batch(query, digest, documents[-1])
-    if place is not None:
-        inners.put_release(Release.signed(round_.number, round_.submissions, task.privacy.dummies, documents))
+    inners.put_release(Release.signed(round_.number, round_.submissions, task.privacy.dummies, documents))
 
 
 def in_uniform_order(rows: Rows, count: int, width: int, folder: Path, random: Random = os.urandom) -> Iterator[Column]:
@@ -240,7 +239,7 @@ def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
         yield rest.tobytes()
 
 
-def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: Place | None) -> BatchRecord:
+def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: Place) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
         raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
     return BatchRecord(
@@ -251,6 +250,6 @@ def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, 
         closed_by=round_.closed_by,
         refusals=round_.refusals_at_cut,
         dummies=dummies,
-        admission=task.stated_mode,
+        admission=task.admission.mode.value,
         place=place,
     )

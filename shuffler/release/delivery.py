@@ -261,8 +261,6 @@ class Courier:
         Raises:
             RolledBack: where it does; nothing more is delivered to it.
         """
-        if task.stated is None:
-            return Stretch()
         # Read before the analyzer is asked: what was counted then must be known to it.
         rounds = {found.number: found for found in await self._store.rounds() if found.task_id == task.id}
         releases = await self._store.releases(task.id)

@@ -115,7 +115,7 @@ class Control:
     async def _status(self, task: Task, round_: Round) -> RoundStatus:
         tally = await self._store.tally(task.id, round_.number)
         held, most = await self._store.submissions(round_), task.maximum_reports
-        is_full = round_.state is RoundState.OPEN and most is not None and held >= most
+        is_full = round_.state is RoundState.OPEN and held >= most
         full = f"; it is full, with its maximum_reports = {most}" if is_full else ""
         return RoundStatus(
             task_id=task.id,

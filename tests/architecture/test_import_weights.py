@@ -84,7 +84,10 @@ asked = (
      "of": {"kind": "histogram", "categories": ["x", "y"], "optional": False}, **shared},
 )
 answers = {"a": "x", "b": 0.3, "c": 0.3, "d": 0.3, "e": "x", "f": {"g": "x", "f": "y"}}
-randomizers = ({"gamma": [1, 2**32]}, {"mechanism": "unary", "truthful": [2**31, 2**32], "other": [1, 2**32]})
+randomizers = (
+    {"mechanism": "krr", "gamma": [1, 2**32]},
+    {"mechanism": "unary", "truthful": [2**31, 2**32], "other": [1, 2**32]},
+)
 over_time = {"name": "c", "kind": "longitudinal", "changes": 2, "periods": 8, "odds": str(3 * 2**32)}
 over_time |= {"steady": 100, "steady_share": 0.5}
 for way in ({"strategy": "direct"}, {"strategy": "vector", "minuses": 0}, {"strategy": "sampled"}):

@@ -27,6 +27,7 @@ from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import Release, Stretch, place_after
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.query import Query
@@ -90,8 +91,14 @@ class Analyzer:
         """Deliver a batch as the shuffler does."""
         width = self.parts.inner_bytes
         count = len(envelopes) // width
-        record = BatchRecord(self.batch, count, released_digest([envelopes]), key_set.hash, "operator", {})
-        await self.acceptor.begin(record.signed_by(self.parts.shuffler), key_set)
+        record = BatchRecord(
+            *(self.batch, count, released_digest([envelopes]), key_set.hash, "operator"),
+            admission=self.parts.task.admission.mode.value,
+            place=place_after(self.batch.task_id, ()),
+        )
+        document = record.signed_by(self.parts.shuffler)
+        releases = Stretch(0, (Release.signed(self.batch.round, count, 0, [document]),))
+        await self.acceptor.begin(document, key_set, releases)
         for offset in range(0, count, RELEASED_BLOCK):
             block = envelopes[offset * width : (offset + RELEASED_BLOCK) * width]
             parts = tuple(block[start : start + width] for start in range(0, len(block), width))

@@ -17,6 +17,7 @@ from rows import Outcome, Row
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
+from hubbub.protos.records.release_chain import place_after
 from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.records import Opened
 from support import postgres
@@ -97,7 +98,9 @@ async def _receiving() -> float:
     task = sample_task(parties)
     stretches = _stretches()
     batch = BatchId(task.id, 0, 0)
-    record = BatchRecord(batch, ENVELOPES, bytes(32), bytes(32), "schedule")
+    record = BatchRecord(
+        batch, ENVELOPES, bytes(32), bytes(32), "schedule", admission="open", place=place_after(task.id, ())
+    )
     with tempfile.TemporaryDirectory() as folder:
         store = postgres.ANALYZER.store_in(Path(folder) / "data")
         try:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cores import all_cores, open_bare, rate, shares
 from parts import INNER_BYTES, THEME
@@ -25,7 +24,7 @@ from hubbub.protos.records.release_chain import NO_RELEASES, Known, Stretch, fir
 from hubbub.protos.sealing.envelope import FIRST_HOP, Destination, _inner_info
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.admission import ENROLLED
-from hubbub.protos.task.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
+from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
 from hubbub.service.processes.opening_pool import Workers
 from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.hop.accept import Hop
@@ -72,8 +71,7 @@ class _Sender:
         identities = Identities(operator.public, self.shuffler.public, analyzer.public, (hop.public,))
         schedule = Schedule(int(time.time()), 3600, 60, RUNS + 1, "operator")
         privacy = Privacy(1.0, 1e-6)
-        form: dict[str, Any] = {"format": TASK_FORMAT, "stated": ENROLLED, "maximum_reports": 10 * REPORTS}
-        self.task = Task("speed", schedule, 1000, privacy, (THEME,), identities, **form)
+        self.task = Task("speed", schedule, 1000, privacy, (THEME,), identities, ENROLLED, 10 * REPORTS)
         SqliteStore.create(folder)
         self.store = SqliteStore(folder)
         taker = _Taker(self.task, analyzer)

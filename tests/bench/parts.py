@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.sealing.envelope import inner_bytes
+from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
 from hubbub.queries.query import Query
@@ -47,5 +48,5 @@ class Parts:
         operator, shuffler, analyzer = Identity.generate(), Identity.generate(), Identity.generate()
         schedule = Schedule(int(time.time()), 3600, 60, 1, "operator")
         identities = Identities(operator.public, shuffler.public, analyzer.public)
-        task = Task("speed", schedule, 1000, Privacy(1.0, 1e-6), (query,), identities)
+        task = Task("speed", schedule, 1000, Privacy(1.0, 1e-6), (query,), identities, OPEN, 1_000_000)
         return cls(shuffler, analyzer, SignedTask(task).signed_by(operator).signed_by(shuffler))

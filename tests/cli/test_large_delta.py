@@ -11,16 +11,14 @@ import structlog
 from hubbub.client.state.store import History
 from hubbub.client.status import Memory, status_of
 from hubbub.deploy.init.folders import sample
-from hubbub.protos.task.admission import ENROLLED
-from hubbub.protos.task.formats import TASK_FORMS
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import STATING, Privacy, Task
+from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.shuffler.tasks import load_tasks
 from support.certificates import content_of, counts, encode
 from support.command import hubbub
 from support.queries import krr_query
-from support.samples import FEW, HALF, START, Parties, sample_task, signed, stating
+from support.samples import FEW, HALF, START, Parties, sample_task, signed
 
 PARTIES = Parties.generate()
 LARGE = Privacy(epsilon=10.0, delta=0.9, epsilon_local=20.0)
@@ -61,20 +59,14 @@ def test_plan_tells_what_delta_means_and_the_most_of_a_round(tmp_path: Path, del
     assert document["maximum_disk_bytes"] == 136_000_000
 
 
-def tasks() -> list[Task]:
-    task = sample_task(PARTIES, privacy=LARGE)
-    stated = stating(task, ENROLLED)
-    earlier = replace(stated, format=TASK_FORMS[2].name, maximum_reports=None, privacy=LARGE)
-    assert earlier.format in STATING
-    return [replace(task, format=TASK_FORMS[0].name), task, earlier, stated]
+TASK = sample_task(PARTIES, privacy=LARGE)
 
 
-@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.format)
-def test_verify_warns_of_a_large_delta_whichever_form_the_task_has(tmp_path: Path, task: Task) -> None:
+def test_verify_warns_of_a_large_delta(tmp_path: Path) -> None:
     """A certificate of δ = 0.9 held as ε ≤ 0 without a word."""
     path = tmp_path / "certificate.json"
-    path.write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, 25)]), PARTIES))
-    why = f"the task says why: {FEW}" if task.privacy.large_delta else "the task does not say why"
+    path.write_bytes(encode(content_of(TASK, PARTIES, [counts(TASK, 0, 25)]), PARTIES))
+    why = f"the task says why: {FEW}"
     warning = f"δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little; {why}"
     ran = hubbub("verify", path)
     assert ran.status == 0
@@ -86,32 +78,22 @@ def test_verify_warns_of_a_large_delta_whichever_form_the_task_has(tmp_path: Pat
     assert f"warning: {warning}" in hubbub("verify", tmp_path).out
 
 
-@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.format)
-def test_signing_warns_of_a_large_delta_and_nobody_begins_with_one_in_an_old_form(tmp_path: Path, task: Task) -> None:
-    """An old form, which holds δ against nothing, was signed without a word."""
+def test_signing_warns_of_a_large_delta(tmp_path: Path) -> None:
     key, path = tmp_path / "key.pem", tmp_path / "task.json"
     PARTIES.operator.save(key)
-    path.write_bytes(SignedTask(task).encode())
-    first = hubbub("sign", path, "--key", key)
-    if task.privacy.large_delta is None:
-        assert first.status == 1
-        assert f"{path}: nobody has signed this task of {task.format} yet, and its δ = 0.9 is above 0.005" in first.err
-        assert path.read_bytes() == SignedTask(task).encode()
-        # What somebody stands for already is signed on, as tasks run on.
-        path.write_bytes(SignedTask(task).signed_by(PARTIES.shuffler).encode())
-        first = hubbub("sign", path, "--key", key)
-    assert first.status == 0
-    assert "warning: δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little" in first.err
+    path.write_bytes(SignedTask(TASK).encode())
+    ran = hubbub("sign", path, "--key", key)
+    assert ran.status == 0
+    assert "warning: δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little" in ran.err
 
 
-@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.format)
-def test_the_shuffler_warns_at_start_of_a_large_delta(tmp_path: Path, task: Task) -> None:
+def test_the_shuffler_warns_at_start_of_a_large_delta(tmp_path: Path) -> None:
     usual = sample_task(PARTIES, name="usual", privacy=replace(LARGE, delta=5e-3))
-    for each in (task, usual):
+    for each in (TASK, usual):
         (tmp_path / f"{each.name}.json").write_bytes(signed(each, PARTIES).encode())
     with structlog.testing.capture_logs() as logs:
         load_tasks([tmp_path], PARTIES.operator.public, PARTIES.shuffler.public)
-    assert [(line["event"], line["task"]) for line in logs] == [("a task promises little", task.name)]
+    assert [(line["event"], line["task"]) for line in logs] == [("a task promises little", TASK.name)]
     assert "δ = 0.9 is above 0.005 = 0.1 / minimum_reports" in logs[0]["why"]
 
 
@@ -162,7 +144,7 @@ def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path)
 
 def test_a_device_is_told_of_a_large_delta() -> None:
     memory = Memory({}, History(0, 0, 0), -1, opted_out=False)
-    for task, warned in ((tasks()[2], True), (sample_task(PARTIES, privacy=replace(LARGE, delta=5e-3)), False)):
+    for task, warned in ((TASK, True), (sample_task(PARTIES, privacy=replace(LARGE, delta=5e-3)), False)):
         assert (status_of(task, memory, START).delta_warning is not None) is warned
 
 

@@ -17,6 +17,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, released_digest
+from hubbub.protos.records.release_chain import place_after
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.service.errors import StoreError
 from hubbub.service.receiving.receiver import Announced, Delivery
@@ -25,7 +26,7 @@ from hubbub.shuffler.hop.store import Store
 from support.samples import Parties, sample_task
 
 PARTIES = Parties.generate(1)
-TASK = sample_task(PARTIES, stated=ENROLLED)
+TASK = sample_task(PARTIES, admission=ENROLLED)
 WIDTH = TASK.counted_bytes[0]
 COMMITTED = Committed(5, {"unopenable": 1})
 
@@ -40,7 +41,15 @@ class Batch:
         self.id = BatchId(TASK.id, 0, query)
         self.arriving = tuple(os.urandom(TASK.inner_bytes[0]) for _ in range(6))
         self.inside = tuple(os.urandom(WIDTH) for _ in range(5))
-        self.record = BatchRecord(self.id, 6, released_digest(self.arriving), bytes(32), "schedule")
+        self.record = BatchRecord(
+            self.id,
+            6,
+            released_digest(self.arriving),
+            bytes(32),
+            "schedule",
+            admission="enrolled",
+            place=place_after(TASK.id, ()),
+        )
         self.document = self.record.signed_by(PARTIES.shuffler)
 
     def stretch(self, start: int = 0, end: int | None = None) -> Envelopes:

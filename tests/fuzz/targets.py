@@ -63,15 +63,9 @@ from hubbub.protos.errors import (
     SignatureError,
     TaskError,
 )
-from hubbub.protos.identity.documents import (
-    Label,
-    SignedDocument,
-    canonical,
-    canonical_v1,
-    parse_canonical,
-    sign,
-    write_canonical,
-)
+from hubbub.protos.identity.documents import SignedDocument, canonical, parse_canonical, sign
+from hubbub.protos.identity.formats import BATCH_RECORD, CERTIFICATE, HOP_RECORD, KEY_RECORD, Kind
+from hubbub.protos.identity.formats import TASK as TASKS
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, KeyRecord, KeySet, Role, load_public, save_public
 from hubbub.protos.identity.lineage import Lineage
 from hubbub.protos.identity.successions import Succession, SuccessionError
@@ -90,8 +84,8 @@ from hubbub.protos.messages import (
     Submission,
     Trouble,
 )
-from hubbub.protos.records.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord
-from hubbub.protos.records.release_chain import Known, Release, Stretch
+from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord
+from hubbub.protos.records.release_chain import Known, Release, Stretch, place_after
 from hubbub.protos.records.results import (
     Progress,
     QueryResult,
@@ -107,10 +101,8 @@ from hubbub.protos.rpc.releases import write_begin
 from hubbub.protos.rpc.replication import write_asked
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.protos.task.admission import OPEN
-from hubbub.protos.task.formats import CERTIFICATE_FORMS, TASK_FORMS, Form, form_named, version_at
 from hubbub.protos.task.signed_task import read_task
-from hubbub.protos.task.task import STATING, TASK_FORMAT, Task, task_content
+from hubbub.protos.task.task import Task, task_content
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, keeper_pb2, results_pb2, submission_pb2
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.query import Query
@@ -130,7 +122,7 @@ from support.bills import BILL
 from support.certificates import content_of, counts, encode
 from support.mutation import Mutator, of_bytes, of_json, of_text
 from support.queries import INNER_BYTES, krr_query, report, unary_query
-from support.samples import HALF, Parties, sample_task, signed, stating
+from support.samples import HALF, Parties, sample_task, signed
 
 STATES = Path(__file__).parents[1] / "vectors" / "stores"
 
@@ -214,7 +206,11 @@ SUCCESSION = (
 )
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_raw(), 1_767_225_600, 1_767_232_800)
-BATCH = BatchRecord(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3)
+BATCH = BatchRecord(
+    *(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3),
+    admission="enrolled",
+    place=place_after(TASK.id, (Release(0, 20, 3, (bytes(32),)),)),
+)
 HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32))
 
 RELEASES = Stretch(1, (Release(0, 20, 3, (bytes(32),)), Release.signed(1, 20, 3, [BATCH.signed_by(PARTIES.shuffler)])))
@@ -476,31 +472,27 @@ def read_json(data: bytes) -> None:
     same(canonical(parse_canonical(data)), data)
 
 
-def read_json_of_version_1(data: bytes) -> None:
-    same(canonical_v1(parse_canonical(data, 1)), data)
-
-
 def read_document(data: bytes) -> None:
     value = parse_canonical(data)
     same(SignedDocument.from_json(value).as_json(), value)
 
 
-def _signed(label: Label, data: bytes, identity: Identity) -> SignedDocument:
-    return SignedDocument(data, sign(label, data, identity.key))
+def _signed(kind: Kind, data: bytes, identity: Identity) -> SignedDocument:
+    return SignedDocument(data, sign(kind.format, data, identity.key))
 
 
 def read_key_record(data: bytes) -> None:
-    record = KeyRecord.read(_signed(Label.KEY_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
+    record = KeyRecord.read(_signed(KEY_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
     same(record.signed_by(PARTIES.shuffler).body, data)
 
 
 def read_batch_record(data: bytes) -> None:
-    record = BatchRecord.read(_signed(Label.BATCH_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
+    record = BatchRecord.read(_signed(BATCH_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
     same(record.signed_by(PARTIES.shuffler).body, data)
 
 
 def read_hop_record(data: bytes) -> None:
-    record = HopRecord.read(_signed(Label.HOP_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
+    record = HopRecord.read(_signed(HOP_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
     same(record.signed_by(PARTIES.shuffler).body, data)
 
 
@@ -514,22 +506,13 @@ def read_task_file(data: bytes) -> None:
 
 def trust_task(data: bytes) -> None:
     """What a device makes of a task that both parties it trusts signed, whatever stands in it."""
-    content = parse_canonical(data, version_at(TASK_FORMS))
-    form = _form(content, TASK_FORMS)
+    content = parse_canonical(data)
     signatures = {
-        role.value: sign(form.label, data, identity.key).hex()
+        role.value: sign(TASKS.format, data, identity.key).hex()
         for role, identity in ((Role.OPERATOR, PARTIES.operator), (Role.SHUFFLER, PARTIES.shuffler))
     }
-    document = write_canonical({"signatures": signatures, "task": content}, form.version)
+    document = canonical({"signatures": signatures, "task": content})
     same(trusted_task(document, PARTIES.operator.public, PARTIES.shuffler.public).canonical, data)
-
-
-def _form(content: Any, forms: tuple[Form, ...]) -> Form:
-    """The form that a content names, and the newest where it names none."""
-    try:
-        return form_named(content["format"], forms)
-    except (SignatureError, KeyError, TypeError):
-        return forms[-1]
 
 
 def _planned(question: Question) -> Query:
@@ -556,8 +539,7 @@ def read_draft(data: bytes) -> None:
         draft.privacy,
         queries,
         PARTIES.public,
-        format=TASK_FORMAT,
-        stated=draft.admission,
+        admission=draft.admission,
         maximum_reports=draft.most_reports,
     )
     content = parse_canonical(task.canonical)
@@ -575,67 +557,42 @@ def read_certificate(data: bytes) -> None:
 def read_signed_certificate(data: bytes) -> None:
     """A certificate whose maker holds all three keys: nothing is refused for its signatures."""
     try:
-        content = parse_canonical(data, version_at(CERTIFICATE_FORMS))
-        form = _form(content, CERTIFICATE_FORMS)
-        again = _signed_again(content, form)
-        body = write_canonical(again, form.version)
+        again = _signed_again(parse_canonical(data))
+        body = canonical(again)
     except SignatureError as error:
         raise VerificationError(str(error)) from error
-    signature = sign(form.label, body, PARTIES.analyzer.key).hex()
-    verify(write_canonical({"body": again, "signature": signature}, form.version), Pins())
+    signature = sign(CERTIFICATE.format, body, PARTIES.analyzer.key).hex()
+    verify(canonical({"body": again, "signature": signature}), Pins())
 
 
-def _signed_again(content: Any, form: Form) -> Any:
+def _signed_again(content: Any) -> Any:
     """Put valid signatures on everything in a certificate that has the form of something signed."""
     if not isinstance(content, dict):
         return {"body": content}
     fields = dict(content)
     task = fields.get("task")
     if isinstance(task, dict) and "task" in task:
-        label, body = _form(task["task"], TASK_FORMS).label, _signed_bytes(task["task"], form)
+        body = canonical(task["task"])
         pairs = (("operator", PARTIES.operator), ("shuffler", PARTIES.shuffler))
-        signatures = {role: sign(label, body, identity.key).hex() for role, identity in pairs}
+        signatures = {role: sign(TASKS.format, body, identity.key).hex() for role, identity in pairs}
         fields["task"] = {**task, "signatures": signatures}
-    for name in ("batches", "earlier"):
-        if isinstance(fields.get(name), list):
-            fields[name] = [_record_again(record) for record in fields[name]]
+    if isinstance(fields.get("batches"), list):
+        fields["batches"] = [_record_again(record) for record in fields["batches"]]
     return fields
-
-
-def _signed_bytes(task: Any, form: Form) -> bytes:
-    """What a task's parties sign: its own form, whichever a certificate has that holds it."""
-    try:
-        return read_task(task, form.version).canonical
-    except TaskError:
-        return write_canonical(task, form.version)
 
 
 def _record_again(record: Any) -> Any:
     if not isinstance(record, dict) or "body" not in record:
         return record
-    body = canonical(record["body"])
-    stated = isinstance(record["body"], dict) and record["body"].get("format") == BATCH_RECORD_FORMAT
-    label = Label.BATCH_RECORD_V2 if stated else Label.BATCH_RECORD
-    return {**record, "signature": sign(label, body, PARTIES.shuffler.key).hex()}
-
-
-@cache
-def _certificate(task_form: Form, form: Form) -> dict[str, Any]:
-    queries = (krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
-    task = replace(TASK, queries=queries)
-    if task_form.name in STATING:
-        # The last form says more than the one before it.
-        task = stating(task, OPEN) if task_form is TASK_FORMS[-1] else replace(task, format=task_form.name, stated=OPEN)
-    else:
-        task = replace(task, format=task_form.name)
-    return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)], form=form.name)
+    signature = sign(BATCH_RECORD.format, canonical(record["body"]), PARTIES.shuffler.key)
+    return {**record, "signature": signature.hex()}
 
 
 def _certificates() -> list[dict[str, Any]]:
-    """One of each version, and of the newest one for a task of version 1 and those that attest releases."""
-    (old, uncounted, new), (old_task, new_task, *attesting) = CERTIFICATE_FORMS, TASK_FORMS
-    earlier = [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
-    return [*earlier, _certificate(new_task, uncounted), *(_certificate(each, new) for each in attesting)]
+    """One of a first round, and one of a round after another."""
+    task = replace(TASK, queries=(krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),))
+    rounds = [counts(task, 0, 25), counts(task, 1, 30, left_out=2)]
+    return [content_of(task, PARTIES, rounds[:1]), content_of(task, PARTIES, rounds)]
 
 
 # Keys, settings, data
@@ -783,14 +740,12 @@ def _targets() -> list[Target]:
     unary = re.sub(r"(?m)^kind = ", 'randomizer = "unary"\nkind = ', named)
     drafts = (draft.encode(), unary.encode())
     certificates = _certificates()
-    bodies = tuple(write_canonical(each, _form(each, CERTIFICATE_FORMS).version) for each in certificates)
+    bodies = tuple(canonical(each) for each in certificates)
     files = tuple(encode(each, PARTIES) for each in certificates)
-    old = replace(TASK, format=TASK_FORMS[0].name)
     part = Part(KRR.from_numerator(3, HALF), 20)
     entries = (
         Entry("usage", 0, "theme", part).canonical().encode(),
         Entry("usage", 1, "theme", Part(Generic(0.5, True), 20)).canonical().encode(),
-        Entry("usage", 1, "theme", part, version=1).canonical().encode(),
         Entry("usage", 2, "theme", Part(RAPPOR.from_numerators(3, HALF, HALF // 2), 20)).canonical().encode(),
     )
     rounds = (
@@ -815,9 +770,6 @@ def _targets() -> list[Target]:
         Target("table of cells", read_table_of_cells, (packed(Cells(np.arange(5), 5)),), (ValueError,)),
         Target("candidates", read_candidates_file, ("straße\r\nchrome\n\n".encode(),), (HubbubError,)),
         Target("canonical JSON", read_json, (*values, b'{"a":[4,1e+21]}', bodies[0]), signatures, of_json),
-        Target(
-            "canonical JSON 1", read_json_of_version_1, (*values, b'{"a":[4.0,1e-06]}', bodies[2]), signatures, of_json
-        ),
         Target("signed document", read_document, files[:1], signatures, of_json),
         Target(
             "key record",
@@ -831,7 +783,7 @@ def _targets() -> list[Target]:
         Target(
             "task file",
             read_task_file,
-            tuple(signed(task, PARTIES).encode() for task in (TASK, old, UNARY_TASK)),
+            tuple(signed(task, PARTIES).encode() for task in (TASK, UNARY_TASK)),
             tasks,
             of_json,
         ),
@@ -841,7 +793,7 @@ def _targets() -> list[Target]:
             "ticket", read_ticket, (TICKET.encode(), TICKET.signed_by(PARTIES.analyzer).encode()), signatures, of_json
         ),
         Target("succession", read_succession, (SUCCESSION.encode(),), signatures, of_json),
-        Target("trusted task", trust_task, (TASK.canonical, old.canonical, UNARY_TASK.canonical), tasks, of_json),
+        Target("trusted task", trust_task, (TASK.canonical, UNARY_TASK.canonical), tasks, of_json),
         Target("draft", read_draft, drafts, (TaskError,), of_text),
         Target("certificate", read_certificate, files, (VerificationError,), of_json, True),
         Target("certificate signed", read_signed_certificate, bodies, (VerificationError,), of_json, True),

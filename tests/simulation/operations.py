@@ -18,7 +18,7 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("round", "known", "arrived", "released", "batch", "ledger", "tally")
+            for table in ("round", "known", "arrived", "released", "batch", "ledger", "chain", "tally")
             for when in ("before", "after")
         ),
         *(f"{when} DELETE {table}" for table in ("arrived", "known", "released") for when in ("before", "after")),
@@ -26,7 +26,7 @@ POINTS = {
         *(f"{when} {call}" for call in ("get_round", "submit") for when in ("before", "after")),
         *(
             f"{when} {call}"
-            for call in ("get_key", "begin", "put", "commit")
+            for call in ("get_key", "get_releases", "begin", "put", "commit")
             for when in ("before sending", "after the answer to")
         ),
     ),
@@ -34,12 +34,16 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("round", "private_key", "batch", "arrived", "ledger", "certificate")
+            for table in ("round", "private_key", "batch", "arrived", "ledger", "chain", "certificate")
             for when in ("before", "after")
         ),
         *(f"{when} DELETE {table}" for table in ("arrived", "private_key") for when in ("before", "after")),
         *(f"{when} UPDATE" for when in ("before", "after")),
-        *(f"{when} {call}" for call in ("get_key", "begin", "put", "commit") for when in ("before", "after")),
+        *(
+            f"{when} {call}"
+            for call in ("get_key", "get_releases", "begin", "put", "commit")
+            for when in ("before", "after")
+        ),
     ),
     "device": (
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "wal_checkpoint") for when in ("before", "after")),
@@ -63,15 +67,6 @@ ENROLLING = {
     ),
 }
 """Those that only devices come to which are enrolled."""
-
-RELEASING = {
-    "shuffler": (
-        *(f"{when} INSERT chain" for when in ("before", "after")),
-        *(f"{when} get_releases" for when in ("before sending", "after the answer to")),
-    ),
-    "analyzer": tuple(f"{when} {what}" for what in ("INSERT chain", "get_releases") for when in ("before", "after")),
-}
-"""Those that services come to only where a task's records state their places among its releases."""
 
 
 @dataclass(frozen=True)

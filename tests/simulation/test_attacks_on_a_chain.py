@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 
 from hubbub.client import Reason, Refusal
-from hubbub.protos.identity.documents import Label, SignedDocument, canonical
+from hubbub.protos.identity.documents import SignedDocument, canonical
+from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, released_digest
@@ -59,7 +60,7 @@ class Played:
         """The certificate with other content, signed by the analyzer's real identity."""
         content = {**self.verified.content, **changes}
         key = self.running.identity(Role.ANALYZER).key
-        return canonical(SignedDocument.make(Label.CERTIFICATE, content, key).as_json())
+        return canonical(SignedDocument.make(CERTIFICATE, content, key).as_json())
 
 
 def hop_of(running: Attacked) -> Identity:

@@ -34,7 +34,8 @@ from hubbub.deploy.pki.authority import Authority
 from hubbub.protos import codec
 from hubbub.protos.enrollment.credentials import place_of
 from hubbub.protos.enrollment.tickets import Ticket
-from hubbub.protos.identity.documents import Label, SignedDocument, canonical
+from hubbub.protos.identity.documents import SignedDocument, canonical
+from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import RoundState
@@ -111,7 +112,7 @@ class Played:
     def signed(self, content: Mapping[str, Any], signer: Identity | None = None) -> bytes:
         """A certificate of that content, signed by the analyzer's real identity or another one."""
         key = (signer or self.running.identity(Role.ANALYZER)).key
-        return canonical(SignedDocument.make(Label.CERTIFICATE, dict(content), key).as_json())
+        return canonical(SignedDocument.make(CERTIFICATE, dict(content), key).as_json())
 
 
 @pytest.fixture(scope="module")
@@ -210,13 +211,6 @@ def other_records(played: Played) -> dict[str, Any]:
     return {**without(played, 0, 1), "batches": played.content(0)["batches"]}
 
 
-def earlier_form(played: Played) -> dict[str, Any]:
-    """The last certificate with a record of each earlier round, as those of older tasks have, but of the first."""
-    content = without(played, 0)
-    del content["releases"], content["uncounted"]
-    return {**content, "earlier": [played.content(1)["batches"][0]]}
-
-
 def replaced(played: Played) -> dict[str, Any]:
     """The last certificate with the second release in the first one's place, too."""
     content = without(played)
@@ -244,7 +238,6 @@ LEFT_OUT: dict[str, tuple[Callable[[Played], dict[str, Any]], str]] = {
     "by another in its place": (replaced, "are not those that the shuffler's batch records attest"),
     "by a larger one": (enlarged, "are not those that the shuffler's batch records attest"),
     "by the records of the first round": (other_records, "is of another task, round or query"),
-    "by the form of older certificates": (earlier_form, "attested by the members releases and uncounted, and no other"),
 }
 
 

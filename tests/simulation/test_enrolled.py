@@ -14,17 +14,16 @@ from simulation.world import Simulation, simulate
 from hubbub.protos.task.admission import ENROLLED
 
 PLACES = [(party, point) for party, named in ops.ENROLLING.items() for point in named]
-RELEASING = [(party, point) for party, named in ops.RELEASING.items() for point in named]
 
 
 def run(operations: Iterable[ops.Operation], seed: int = 0) -> Simulation:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        return simulate(Path(folder), operations, seed, PARTIES, stated=ENROLLED)
+        return simulate(Path(folder), operations, seed, PARTIES, admission=ENROLLED)
 
 
 def test_the_story_comes_to_every_point_of_enrolling_and_strangers_to_nothing() -> None:
     simulation = run(STORY)
-    for party, named in [*ops.ENROLLING.items(), *ops.RELEASING.items()]:
+    for party, named in ops.ENROLLING.items():
         assert set(named) <= set(simulation.everybody[party].reached)
     assert simulation.model.answers["not_enrolled"] > 10
     assert set(simulation.model.held[0]) <= set(simulation.model.by_id)
@@ -37,13 +36,6 @@ def test_killed_wherever_devices_enrol_each_has_one_place(party: str, point: str
     assert len(simulation.model.held[0]) >= 8
     tickets = simulation.model.answers
     assert tickets["ticket_spent"] == tickets["bad_ticket"] == 0
-
-
-@pytest.mark.parametrize(("party", "point"), RELEASING)
-def test_killed_wherever_releases_are_stored_or_asked_for_nobody_sees_a_fork(party: str, point: str) -> None:
-    simulation = run([ops.Kill(party, point), *STORY])
-    assert simulation.everybody[party].killed_at == [point]
-    assert len(simulation.model.held[0]) >= 8
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -34,7 +34,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
 from support.flood import KNOWN, flood
 from support.queries import krr_query
-from support.samples import stating
+from support.samples import MOST, changed
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ def tasks(way: Way, identities: Identities) -> tuple[Task, ...]:
     schedule = Schedule(int(time.time()) - 1, 3600, 86_400, 1, "operator")
     privacy = Privacy(20.0, DELTA, epsilon_local=20.0, dummies=way.dummies)
     return tuple(
-        stating(Task(f"r{number}", schedule, REPORTS, privacy, queries, identities), way.admission)
+        changed(Task(f"r{number}", schedule, REPORTS, privacy, queries, identities, way.admission, MOST))
         for number in range(ROUNDS)
     )
 

@@ -24,7 +24,7 @@ from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.schedule import DAY
 from hubbub.protos.transport.channels import TLS
 from hubbub.shuffler.server import serve
-from support.samples import signed, stating
+from support.samples import changed, signed
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
 
@@ -45,7 +45,7 @@ class World:
         self.deployment = Deployment(folder)
         # With a grace of more than a round's length, both rounds take submissions at once.
         schedule = replace(self.deployment.task.schedule, length=180 * DAY, grace=360 * DAY)
-        task = stating(self.deployment.task, ENROLLED, schedule=schedule)
+        task = changed(self.deployment.task, admission=ENROLLED, schedule=schedule)
         self.deployment.task = task
         self.document = signed(task, self.deployment.parties)
         self.deployment.write(self.document)

@@ -30,7 +30,7 @@ from hubbub.protos.errors import KeyRecordError, Unreachable
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.records.results import QueryState, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.admission import Admission, Mode
+from hubbub.protos.task.admission import OPEN, Admission, Mode
 from hubbub.protos.task.task import Schedule
 from hubbub.queries.estimation.estimates import Estimates
 from hubbub.shuffler.admit import opening_pool
@@ -70,12 +70,12 @@ class Simulation:
         seed: int = 0,
         parties: Parties | None = None,
         witness: Witness = lambda _name, _facts: None,
-        stated: Admission | None = None,
+        admission: Admission = OPEN,
     ) -> None:
         self.seed = seed
         self.witness = witness
         self.parties = parties or Parties.generate()
-        self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=SCHEDULE, stated=stated)
+        self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=SCHEDULE, admission=admission)
         self.signed = signed(self.task, self.parties)
         self.random = Random(f"{seed} services").randbytes
         global_random.seed(seed)
@@ -403,12 +403,12 @@ def simulate(
     seed: int = 0,
     parties: Parties | None = None,
     witness: Witness = lambda _name, _facts: None,
-    stated: Admission | None = None,
+    admission: Admission = OPEN,
 ) -> Simulation:
     """Have operations happen to a new pipeline, bring it to its end, and check everything; return it for more."""
 
     async def whole() -> Simulation:
-        simulation = Simulation(folder, seed, parties, witness, stated)
+        simulation = Simulation(folder, seed, parties, witness, admission)
         try:
             await simulation.start()
             for operation in operations:

@@ -34,7 +34,7 @@ from hubbub.queries.randomizers.sampling import Random
 from support import broken
 from support.flood import flood
 from support.queries import krr_query
-from support.samples import stating
+from support.samples import MOST, changed
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def task(gamma: Fraction, dummies: int) -> Task:
     query = krr_query(Histogram("seen", (FIRST, SECOND)), int(gamma * 2**32))
     privacy = Privacy(1.0, DELTA, epsilon_local=8.0, dummies=dummies)
     identities = Identities(b"operator", b"shuffler", b"analyzer")
-    return Task("small", Schedule(0, 3600, 0, 1), 2, privacy, (query,), identities)
+    return Task("small", Schedule(0, 3600, 0, 1), 2, privacy, (query,), identities, OPEN, MOST)
 
 
 HIDDEN_BY_DUMMIES = task(Fraction(1, 50), 32)
@@ -171,7 +171,7 @@ FLOODED = Options(160, confidence=CONFIDENCE, short=0)
 
 def crowded(admission: Admission) -> Task:
     """The same question for a hundred people, who hide the victim well if they are people."""
-    return stating(task(Fraction(1, 8), 0), admission, minimum_reports=100)
+    return changed(task(Fraction(1, 8), 0), admission=admission, minimum_reports=100)
 
 
 def test_a_flood_in_an_open_task_is_caught(tmp_path: Path) -> None:

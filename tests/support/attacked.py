@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Close, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.query import Query
-from support.samples import stating
+from support.samples import MOST, changed
 
 HOUR = 3600
 ROUNDS = 4
@@ -36,8 +35,7 @@ def task_of(
     """A frozen task as `Attacked` runs them: its last round is in its time, those before it are in their grace."""
     start = int(time.time()) - (ROUNDS - 1) * HOUR - 5
     schedule = Schedule(start, HOUR, grace=ROUNDS * HOUR, rounds=ROUNDS, close=close)
-    task = Task(name, schedule, MINIMUM, PRIVACY, queries, replace(identities, hops=()))
-    return stating(task, admission, identities=identities)
+    return changed(Task(name, schedule, MINIMUM, PRIVACY, queries, identities, admission, MOST))
 
 
 class Attacked(LocalPipeline):

@@ -79,7 +79,7 @@ class Chain:
         self.parties = Parties.generate(hops)
         privacy = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=dummies)
         schedule = Schedule(START, length=3600, grace=60, rounds=rounds)
-        self.task = sample_task(self.parties, minimum_reports=5, schedule=schedule, privacy=privacy, stated=ENROLLED)
+        self.task = sample_task(self.parties, minimum_reports=5, schedule=schedule, privacy=privacy, admission=ENROLLED)
         self.workers = Workers(1)
         self._key = self.task.hpke.generate_key()
         self.released: list[Release] = []

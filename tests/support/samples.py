@@ -8,10 +8,9 @@ from typing import Any
 
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Identity, Role
-from hubbub.protos.task.admission import Admission
-from hubbub.protos.task.formats import UNSTATED
+from hubbub.protos.task.admission import OPEN, Admission
 from hubbub.protos.task.signed_task import SignedTask
-from hubbub.protos.task.task import TASK_FORMAT, Identities, Privacy, Schedule, Task, is_large
+from hubbub.protos.task.task import Identities, Privacy, Schedule, Task, is_large
 from hubbub.protos.transport.channels import TLS
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
@@ -68,26 +67,23 @@ def sample_task(
     schedule: Schedule | None = None,
     queries: tuple[Query, ...] = QUERIES,
     privacy: Privacy | None = None,
-    stated: Admission | None = None,
+    admission: Admission = OPEN,
     maximum_reports: int = MOST,
 ) -> Task:
     """A task with a histogram and an optional sum. The default privacy is weak, so that small minimums support it."""
     schedule = schedule or Schedule(START, length=3600, grace=60, rounds=3)
     privacy = privacy or Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0)
-    if stated is not None and is_large(privacy.delta, minimum_reports):
+    if is_large(privacy.delta, minimum_reports):
         privacy = replace(privacy, large_delta=FEW)
-    form, most = (UNSTATED.name, None) if stated is None else (TASK_FORMAT, maximum_reports)
     parts = name, schedule, minimum_reports, privacy, queries, parties.public
-    return Task(*parts, format=form, stated=stated, maximum_reports=most)
+    return Task(*parts, admission, maximum_reports)
 
 
-def stating(task: Task, admission: Admission, **changes: Any) -> Task:
-    """The task in the newest form, which states its admission, the most reports of a round, and why δ is large."""
-    wanted = {"maximum_reports": MOST, **changes}
-    privacy: Privacy = wanted.get("privacy", task.privacy)
-    if is_large(privacy.delta, wanted.get("minimum_reports", task.minimum_reports)):
-        wanted["privacy"] = replace(privacy, large_delta=FEW)
-    return replace(task, format=TASK_FORMAT, stated=admission, **wanted)
+def changed(task: Task, **changes: Any) -> Task:
+    """The task with these changes, and a reason for its δ where that is large."""
+    other = replace(task, **changes)
+    large = is_large(other.privacy.delta, other.minimum_reports)
+    return replace(other, privacy=replace(other.privacy, large_delta=FEW)) if large else other
 
 
 def signed(task: Task, parties: Parties) -> SignedTask:

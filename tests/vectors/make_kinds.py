@@ -24,6 +24,7 @@ from hubbub.analyzer.records import History, StoredBatch  # noqa: E402
 from hubbub.analyzer.results import results_of  # noqa: E402
 from hubbub.protos.messages import Committed  # noqa: E402
 from hubbub.protos.records.batch import BatchId, BatchRecord  # noqa: E402
+from hubbub.protos.records.release_chain import place_after  # noqa: E402
 from hubbub.protos.records.results import RoundId, RoundResults  # noqa: E402
 from hubbub.protos.rpc.results import write_results  # noqa: E402
 from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
@@ -148,7 +149,11 @@ def history_of(task: Task, rounds: list[bytes]) -> History:
 
 def _batch(task: Task, number: int, reports: bytes) -> StoredBatch:
     tally = task.queries[0].randomizer.tally(reports)
-    record = BatchRecord(BatchId(task.id, number, 0), tally.valid, bytes(32), bytes(32), "schedule", {}, 0)
+    record = BatchRecord(
+        *(BatchId(task.id, number, 0), tally.valid, bytes(32), bytes(32), "schedule"),
+        admission=task.admission.mode.value,
+        place=place_after(task.id, ()),
+    )
     document, committed = record.signed_by(PARTIES.shuffler), Committed(tally.valid, {})
     counted = tally.counts.astype("<i8").tobytes()
     return StoredBatch(record.batch, document, tally.valid, 0, bytes(32), tally.valid, committed, counted)

@@ -1,16 +1,15 @@
-"""Writes the signed documents of tests/vectors/signed as this version of hubbub writes them, one of each form.
+"""Writes the signed documents of tests/vectors/signed as this version of hubbub writes them, one of each format.
 
     python tests/vectors/make_signed.py
 
-Run it after a form was given a new version, and commit the new files beside the old ones: those stay, so that tests see
-that they are still read and verified. The keys are in `PARTIES`; they were made for the vectors and protect nothing.
-Nothing is written over.
+Run it after a kind of document was given a new format, and commit the new files beside the old ones: those stay, so
+that tests see that they are still read and verified. The keys are in `PARTIES`; they were made for the vectors and
+protect nothing. Nothing is written over.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -18,17 +17,28 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
-from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT  # noqa: E402
+from hubbub.protos.enrollment.tickets import Ticket  # noqa: E402
 from hubbub.protos.identity.documents import SignedDocument, canonical  # noqa: E402
-from hubbub.protos.identity.keys import Identity, Role  # noqa: E402
-from hubbub.protos.identity.successions import SUCCESSION_FORMAT, Succession  # noqa: E402
-from hubbub.protos.records.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord  # noqa: E402
-from hubbub.protos.records.release_chain import HOP_RECORD_FORMAT, Place  # noqa: E402
+from hubbub.protos.identity.formats import (  # noqa: E402
+    BATCH_RECORD,
+    CERTIFICATE,
+    HOP_RECORD,
+    KEY_RECORD,
+    SUCCESSION,
+    TASK,
+    TICKET,
+)
+from hubbub.protos.identity.keys import Identity, KeyRecord, Role  # noqa: E402
+from hubbub.protos.identity.successions import Succession  # noqa: E402
+from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord  # noqa: E402
+from hubbub.protos.records.release_chain import Place  # noqa: E402
 from hubbub.protos.task.admission import ENROLLED  # noqa: E402
-from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
-from hubbub.protos.task.task import TASK_FORMAT, Task  # noqa: E402
+from hubbub.protos.task.task import Privacy, Task  # noqa: E402
+from hubbub.queries.questions.histogram import Histogram  # noqa: E402
+from hubbub.queries.questions.number import Number  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
-from support.samples import Parties, signed  # noqa: E402
+from support.queries import krr_query  # noqa: E402
+from support.samples import HALF, Parties, sample_task, signed  # noqa: E402
 
 FOLDER = Path(__file__).parent / "signed"
 
@@ -41,13 +51,29 @@ PARTIES = Parties(identity(11), identity(12), identity(13))
 
 
 def vector_task() -> Task:
-    """The task of version 1, in the newest form.
+    """A task whose numbers Python and ECMAScript write differently (1e-06, 1e+16, 4.0), and with texts beyond ASCII."""
+    carrier = Histogram("carrier", ("AA", "Ö", "\ufb33", "😀"), weight=1e-6)
+    delay = Number("delay", -1e-7, 1e16, "µs", optional=True, weight=4.0)
+    return sample_task(
+        PARTIES,
+        minimum_reports=100,
+        queries=(krr_query(carrier, HALF), krr_query(delay, HALF, levels=7)),
+        privacy=Privacy(10.0, 1e-6, 20.0, 0.9, 1e6, large_delta="a vector – these are nobody's answers"),
+        admission=ENROLLED,
+        maximum_reports=2_000_000,
+    )
 
-    Its numbers are written differently by Python and ECMAScript (1e-06, 1e+16, 4.0), and its text is not all ASCII.
-    """
-    first = SignedTask.decode((FOLDER / "hubbub-task-1.json").read_bytes()).task
-    privacy = replace(first.privacy, large_delta="a vector – these are nobody's answers")
-    return replace(first, format=TASK_FORMAT, stated=ENROLLED, maximum_reports=2_000_000, privacy=privacy)
+
+def vector_key() -> SignedDocument:
+    """The analyzer's key record of round 1."""
+    task = vector_task()
+    record = KeyRecord(Role.ANALYZER, task.id, 1, task.suite, bytes([9]) * 32, 1_767_229_000, 1_767_240_000)
+    return record.signed_by(PARTIES.analyzer)
+
+
+def vector_ticket() -> Ticket:
+    """A ticket that the operator signed."""
+    return Ticket(bytes(range(16)), PARTIES.shuffler.public, 1_800_000_000).signed_by(PARTIES.operator)
 
 
 def vector_succession() -> Succession:
@@ -71,9 +97,9 @@ def vector_records() -> tuple[SignedDocument, SignedDocument]:
     return released, HopRecord(2, released, 150, {"unopenable": 1}, bytes([8]) * 32).signed_by(identity(15))
 
 
-def keep(form: str, document: bytes) -> None:
-    """Write a document into the file that its form names, such as hubbub-task-1.json for hubbub-task/1."""
-    path = FOLDER / f"{form.replace('/', '-')}.json"
+def keep(format_: str, document: bytes) -> None:
+    """Write a document into the file that its format names, such as hubbub-task-1.json for hubbub-task/1."""
+    path = FOLDER / f"{format_.replace('/', '-')}.json"
     if path.exists():
         sys.stderr.write(f"{path.name} is there already and stays as it is\n")
         return
@@ -82,13 +108,15 @@ def keep(form: str, document: bytes) -> None:
 
 def main() -> None:
     task = vector_task()
-    keep(TASK_FORMAT, signed(task, PARTIES).encode())
+    keep(TASK.format, signed(task, PARTIES).encode())
     history = [counts(task, 0, 120), counts(task, 2, 130, left_out=4)]
-    keep(CERTIFICATE_FORMAT, encode(content_of(task, PARTIES, history), PARTIES))
-    keep(SUCCESSION_FORMAT, vector_succession().encode())
+    keep(CERTIFICATE.format, encode(content_of(task, PARTIES, history), PARTIES))
+    keep(SUCCESSION.format, vector_succession().encode())
+    keep(KEY_RECORD.format, canonical(vector_key().as_json()))
+    keep(TICKET.format, vector_ticket().encode())
     batch, hop = vector_records()
-    keep(BATCH_RECORD_FORMAT, canonical(batch.as_json()))
-    keep(HOP_RECORD_FORMAT, canonical(hop.as_json()))
+    keep(BATCH_RECORD.format, canonical(batch.as_json()))
+    keep(HOP_RECORD.format, canonical(hop.as_json()))
 
 
 if __name__ == "__main__":

@@ -139,10 +139,10 @@ class PostgresWorld(World):
 
 async def in_sqlite(folder: Path) -> None:
     """The services' stores as SQLite files."""
-    world = World(folder, stated=OPEN)
+    world = World(folder, admission=OPEN)
     content = await shuffler(world)
     keep("shuffler", SHUFFLER.version, world.folder / "shuffler.db", content)
-    content = await analyzer(Bench(folder / "analyzer", stated=OPEN))
+    content = await analyzer(Bench(folder / "analyzer", admission=OPEN))
     keep("analyzer", ANALYZER.version, folder / "analyzer" / "analyzer.db", content)
     await hop(folder / "chain")
 
@@ -154,11 +154,11 @@ async def in_postgres(folder: Path) -> None:
         return lambda _kind, place, **named: kind.store_in(place, **named)
 
     with mock.patch("unit.shuffler.world.store_in", opened_by(postgres.SHUFFLER)):
-        world = PostgresWorld(folder, stated=OPEN)
+        world = PostgresWorld(folder, admission=OPEN)
         content = await shuffler(world)
     keep_in_postgres("shuffler", postgres.SHUFFLER, world.folder, content)
     with mock.patch("unit.analyzer.conftest.store_in", opened_by(postgres.ANALYZER)):
-        content = await analyzer(Bench(folder / "analyzer", stated=OPEN))
+        content = await analyzer(Bench(folder / "analyzer", admission=OPEN))
     keep_in_postgres("analyzer", postgres.ANALYZER, folder / "analyzer", content)
 
 

@@ -21,7 +21,7 @@ def most(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
     A call may still pass with more than the round has room for; the store takes no more of it.
     """
     limit = arrival.task.maximum_reports
-    if limit is None or arrival.held < limit:
+    if arrival.held < limit:
         return None
     return full(arrival.round.number, limit)
 

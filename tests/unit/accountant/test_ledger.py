@@ -13,43 +13,28 @@ from hubbub.accountant.spending.ledger import BudgetExceeded, ChargeConflict, Le
 
 PART = Part(KRR(16, Fraction(1, 4)), 18000)
 
-KRR_AS_FIRST = '{"categories":16,"gamma":"1/4","kind":"krr"}'
-
 UNARY = Part(RAPPOR.from_numerators(5, 3 * 2**30, 2**30), 5000, dummies=7)
 
 CHAIN = (
     (
         (
-            '{"clients":null,"dummies":0,"mechanism":{"categories":16,"gamma":"1/4","kind":"krr"},"query":"carrier",'
-            '"reports":18000,"round":1,"task":"flights"}'
+            '{"clients":null,"dummies":0,"format":"hubbub-charge/1","mechanism":{"categories":16,'
+            '"gamma":[1073741824,4294967296],"mechanism":"krr"},"query":"carrier","reports":18000,"round":2,'
+            '"task":"flights"}'
         ),
-        "b5c1cf461ed093ec6c3f6fd8480eb847bdb185ff5d95ff7ef1cf18cd4c474ae4",
+        "c17173d631e71e54e9de222048ade30a04c3fcac6f5cc01da6a98236c2e11a89",
     ),
     (
         (
-            '{"clients":null,"dummies":7,"mechanism":{"epsilon_local":"0x1.3333333333333p-2","kind":"generic",'
-            '"mixed":true},"query":"b","reports":5000,"round":1,"task":"flights"}'
+            '{"clients":null,"dummies":7,"format":"hubbub-charge/1","mechanism":{"categories":5,'
+            '"mechanism":"unary","other":[1073741824,4294967296],"truthful":[3221225472,4294967296]},'
+            '"query":"größe","reports":5000,"round":2,"task":"flights"}'
         ),
-        "d1850741cad812cc6a517d8c26f5ee2f0b239b4cb1573e78e8489b947cd56c13",
-    ),
-    (
-        (
-            '{"clients":null,"dummies":0,"mechanism":{"categories":16,"gamma":[1073741824,4294967296],'
-            '"mechanism":"krr"},"query":"carrier","reports":18000,"round":2,"task":"flights","version":2}'
-        ),
-        "12042cb6564fb4c58effa35ae54adc1e6084f7b506fa62be51659554afd5e847",
-    ),
-    (
-        (
-            '{"clients":null,"dummies":7,"mechanism":{"categories":5,"mechanism":"unary",'
-            '"other":[1073741824,4294967296],"truthful":[3221225472,4294967296]},"query":"größe",'
-            '"reports":5000,"round":2,"task":"flights","version":2}'
-        ),
-        "fa18a4c162e8669f8e8e1a1faef8ab211a36076165a6732c6a71d490cf34f757",
+        "e43cb31ed6fdd1ae32c7df91c4b9fac1712448a5dc63e35431ac96e51a5d548c",
     ),
 )
-"""One chain with two charges of each version. The first two were written by the release that knew version 1 alone; the
-digests of the others were computed apart from this code: SHA-256 of label, 0x01, digest before and text.
+"""A chain of two charges. Its digests were computed apart from this code: SHA-256 of label, 0x01, digest before and
+text; before the first it is that of label, 0x00 and the task.
 """
 
 
@@ -119,42 +104,18 @@ def test_records_come_back_as_they_were(ledger: Ledger) -> None:
     assert Ledger.from_records("flights", 1.0, 1e-6, charged.records()) == charged
 
 
-def test_the_bytes_of_both_versions_are_these(ledger: Ledger) -> None:
-    first = [entry(1), entry(1, "b", Part(Generic(0.3, mixed=True), 5000, dummies=7))]
-    charged = ledger.charge(replace(each, version=1) for each in first)
-    charged = charged.charge([entry(2), entry(2, "größe", UNARY)])
+def test_the_bytes_of_a_chain_are_these(ledger: Ledger) -> None:
+    charged = ledger.charge([entry(2), entry(2, "größe", UNARY)])
     assert charged.records() == CHAIN
+    assert Ledger.from_records("flights", 1.0, 1e-6, CHAIN) == charged
 
 
-def test_what_was_written_as_version_1_is_read_verified_and_kept_as_it_was(ledger: Ledger) -> None:
-    known = Ledger.from_records("flights", 1.0, 1e-6, CHAIN[:2])
-    assert known.head == CHAIN[1][1]
-    grown = known.charge([entry(2), entry(2, "größe", UNARY)])
-    assert grown.records() == CHAIN
-    read = Ledger.from_records("flights", 1.0, 1e-6, CHAIN)
-    assert [each.version for each in read.entries] == [1, 1, 2, 2]
-
-
-def test_a_round_charged_under_version_1_is_not_charged_again(ledger: Ledger) -> None:
-    """The next start after an upgrade makes the same charge anew, in the new version."""
+def test_a_round_that_was_charged_before_a_restart_is_not_charged_again(ledger: Ledger) -> None:
     known = Ledger.from_records("flights", 1.0, 1e-6, CHAIN[:1])
-    assert known.charge([entry(1)]).records() == CHAIN[:1]
-    assert not known.would_exceed([entry(1)])
+    assert known.charge([entry(2)]).records() == CHAIN[:1]
+    assert not known.would_exceed([entry(2)])
     with pytest.raises(ChargeConflict):
-        known.charge([entry(1, part=replace(PART, reports=20000))])
-
-
-def test_the_digest_fixes_the_version_of_a_charge(ledger: Ledger) -> None:
-    link = ledger.charge([entry(1)]).links[0]
-    rewritten = replace(ledger, links=(replace(link, entry=replace(link.entry, version=1)),))
-    with pytest.raises(LedgerBroken):
-        rewritten.verify()
-
-
-@pytest.mark.parametrize("version", [0, 3, True, 2.0, "2", None])
-def test_a_charge_of_an_unknown_version_is_refused(version: int) -> None:
-    with pytest.raises(AccountingError, match="must be 1 or 2"):
-        replace(entry(1), version=version)
+        known.charge([entry(2, part=replace(PART, reports=20000))])
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -204,7 +165,6 @@ def test_a_budget_that_is_no_number_from_zero_is_refused(budget: float) -> None:
         Ledger("flights", budget, 1e-6)
 
 
-@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -217,42 +177,28 @@ def test_a_budget_that_is_no_number_from_zero_is_refused(budget: float) -> None:
         ('"mechanism":{', '"mechanism":[],"x":{'),
         ('"mechanism":{', '"mechanism":{"note":1,'),
         ('"query"', "[" * 100_000),
+        ('"gamma":[1073741824,4294967296]', '"gamma":[1,4]'),
+        ('"gamma":[1073741824,4294967296]', '"gamma":"1/4"'),
+        ('"mechanism":"krr"', '"mechanism":"hashed"'),
+        ('"query":"carrier"', '"query":"\\ud800"'),
+        ('"format":"hubbub-charge/1",', ""),
+        ('"task":"flights"', '"task":"flights","version":1'),
     ],
     ids=lambda text: ascii(text)[:40],
 )
-def test_a_malformed_record_is_broken_and_nothing_else(ledger: Ledger, version: int, old: str, new: str) -> None:
-    refused(replace(entry(1), version=version), old, new)
+def test_a_malformed_record_is_broken_and_nothing_else(old: str, new: str) -> None:
+    refused(old, new)
 
 
-@pytest.mark.parametrize(
-    ("version", "old", "new"),
-    [
-        (1, '"gamma":"1/4"', '"gamma":"1e-999999999"'),
-        (1, '"gamma":"1/4"', '"gamma":"2/8"'),
-        (1, '"gamma":"1/4"', '"gamma":[1073741824,4294967296]'),
-        (1, KRR_AS_FIRST, '{"epsilon_local":"0x1p99999","kind":"generic","mixed":true}'),
-        (1, KRR_AS_FIRST, '{"epsilon_local":"0x1.0p+0","kind":"generic","mixed":null}'),
-        (1, KRR_AS_FIRST, '{"categories":16,"gamma":[1073741824,4294967296],"mechanism":"krr"}'),
-        (1, '"kind":"krr"', '"kind":"unary"'),
-        (1, '"task":"flights"', '"task":"flights","version":1'),
-        (2, '"gamma":[1073741824,4294967296]', '"gamma":[1,4]'),
-        (2, '"gamma":[1073741824,4294967296]', '"gamma":"1/4"'),
-        (2, '"mechanism":"krr"', '"mechanism":"hashed"'),
-        (2, '"query":"carrier"', '"query":"\\ud800"'),
-        (2, '"version":2', '"version":2.0'),
-        (2, '"version":2', '"version":3'),
-        (2, '"version":2', '"version":true'),
-        (2, '"version":2', '"version":null'),
-        (2, ',"version":2', ""),
-    ],
-)
-def test_a_record_in_the_form_of_another_version_is_broken(version: int, old: str, new: str) -> None:
-    refused(replace(entry(1), version=version), old, new)
+@pytest.mark.parametrize("other", ['"hubbub-charge/2"', "1", "true", "null"])
+def test_a_charge_of_another_version_is_refused_by_its_name(other: str) -> None:
+    with pytest.raises(LedgerBroken, match="this version of hubbub reads hubbub-charge/1"):
+        Entry.from_canonical(entry(1).canonical().replace('"hubbub-charge/1"', other))
 
 
-def refused(charge: Entry, old: str, new: str) -> None:
-    text = charge.canonical()
-    assert Entry.from_canonical(text) == charge
+def refused(old: str, new: str) -> None:
+    text = entry(1).canonical()
+    assert Entry.from_canonical(text) == entry(1)
     assert old in text
     with pytest.raises(LedgerBroken):
         Entry.from_canonical(text.replace(old, new))

@@ -128,12 +128,6 @@ def test_too_little_gaussian_noise_is_an_error_not_a_number() -> None:
         epsilon_bracket(Gaussian(0.05), 100, 1e-6)
 
 
-@pytest.mark.parametrize("mechanism", [Laplace(1.0), RAPPORS[0]], ids=repr)
-def test_what_has_no_form_in_a_version_enters_no_ledger_of_it(mechanism: LocalMechanism) -> None:
-    with pytest.raises(AccountingError, match="version 1 of a ledger holds kRR and generic ones"):
-        Entry("00" * 32, 1, "steps", Part(mechanism, 100), version=1).canonical()
-
-
 def test_a_ledger_holds_no_batches_of_random_size() -> None:
     part = Part(KRR(4, Fraction(1, 2)), 100, sampling_rate=Fraction(1, 10))
     with pytest.raises(AccountingError, match="fixed beforehand"):

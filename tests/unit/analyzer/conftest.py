@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier, Statement
 from hubbub.analyzer.records import Past, StoredBatch, counted_of
@@ -19,10 +19,10 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import NO_RELEASES, Release, Stretch, place_after
+from hubbub.protos.records.release_chain import Release, Stretch, place_after, record_hash
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import Suite
-from hubbub.protos.task.admission import Admission
+from hubbub.protos.task.admission import OPEN, Admission
 from hubbub.protos.task.task import Schedule, Task
 from hubbub.service.observability.incidents import Troubles
 from hubbub.service.processes.opening_pool import Workers
@@ -38,7 +38,6 @@ def quick_statement(task: Task, past: Past) -> dict[str, Any]:
     """The certificate's counts without its bounds, which take seconds."""
     return {
         "all_rounds": {"history": [_composed(*each) for each in past.history]},
-        "format": CERTIFICATE_FORMAT,
         "queries": [_stated(task, batch) for batch in past.history[-1][1]],
     }
 
@@ -68,11 +67,11 @@ class Bench:
         folder: Path,
         minimum_reports: int = 5,
         schedule: Schedule | None = None,
-        stated: Admission | None = None,
+        admission: Admission = OPEN,
     ) -> None:
         self.folder = folder
         self.parties = Parties.generate()
-        self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule, stated=stated)
+        self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule, admission=admission)
         self.signed = signed(self.task, self.parties)
         self.shuffler_key = self.task.hpke.generate_key()
         self.workers = Workers(1)
@@ -131,24 +130,53 @@ class Bench:
     ) -> BatchRecord:
         key_set = await self.key_set(round_number)
         digest = released_digest(envelopes)
-        record = BatchRecord(self.batch(query, round_number), len(envelopes), digest, key_set.hash, "schedule", {})
+        record = BatchRecord(
+            *(self.batch(query, round_number), len(envelopes), digest, key_set.hash, "schedule"),
+            admission=self.task.admission.mode.value,
+            place=place_after(self.task.id, self.before(round_number)),
+        )
         return dataclasses.replace(record, **changes)  # type: ignore[arg-type]
 
-    async def begin(self, record: BatchRecord, key_set: KeySet | None = None, releases: Stretch = NO_RELEASES) -> int:
+    def before(self, round_number: int) -> list[Release]:
+        """The releases before a round: all, where it was not released."""
+        return list(itertools.takewhile(lambda release: release.round != round_number, self.chain))
+
+    async def begin(self, record: BatchRecord, key_set: KeySet | None = None, releases: Stretch | None = None) -> int:
+        """Announce a batch, with its round's release; one that was not `released` before is made for it alone."""
         document: SignedDocument = record.signed_by(self.parties.shuffler)
-        return await self.acceptor.begin(document, key_set or await self.key_set(record.batch.round), releases)
+        releases = releases or self._up_to(record, document)
+        known = key_set or await self.key_set(record.batch.round)
+        offset = await self.acceptor.begin(document, known, releases)
+        if record.batch.round not in {release.round for release in self.chain}:
+            self.chain = list(releases.releases)
+        return offset
+
+    def _up_to(self, record: BatchRecord, document: SignedDocument) -> Stretch:
+        before = self.before(record.batch.round)
+        own = self.chain[len(before) : len(before) + 1]
+        if not own or own[0].records[record.batch.query] != record_hash(document):
+            # Nobody delivers its other batches, so their records may be any.
+            places = range(len(self.task.queries))
+            records = [record_hash(document) if place == record.batch.query else bytes(32) for place in places]
+            own = [Release(record.batch.round, record.reports, record.dummies, tuple(records))]
+        return Stretch(0, (*before, *own))
 
     async def released(
         self, batches: Sequence[Sequence[bytes]], round_number: int = 0
     ) -> tuple[list[BatchRecord], Stretch]:
-        """A round's records, and the releases that come with them: this one last, where the task's records state it."""
-        if self.task.stated is None:
-            return [await self.record(query, each, round_number) for query, each in enumerate(batches)], NO_RELEASES
-        stated = {"admission": self.task.stated_mode, "place": place_after(self.task.id, self.chain)}
-        records = [await self.record(query, each, round_number, **stated) for query, each in enumerate(batches)]
-        documents = [record.signed_by(self.parties.shuffler) for record in records]
-        self.chain.append(Release.signed(round_number, records[0].reports, records[0].dummies, documents))
-        return records, Stretch(0, tuple(self.chain))
+        """Release a round: its records, and the releases that come with them, this one last.
+
+        Who delivers several batches of a round one by one has it released first: a release has the records of all.
+        """
+        place = place_after(self.task.id, self.chain)
+        records = [await self.record(query, each, round_number, place=place) for query, each in enumerate(batches)]
+        return records, self.release(records)
+
+    def release(self, records: Sequence[BatchRecord]) -> Stretch:
+        """Release a round of which these are the records."""
+        first, documents = records[0], [record.signed_by(self.parties.shuffler) for record in records]
+        self.chain.append(Release.signed(first.batch.round, first.reports, first.dummies, documents))
+        return Stretch(0, tuple(self.chain))
 
     async def put(self, query: int, offset: int, envelopes: Sequence[bytes], round_number: int = 0) -> int:
         return await self.acceptor.put(Envelopes(self.batch(query, round_number), offset, tuple(envelopes)))
@@ -161,13 +189,19 @@ class Bench:
 
     async def deliver_round(self, round_number: int = 0) -> list[list[bytes]]:
         batches = [await self.seal(query, symbols, round_number) for query, symbols in enumerate(SYMBOLS)]
+        await self.deliver_batches(batches, round_number)
+        return batches
+
+    async def deliver_batches(self, batches: Sequence[Sequence[bytes]], round_number: int = 0) -> list[Committed]:
+        """Deliver all batches of a round, and let it be certified."""
         records, releases = await self.released(batches, round_number)
+        committed = []
         for query, envelopes in enumerate(batches):
             await self.begin(records[query], releases=releases)
             await self.put(query, 0, envelopes, round_number)
-            await self.acceptor.commit(records[query].batch, records[query].digest)
+            committed.append(await self.acceptor.commit(records[query].batch, records[query].digest))
         await self.certifier.settle()
-        return batches
+        return committed
 
     def files(self) -> bytes:
         return b"".join(path.read_bytes() for path in sorted(self.folder.iterdir()))

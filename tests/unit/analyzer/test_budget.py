@@ -42,15 +42,20 @@ async def ledger(bench: Bench) -> Ledger:
 
 async def test_a_round_is_charged_whole_with_its_first_counts_at_the_minimum(bench: Bench) -> None:
     assert (await ledger(bench)).entries == ()
-    await bench.deliver(0, await bench.seal(0, [0] * 8))
+    batches = [await bench.seal(query, [0] * 8) for query in (0, 1)]
+    await bench.released(batches)
+    await bench.deliver(0, batches[0])
     charged = (await ledger(bench)).entries
     assert [(entry.round, entry.query, entry.part.reports) for entry in charged] == [(0, "carrier", 5), (0, "delay", 5)]
-    await bench.deliver(1, await bench.seal(1, [0] * 8))
+    await bench.deliver(1, batches[1])
     assert (await ledger(bench)).entries == charged
 
 
 async def test_rounds_that_are_committed_together_are_all_in_the_chain(bench: Bench) -> None:
-    await asyncio.gather(*(bench.deliver_round(number) for number in range(3)))
+    rounds = [[await bench.seal(query, [0] * 8, number) for query in (0, 1)] for number in range(3)]
+    for number, batches in enumerate(rounds):
+        await bench.released(batches, number)
+    await asyncio.gather(*(bench.deliver(0, batches[0], number) for number, batches in enumerate(rounds)))
     kept = await ledger(bench)
     kept.verify()
     assert {entry.key for entry in kept.entries} == {
@@ -76,8 +81,8 @@ async def test_a_round_with_few_valid_reports_leaves_less_for_those_after_it(ben
     """Two rounds of five valid reports fit this budget; not after one in which four of six could not be read."""
     await with_privacy(bench, dataclasses.replace(ONE_ROUND, epsilon_total=5.4))
     envelopes = await bench.seal(0, [0] * 6)
-    await bench.deliver(0, [*envelopes[:2], *(bytes(INNER_BYTES) for _ in range(4))])
-    await bench.deliver(1, await bench.seal(1, [0] * 6))
+    spoilt = [*envelopes[:2], *(bytes(INNER_BYTES) for _ in range(4))]
+    await bench.deliver_batches([spoilt, await bench.seal(1, [0] * 6)])
     with pytest.raises(Refusal, match=r"charging round 1 .*budget is 5.4; spent so far") as refused:
         await bench.deliver(0, await bench.seal(0, [0] * 6, 1), 1)
     assert refused.value.reason is Reason.OVER_BUDGET
@@ -87,15 +92,15 @@ async def test_a_round_with_few_valid_reports_leaves_less_for_those_after_it(ben
 async def test_a_round_that_was_begun_within_the_budget_is_refused_at_commit_beyond_it(bench: Bench) -> None:
     await with_privacy(bench, ONE_ROUND)
     envelopes = await bench.seal(0, [0] * 6, 1)
-    record = await bench.record(0, envelopes, 1)
+    (record, _), _ = await bench.released([envelopes, await bench.seal(1, [0] * 6, 1)], 1)
     await bench.begin(record)
     await bench.put(0, 0, envelopes, 1)
-    await bench.deliver_round(0)
+    await bench.deliver(0, await bench.seal(0, [0] * 6))
     with pytest.raises(Refusal) as refused:
         await bench.acceptor.commit(record.batch, record.digest)
     assert refused.value.reason is Reason.OVER_BUDGET
     assert not any(envelope in bench.files() for envelope in envelopes)
-    assert [round_id.round for round_id in await bench.results.list_results(None)] == [0]
+    assert {entry.round for entry in (await ledger(bench)).entries} == {0}
 
 
 async def test_what_was_paid_for_is_answered_again_though_the_budget_is_spent(bench: Bench) -> None:
@@ -133,20 +138,25 @@ async def test_a_ledger_that_does_not_fit_what_was_counted_stops_the_start(bench
 WITH_DUMMIES = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=4)
 
 
-async def deliver_with_dummies(bench: Bench, query: int, real: list[int], dummies: list[int]) -> None:
-    envelopes = await bench.seal(query, real + dummies)
-    record = await bench.record(query, envelopes, reports=len(real), dummies=len(dummies))
-    assert await bench.begin(record) == 0
-    assert await bench.put(query, 0, envelopes) == len(envelopes)
-    assert await bench.begin(record) == len(envelopes)
-    await bench.acceptor.commit(record.batch, record.digest)
-    assert await bench.begin(record) == len(envelopes)
+async def deliver_with_dummies(bench: Bench, *batches: tuple[list[int], list[int]]) -> None:
+    """Deliver each query's real reports and dummies."""
+    sealed = [await bench.seal(query, real + dummies) for query, (real, dummies) in enumerate(batches)]
+    records = [
+        await bench.record(query, envelopes, reports=len(real), dummies=len(dummies))
+        for query, (envelopes, (real, dummies)) in enumerate(zip(sealed, batches, strict=True))
+    ]
+    bench.release(records)
+    for query, (envelopes, record) in enumerate(zip(sealed, records, strict=True)):
+        assert await bench.begin(record) == 0
+        assert await bench.put(query, 0, envelopes) == len(envelopes)
+        assert await bench.begin(record) == len(envelopes)
+        await bench.acceptor.commit(record.batch, record.digest)
+        assert await bench.begin(record) == len(envelopes)
 
 
 async def test_dummies_are_neither_reports_nor_valid_and_are_subtracted(bench: Bench) -> None:
     await with_privacy(bench, WITH_DUMMIES)
-    await deliver_with_dummies(bench, 0, [0, 0, 0, 1, 1, 99], [0, 1, 2, 2])
-    await deliver_with_dummies(bench, 1, [0] * 6, [8, 3, 3, 0])
+    await deliver_with_dummies(bench, ([0, 0, 0, 1, 1, 99], [0, 1, 2, 2]), ([0] * 6, [8, 3, 3, 0]))
     await bench.certifier.settle()
     carrier, delay = (await bench.results.get_results(bench.task.id, 0, 0)).queries
     assert (carrier.reports, carrier.valid, carrier.left_out) == (6, 5, {"out_of_domain": 1})

@@ -73,11 +73,13 @@ async def test_rounds_are_counted_by_state_and_age(bench: Bench) -> None:
     shown = Shown(bench)
     first = await bench.seal(0, SYMBOLS[0])
     assert (await shown()).value(ROUNDS, state="awaited") == 1
+    second = await bench.seal(1, SYMBOLS[1])
+    await bench.released([first, second])
     await bench.deliver(0, first)
     assert (await shown()).value(ROUNDS, state="delivering") == 1
     shown.now += 40
     assert (await shown()).value("hubbub_analyzer_round_age_seconds", state="delivering") == 40
-    await bench.deliver(1, await bench.seal(1, SYMBOLS[1]))
+    await bench.deliver(1, second)
     await bench.certifier.settle()
     scraped = await shown()
     assert scraped.value(ROUNDS, state="certified") == 1

@@ -19,6 +19,7 @@ from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.records.release_chain import place_after
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.errors import StoreError
 from hubbub.service.ledger.ledgers import charges_for
@@ -47,7 +48,8 @@ def address_in(folder: Path) -> str:
 async def delivered(store: PostgresStore, query: int) -> list[bytes]:
     envelopes = [os.urandom(48) for _ in range(12)]
     batch = BatchId(TASK.id, 0, query)
-    record = BatchRecord(batch, 12, released_digest(envelopes), bytes(32), "schedule")
+    place = place_after(TASK.id, ())
+    record = BatchRecord(batch, 12, released_digest(envelopes), bytes(32), "schedule", admission="open", place=place)
     await store.announce(record, record.signed_by(PARTIES.shuffler), bytes(32), lambda _stored: None)
     await store.append(Envelopes(batch, 0, tuple(envelopes[:10])))
     await store.append(Envelopes(batch, 5, tuple(envelopes[5:])))

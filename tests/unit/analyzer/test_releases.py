@@ -24,7 +24,7 @@ from hubbub.verification.certificate import Pins, verify
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    bench = Bench(tmp_path / "data", stated=OPEN)
+    bench = Bench(tmp_path / "data", admission=OPEN)
     await bench.start()
     yield bench
     await bench.stop()

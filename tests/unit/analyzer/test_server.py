@@ -22,17 +22,25 @@ from hubbub.protos.errors import HubbubError, TaskError, Unreachable
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import NO_RELEASES
+from hubbub.protos.records.release_chain import Release, Stretch, place_after
 from hubbub.protos.records.results import QueryState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import DeliveryCaller, ResultsCaller
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
+from hubbub.protos.task.task import Schedule, Task
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import LogSettings, TLSSettings
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
+
+NOW = Schedule(int(time.time()) // 3600 * 3600, length=3600, grace=60, rounds=3)
+"""A round that is late is given up, so these are not."""
+
+
+def task_of(parties: Parties) -> Task:
+    return sample_task(parties, minimum_reports=20, schedule=NOW)
 
 
 @dataclass
@@ -51,7 +59,7 @@ class Deployment:
         parties.operator.save_public(folder / "operator.pem")
         parties.shuffler.save_public(folder / "shuffler.pem")
         (folder / "tasks").mkdir()
-        task = sample_task(parties, minimum_reports=20)
+        task = task_of(parties)
         (folder / "tasks" / "flights.json").write_bytes(signed(task, parties).encode())
         SqliteStore.create(folder / "data")
         own = tls["analyzer"]
@@ -104,7 +112,7 @@ Prepared = list[tuple[BatchRecord, KeySet, tuple[bytes, ...]]]
 
 
 async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int = 30) -> Prepared:
-    task = sample_task(deployment.parties, minimum_reports=20)
+    task = task_of(deployment.parties)
     analyzer = await caller.get_key(task.id, 0, 5)
     shuffler_public = DEFAULT.generate_key()[1]
     record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, shuffler_public, 0, 2**37)
@@ -114,15 +122,28 @@ async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int =
     prepared = []
     for index, query in enumerate(task.queries):
         envelopes = tuple(sealer.inner(report(number % query.symbols), index) for number in range(reports))
-        batch = BatchRecord(BatchId(task.id, 0, index), reports, released_digest(envelopes), key_set.hash, "schedule")
+        batch = BatchRecord(
+            *(BatchId(task.id, 0, index), reports, released_digest(envelopes), key_set.hash, "schedule"),
+            admission="open",
+            place=place_after(task.id, ()),
+        )
         prepared.append((batch, key_set, envelopes))
     return prepared
 
 
-async def deliver(deployment: Deployment, caller: DeliveryCaller, prepared: Prepared) -> list[Committed]:
-    answers = []
+def release_of(prepared: Prepared, parties: Parties) -> Stretch:
+    """The release of a round, the first of its task."""
+    documents = [batch.signed_by(parties.shuffler) for batch, _, _ in prepared]
+    first = prepared[0][0]
+    return Stretch(0, (Release.signed(first.batch.round, first.reports, first.dummies, documents),))
+
+
+async def deliver(
+    deployment: Deployment, caller: DeliveryCaller, prepared: Prepared, releases: Stretch | None = None
+) -> list[Committed]:
+    answers, releases = [], releases or release_of(prepared, deployment.parties)
     for batch, key_set, envelopes in prepared:
-        offset = await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, NO_RELEASES, 5)
+        offset = await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, releases, 5)
         await caller.put(Envelopes(batch.batch, offset, envelopes[offset:]), 5)
         answers.append(await caller.commit(batch.batch, batch.digest, 30))
     return answers
@@ -133,7 +154,7 @@ async def deliver_round(deployment: Deployment, caller: DeliveryCaller) -> list[
 
 
 async def test_a_round_goes_from_delivery_to_certified_results_over_tls(deployment: Deployment) -> None:
-    task = sample_task(deployment.parties, minimum_reports=20)
+    task = task_of(deployment.parties)
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
         waiting = asyncio.create_task(reader.get_results(task.id, 0, 30, 40))
         async with deployment.delivery(addresses["delivery"]) as caller:
@@ -147,7 +168,7 @@ async def test_a_round_goes_from_delivery_to_certified_results_over_tls(deployme
 
 @pytest.mark.parametrize("role", ["operator", "reader", "analyzer", "stranger"])
 async def test_only_the_shuffler_delivers(deployment: Deployment, role: str) -> None:
-    task = sample_task(deployment.parties, minimum_reports=20)
+    task = task_of(deployment.parties)
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"], role) as caller:
         with pytest.raises(Refusal) as refusal:
             await caller.get_key(task.id, 0, 5)
@@ -165,7 +186,7 @@ async def test_only_operator_and_readers_read(deployment: Deployment, role: str)
 async def test_without_a_certificate_of_the_authority_nobody_connects(deployment: Deployment, tmp_path: Path) -> None:
     foreign = make_tls(tmp_path / "foreign", "shuffler")["shuffler"]
     authority = deployment.settings.tls.authority
-    task = sample_task(deployment.parties, minimum_reports=20)
+    task = task_of(deployment.parties)
     async with deployment.running() as addresses:
         for tls in (TLS(authority), TLS(authority, foreign.certificate, foreign.key)):
             async with channels.open_channel(addresses["delivery"], tls) as channel:
@@ -174,7 +195,7 @@ async def test_without_a_certificate_of_the_authority_nobody_connects(deployment
 
 
 async def test_a_reader_that_waits_does_not_hold_up_the_drain(deployment: Deployment) -> None:
-    task = sample_task(deployment.parties, minimum_reports=20)
+    task = task_of(deployment.parties)
     async with contextlib.AsyncExitStack() as reader_stays:
         async with deployment.running() as addresses:
             reader = await reader_stays.enter_async_context(deployment.results(addresses["results"]))
@@ -204,7 +225,7 @@ async def test_logs_are_json_lines_without_keys_or_digests(
 ) -> None:
     log = LogSettings(level="debug", format="json")
     deployment.settings = deployment.settings.model_copy(update={"log": log})
-    task = sample_task(deployment.parties, minimum_reports=20)
+    task = task_of(deployment.parties)
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
         record = KeyRecord.read(await caller.get_key(task.id, 0, 5), deployment.parties.analyzer.public)
         await deliver_round(deployment, caller)

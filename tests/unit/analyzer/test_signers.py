@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from unit.analyzer.test_server import Deployment, deliver, deliver_round, prepare
+from unit.analyzer.test_server import Deployment, deliver, deliver_round, prepare, release_of, task_of
 
-from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier, check_signers
 from hubbub.analyzer.results import Results
 from hubbub.protos.errors import SignatureError
@@ -20,7 +18,7 @@ from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.records.release_chain import NO_RELEASES
+from hubbub.protos.records.release_chain import place_after
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signers import followed
@@ -44,7 +42,7 @@ def deployment(tmp_path: Path) -> Deployment:
 
 @pytest.fixture
 def task(deployment: Deployment) -> Task:
-    return sample_task(deployment.parties, minimum_reports=20)
+    return task_of(deployment.parties)
 
 
 def succession(parties: Parties, role: Role, new: Identity, begins: int) -> Succession:
@@ -67,7 +65,8 @@ def follow(deployment: Deployment, role: Role, begins: int) -> Path:
 def records_of(parties: Parties, task: Task, key_signer: Identity) -> tuple[list[SignedDocument], SignedDocument]:
     """The batch records of round 0, by the parties' shuffler, and its key record."""
     batches = [BatchId(task.id, 0, query) for query in range(2)]
-    records = [BatchRecord(batch, 30, bytes(32), bytes(32), "schedule") for batch in batches]
+    stated: dict[str, Any] = {"admission": "open", "place": place_after(task.id, ())}
+    records = [BatchRecord(batch, 30, bytes(32), bytes(32), "schedule", **stated) for batch in batches]
     key = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, task.hpke.generate_key()[1], 0, 2**37)
     return [record.signed_by(parties.shuffler) for record in records], key.signed_by(key_signer)
 
@@ -145,24 +144,6 @@ async def test_a_late_one_holds_up_its_rounds_alone_until_it_is_taken_out(bench:
     assert bench.troubles.now() == ()
 
 
-async def test_a_late_one_holds_up_a_round_whose_certificate_holds_earlier_records(bench: Bench) -> None:
-    """Round 0 is of the old shuffler and certified, round 1 of the new one, whose beginning is moved before round 0."""
-    new, schedule = Identity.generate(), bench.task.schedule
-    late, good = (succession(bench.parties, Role.SHUFFLER, new, prepared_from(schedule, number)) for number in (0, 1))
-    served = replace(bench.signed, task=followed(bench.task, [good]))
-    bench.acceptor = Acceptor({bench.task.id: served}, bench.parties.analyzer, bench.store, bench.workers)
-    await bench.deliver_round(0)
-    await certifier(bench, good).run()
-    bench.parties = replace(bench.parties, shuffler=new)
-    await bench.deliver_round(1)
-    await certifier(bench, late).run()
-    (trouble,) = bench.troubles.now()
-    assert "is not certified: a batch record of round 0 of flights was signed by another identity" in trouble.text
-    assert await certified(bench) == [0]
-    await certifier(bench, good).run()
-    assert await certified(bench) == [0, 1]
-
-
 async def test_an_analyzer_that_gave_out_keys_of_rounds_far_away_starts_whatever_succession_comes(
     deployment: Deployment, task: Task
 ) -> None:
@@ -180,9 +161,11 @@ async def test_an_analyzer_starts_with_a_late_one_and_certifies_after_it_was_tak
     deployment: Deployment, task: Task
 ) -> None:
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
-        first, (batch, key_set, envelopes) = await prepare(deployment, caller)
-        await deliver(deployment, caller, [first])
-        await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, NO_RELEASES, 5)
+        first, last = await prepare(deployment, caller)
+        batch, key_set, envelopes = last
+        releases = release_of([first, last], deployment.parties)
+        await deliver(deployment, caller, [first], releases)
+        await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, releases, 5)
         await caller.put(Envelopes(batch.batch, 0, envelopes), 5)
     late = follow(deployment, Role.SHUFFLER, prepared_from(task.schedule, 0))
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:

@@ -221,9 +221,9 @@ def test_an_outcome_has_a_reason_where_it_is_a_refusal() -> None:
 
 
 def enrolled(
-    settings: dict[str, Any], parties: Parties, shuffler: FakeShuffler, stated: Any = ENROLLED, **changes: Any
+    settings: dict[str, Any], parties: Parties, shuffler: FakeShuffler, admission: Any = ENROLLED, **changes: Any
 ) -> tuple[Task, dict[str, Any]]:
-    task = sample_task(parties, stated=stated)
+    task = sample_task(parties, admission=admission)
     shuffler.task = task
     return task, {**settings, "task": signed(task, parties).encode(), "shuffler": shuffler.address, **changes}
 

@@ -18,6 +18,7 @@ from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, Stretch, head_after
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, Sealer
+from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.admission import Admission as Admitted
 from hubbub.protos.task.task import Privacy, Schedule, Task
 from hubbub.shuffler.admit.admission import Admission
@@ -140,7 +141,7 @@ class World:
         schedule: Schedule = SCHEDULE,
         limit: int = 1000,
         privacy: Privacy | None = None,
-        stated: Admitted | None = None,
+        admission: Admitted = OPEN,
         most: int = MOST,
     ) -> None:
         self.parties = Parties.generate()
@@ -149,7 +150,7 @@ class World:
             minimum_reports=MINIMUM,
             schedule=schedule,
             privacy=privacy,
-            stated=stated,
+            admission=admission,
             maximum_reports=most,
         )
         self.tasks = {self.task.id: self.task}

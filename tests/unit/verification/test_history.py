@@ -22,8 +22,7 @@ from support.certificates import batch_records, content_of, counts, encode, rele
 from support.samples import QUERIES, Parties, sample_task
 
 PARTIES = Parties.generate()
-TASK = sample_task(PARTIES, minimum_reports=100, queries=QUERIES[:1], stated=OPEN)
-UNATTESTED = sample_task(PARTIES, minimum_reports=100, queries=QUERIES[:1])
+TASK = sample_task(PARTIES, minimum_reports=100, queries=QUERIES[:1], admission=OPEN)
 # Not in the order of their numbers: round 2 was released before round 1.
 ROUNDS = [counts(TASK, 0, 120), counts(TASK, 2, 130, left_out=4), counts(TASK, 1, 140)]
 CONTENTS = [content_of(TASK, PARTIES, ROUNDS[: end + 1]) for end in range(3)]
@@ -47,11 +46,8 @@ def uncounted(released: int | None = 130) -> dict[str, Any]:
 
 def test_a_certificate_that_lists_all_releases_holds() -> None:
     verified = verify(encode(CONTENTS[2], PARTIES), PINS)
-    assert verified.releases is not None
     assert [release.round for release in verified.releases] == [0, 2]
     assert verified.release == releases_of(TASK, PARTIES, ROUNDS)[2]
-    # Certificates before places were stated attest nothing.
-    assert verify(encode(content_of(UNATTESTED, PARTIES, ROUNDS[:1]), PARTIES), PINS).release is None
 
 
 def _without(place: int) -> dict[str, Any]:
@@ -87,10 +83,9 @@ LIES: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
         lambda: {**content_of(TASK, PARTIES, [counts(TASK, 0, 10**6), *ROUNDS[1:]]), **_attested()},
         "carrier of round 0: 120 reports were released, 1000000 stated",
     ),
-    "records of round 0": (lambda: {**CONTENTS[2], "earlier": []}, "attested by the members releases and uncounted"),
     "no list": (
         lambda: {name: value for name, value in CONTENTS[2].items() if name != "releases"},
-        "attested by the members releases and uncounted",
+        "it does not have the members of hubbub-certificate/1",
     ),
     "a round called uncounted": (lambda: {**CONTENTS[2], "uncounted": [2]}, "never counted, and does not stand at"),
     "a round that nobody released called uncounted": (lambda: {**CONTENTS[2], "uncounted": [1]}, "uncounted must list"),
@@ -131,11 +126,6 @@ def test_an_uncounted_round_whose_dishonest_are_taken_from_the_minimum_alone_is_
         verify(encode(lie, PARTIES), PINS)
 
 
-def test_rounds_that_nothing_attests_must_rise() -> None:
-    with pytest.raises(VerificationError, match=r"rounds so far are \[0, 2, 1\]; they must rise"):
-        verify(encode(content_of(UNATTESTED, PARTIES, ROUNDS), PARTIES), PINS)
-
-
 # Together
 
 
@@ -169,7 +159,6 @@ def test_all_certificates_of_a_task_are_one_history(folder: Path) -> None:
     document = document_of(found)
     assert (document["verified"], document["signers_pinned"]) == (True, True)
     assert [each["round"] for each in document["histories"][0]["rounds"]] == [0, 2, 1]
-    assert document["histories"][0]["releases_attested"]
     # Files that are named, in any order, and the same one twice: the same history.
     assert problems(*(folder / name for name in reversed(NAMES)), folder) == []
 
@@ -182,7 +171,7 @@ def test_a_history_of_a_chain_says_who_all_would_have_to_collude_and_on_whom_it_
     assert (chain_lines(history), "holds_while" in document_of(read(folder))["histories"][0]) == ((), False)
     parties = Parties.generate(2)
     privacy = dataclasses.replace(TASK.privacy, dummies=10)
-    task = sample_task(parties, minimum_reports=100, queries=QUERIES[:1], stated=OPEN, privacy=privacy)
+    task = sample_task(parties, minimum_reports=100, queries=QUERIES[:1], admission=OPEN, privacy=privacy)
     path = tmp_path / "chained.json"
     path.write_bytes(encode(content_of(task, parties, ROUNDS[:1]), parties))
     found = read_histories([path], Pins())
@@ -230,14 +219,11 @@ def test_a_history_says_what_is_left_without_the_analyzers_word(folder: Path) ->
         assert each["all_rounds_epsilon_upper_if_minimum_valid"] <= minimum
 
 
-def test_what_is_left_rests_on_who_names_the_rounds_before_and_passes_dummies_on() -> None:
+def test_what_is_left_rests_on_who_passes_dummies_on() -> None:
     content = copy.deepcopy(CONTENTS[2])
     content["queries"][0]["dummies"] = 5
     *_, chained = word_over_rounds(content, 100, hops=True)
     assert chained.endswith("whatever is valid, by the shuffler's record, while hops pass its dummies on")
-    del content["releases"]
-    *_, named = word_over_rounds(content, 100)
-    assert named.endswith("by the shuffler's record, if the analyzer names all rounds before")
 
 
 def test_a_round_that_has_a_certificate_was_counted(folder: Path) -> None:
@@ -293,25 +279,8 @@ def test_nothing_to_check_is_said(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-@pytest.mark.slow
-def test_certificates_that_attest_no_releases_are_compared_as_far_as_they_go(tmp_path: Path) -> None:
-    rounds = [counts(UNATTESTED, number, 120 + number) for number in range(3)]
-    for end in range(3):
-        content = content_of(UNATTESTED, PARTIES, rounds[: end + 1])
-        (tmp_path / f"{end}.json").write_bytes(encode(content, PARTIES))
-    assert problems(tmp_path) == []
-    assert "do not attest that no other was released" in in_words(read(tmp_path).histories[0])
-    (tmp_path / "2.json").write_bytes(encode(content_of(UNATTESTED, PARTIES, [rounds[0], rounds[2]]), PARTIES))
-    left_out = f"{tmp_path / '2.json'}, round 1: its totals leave out this round, of which {tmp_path / '1.json'} is"
-    assert problems(tmp_path) == [left_out]
-    (tmp_path / "1.json").unlink()
-    assert problems(tmp_path) == []
-    (tmp_path / "0.json").unlink()
-    assert problems(tmp_path) == [f"round 0: there is no certificate of it here, and {tmp_path / '2.json'} composes it"]
-
-
 def test_tasks_are_histories_of_their_own(folder: Path) -> None:
-    (folder / "other.json").write_bytes(encode(content_of(UNATTESTED, PARTIES, ROUNDS[:1]), PARTIES))
+    (folder / "other.json").write_bytes(encode(content_of(replace(TASK, name="other"), PARTIES, ROUNDS[:1]), PARTIES))
     assert [len(each.certificates) for each in read(folder).histories] == [1, 3]
 
 

@@ -33,7 +33,7 @@ def proven(content: dict[str, Any]) -> list[Finding]:
 
 def lying(content: dict[str, Any]) -> list[Finding]:
     """Prove the queries of a content that `verify` was not asked about: what if its check were wrong?"""
-    findings = prove_certificate(Verified(TASK, content, (), Pins()), lambda _: None)
+    findings = prove_certificate(Verified(TASK, content, (), Pins(), ()), lambda _: None)
     return list(islice(findings, 2 * len(TASK.queries)))
 
 

@@ -6,21 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.verification.test_results import certificate_of, documents, results_of
+from unit.verification.test_results import documents, results_of
 
 from hubbub.cli.commands.results import _check
-from hubbub.protos.records.counts import CountsDiffer, read_certified
 from hubbub.protos.records.results import RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.admission import OPEN
 from hubbub.queries.randomizers.hashed_decoding import packed
-from hubbub.verification.certificate import VerificationError, verify
 from hubbub.verification.history import read_histories
 from hubbub.verification.pins import Pins
-from support.certificates import content_of, counts, encode
-from support.samples import stating
-from vectors.make_kinds import DEVICES, KINDS, published, reports_of, task_of
-from vectors.make_signed import PARTIES
+from vectors.make_kinds import KINDS, reports_of, task_of
 
 
 def refused(wanted: RoundResults, *behind: RoundResults) -> str:
@@ -66,26 +60,6 @@ def test_results_of_another_task_or_round_are_refused() -> None:
 def test_estimates_over_time_without_the_rounds_behind_them_are_refused() -> None:
     *before, last = results_of("longitudinal-tree")
     assert "give the results of these as well" in refused(last, *before[1:])
-
-
-def test_an_earlier_certificate_without_counts_is_shown_with_its_own_numbers_alone() -> None:
-    task, rounds = task_of("top"), reports_of("top")
-    results = published(task, rounds, certificate_of(task, rounds, "hubbub-certificate/2"))
-    (query,) = results.queries
-    older = replace(query, counts=b"")
-    _check([replace(results, queries=(older,))])
-    assert "valid reports" in refused(replace(results, queries=(replace(older, valid=10**6, reports=10**6),)))
-
-
-def test_a_new_task_has_no_certificate_of_an_earlier_form() -> None:
-    """It would bind no counts, and say nothing of what is left where fewer reports are valid."""
-    task = stating(task_of("top"), OPEN)
-    content = content_of(task, PARTIES, [counts(task, 0, DEVICES)], form="hubbub-certificate/2")
-    certificate = encode(content, PARTIES)
-    with pytest.raises(VerificationError, match="hubbub-certificate/2 is for earlier tasks"):
-        verify(certificate, Pins())
-    with pytest.raises(CountsDiffer, match="is for earlier tasks"):
-        read_certified(certificate)
 
 
 def test_results_beside_another_certificate_are_said_to_be_of_none_that_is_named(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ MakeFleet = Callable[..., Fleet]
 
 @pytest.fixture(scope="session")
 def task(parties: Parties) -> Task:
-    return sample_task(parties, stated=ENROLLED)
+    return sample_task(parties, admission=ENROLLED)
 
 
 # Overridden too: the other tests' document, which lives as long as the session, must not be made of this task.

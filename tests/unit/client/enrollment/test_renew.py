@@ -46,7 +46,7 @@ def warnings_are_kept(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture(scope="session")
 def task(parties: Parties) -> Task:
-    made = sample_task(parties, stated=ENROLLED)
+    made = sample_task(parties, admission=ENROLLED)
     return replace(made, schedule=replace(made.schedule, rounds=8))
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.client import Device, Learned, SignatureError, TaskError, UsageError
 from hubbub.client.privacy.certificates import read_certificate
 from hubbub.client.privacy.ledger import Proven
+from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.task.task import Privacy, Task
-from support.certificates import batch_records, content_of, counts, encode
+from support.certificates import batch_records, content_of, counts, encode, releases_of
 from support.fake_shuffler import Clock
 from support.samples import QUERIES, START, Parties, sample_task, signed
 
@@ -33,13 +33,15 @@ def promising(parties: Parties) -> Task:
 
 def content(task: Task, parties: Parties, rounds: int, epsilon: float, all_rounds: float | None) -> dict[str, Any]:
     """The members that a device reads of the certificate of the last of so many rounds, with these numbers."""
-    records = [batch_records(task, parties, counts(task, number, 5000)) for number in range(rounds)]
+    before = releases_of(task, parties, [counts(task, number, 5000) for number in range(rounds - 1)])
+    records = batch_records(task, parties, counts(task, rounds - 1, 5000), before=before)
     return {
-        "format": CERTIFICATE_FORMAT,
+        "format": CERTIFICATE.format,
         "task": signed(task, parties).as_json(),
         "round": rounds - 1,
-        "batches": [record.as_json() for record in records[-1]],
-        "earlier": [earlier[0].as_json() for earlier in records[:-1]],
+        "batches": [record.as_json() for record in records],
+        "releases": [release.content() for release in before],
+        "successions": [],
         "round_total": {"delta": 1e-6, "epsilon_upper": epsilon},
         "all_rounds": {
             "delta": 1e-6,

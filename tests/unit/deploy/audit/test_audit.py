@@ -20,7 +20,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
 from support.queries import krr_query
-from support.samples import Parties, sample_task, stating
+from support.samples import Parties, changed, sample_task
 
 QUERY = krr_query(Histogram("theme", ("light", "dark", "system")), 2**30)
 TASK = sample_task(
@@ -41,9 +41,8 @@ def test_the_task_that_is_played_promises_what_so_many_honest_people_give() -> N
 
 def test_the_admission_that_is_played_is_the_task_s_own_without_a_second_authority() -> None:
     stated = Admission(Mode.ENROLLED, b"s" * 32)
-    for given, wanted in ((stated, ENROLLED), (Admission(Mode.MTLS), ENROLLED), (OPEN, OPEN), (None, None)):
-        task = stating(TASK, given) if given else TASK
-        assert audited_task(task, Options()).stated == wanted
+    for given, wanted in ((stated, ENROLLED), (Admission(Mode.MTLS), ENROLLED), (OPEN, OPEN)):
+        assert audited_task(changed(TASK, admission=given), Options()).admission == wanted
 
 
 def test_people_and_delta_are_the_tasks_own_where_none_are_given() -> None:

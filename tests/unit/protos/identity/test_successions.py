@@ -137,7 +137,7 @@ def test_its_bytes_are_read_as_they_were_written_and_no_others() -> None:
         Succession.decode(bytes(LONGEST_SUCCESSION + 1))
     value = FIRST.as_json()
     value["body"]["also"] = 1
-    with pytest.raises(SuccessionError, match="it has members of another version"):
+    with pytest.raises(SuccessionError, match="it has members that are not read here"):
         Succession.from_json(value)
 
 
@@ -238,5 +238,5 @@ def test_a_succession_of_version_1_is_read_as_it_was_signed() -> None:
         f'"role":"shuffler","witness":"{found.witness.hex()}"}}'
     )
     # Ed25519 gives one signature, so these are the known ones.
-    signed = {key.public_key().public_bytes_raw(): key.sign(b"hubbub/v1 succession\0" + body.encode()) for key in keys}
+    signed = {key.public_key().public_bytes_raw(): key.sign(b"hubbub-succession/1\0" + body.encode()) for key in keys}
     assert dict(found.signatures) == signed

@@ -28,7 +28,7 @@ from hubbub.protos.records.release_chain import (
 from hubbub.protos.task.admission import OPEN
 from support.samples import Parties, sample_task
 
-TASK = sample_task(Parties.generate(), stated=OPEN)
+TASK = sample_task(Parties.generate(), admission=OPEN)
 HASHES = st.binary(min_size=32, max_size=32)
 
 
@@ -92,14 +92,12 @@ def _with(releases: list[Release], at: int, **changes: Any) -> list[Release]:
     return [*releases[:at], dataclasses.replace(releases[at], **changes), *releases[at + 1 :]]
 
 
-def test_a_list_for_another_task_or_a_record_without_a_place_is_refused() -> None:
+def test_a_list_for_another_task_or_place_is_refused() -> None:
     releases = [Release(0, 20, 0, (bytes(32),) * 2)]
     with pytest.raises(SignatureError, match="are not those that the shuffler's batch records attest"):
         attested(TASK, listed(releases), [place_after(bytes(32), releases)])
     with pytest.raises(SignatureError, match="1 rounds were released before it, 0 are listed"):
         attested(TASK, [], [place_after(TASK.id, releases)])
-    with pytest.raises(SignatureError, match="states no place"):
-        attested(TASK, [], [None])
     with pytest.raises(SignatureError, match="must be a list"):
         attested(TASK, None, [])
 

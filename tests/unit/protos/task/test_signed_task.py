@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos.errors import HubbubError, SignatureError, TaskError
-from hubbub.protos.identity.documents import Label, Version, canonical, canonical_v1, sign, write_canonical
+from hubbub.protos.identity.documents import canonical, sign
+from hubbub.protos.identity.formats import SIGNED as KINDS
+from hubbub.protos.identity.formats import TASK as TASKS
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.task.admission import ENROLLED, OPEN, Admission, Mode
-from hubbub.protos.task.formats import TASK_FORMS, Form
 from hubbub.protos.task.signed_task import SignedTask, read_task
-from hubbub.protos.task.task import STATING, TASK_FORMAT, task_content
+from hubbub.protos.task.task import task_content
 from hubbub.queries.questions.histogram import Histogram
 from support.queries import unary_query
-from support.samples import HALF, QUERIES, Parties, sample_task, signed, stating
+from support.samples import HALF, QUERIES, Parties, sample_task, signed
 
 PARTIES = Parties.generate()
 STRANGER = Identity.generate()
@@ -27,10 +28,6 @@ SEAT = unary_query(Histogram("seat", ("window", "aisle"), optional=True), HALF, 
 TASK = sample_task(PARTIES, queries=(*QUERIES, SEAT))
 SIGNED = signed(TASK, PARTIES)
 CONTENT = task_content(TASK)
-OLD = replace(TASK, format="hubbub-task/1")
-STATED = stating(TASK, ENROLLED)
-SIGNED_OLD = signed(OLD, PARTIES)
-VERSIONS: dict[Version, SignedTask] = {1: SIGNED_OLD, 2: SIGNED}
 
 
 def check(task: SignedTask) -> None:
@@ -76,8 +73,8 @@ def test_signatures_do_not_stand_in_for_each_other() -> None:
 
 
 def test_signature_under_another_label_is_refused() -> None:
-    for label in set(Label) - {Label.TASK}:
-        forged = sign(label, TASK.canonical, PARTIES.operator.key)
+    for kind in set(KINDS) - {TASKS}:
+        forged = sign(kind.format, TASK.canonical, PARTIES.operator.key)
         with pytest.raises(SignatureError):
             check(SignedTask(TASK, forged, SIGNED.shuffler_signature))
 
@@ -104,49 +101,37 @@ NUMBER_LIKE: tuple[Any, ...] = (None, True, False, 0, 1, -1, 1.5, 10**40, 1e308)
 REPLACEMENTS: tuple[Any, ...] = (*NUMBER_LIKE, "", "a", "AA", [], {}, [1, 2], {"a": 1})
 
 
-def refuse(content: Any, version: Version = 2) -> None:
+def refuse(content: Any) -> None:
     """Refused: either the task is none, or no party has signed it."""
-    signatures = VERSIONS[version].as_json()["signatures"]
+    signatures = SIGNED.as_json()["signatures"]
     with pytest.raises((TaskError, SignatureError)):
-        check(SignedTask.from_json({"signatures": signatures, "task": content}, version))
+        check(SignedTask.from_json({"signatures": signatures, "task": content}))
 
 
-def written(content: Any, version: Version) -> bytes | None:
+def written(content: Any) -> bytes | None:
     try:
-        return write_canonical(content, version)
+        return canonical(content)
     except SignatureError:
         return None
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: ".".join(map(str, path)))
-def test_every_member_is_guarded(path: tuple[Any, ...], version: Version) -> None:
-    task = VERSIONS[version].task
+def test_every_member_is_guarded(path: tuple[Any, ...]) -> None:
     for replacement in REPLACEMENTS:
-        content = task_content(task)
+        content = task_content(TASK)
         at(content, path[:-1])[path[-1]] = replacement
-        if written(content, version) != task.canonical:
-            refuse(content, version)
-    content = task_content(task)
+        if written(content) != TASK.canonical:
+            refuse(content)
+    content = task_content(TASK)
     del at(content, path[:-1])[path[-1]]
-    refuse(content, version)
+    refuse(content)
 
 
 NUMBERS = [path for path in PATHS if type(at(CONTENT, path)) in (int, float)]
 
 
 @pytest.mark.parametrize("path", NUMBERS, ids=lambda path: ".".join(map(str, path)))
-def test_number_has_one_form_in_version_1(path: tuple[Any, ...]) -> None:
-    """1 and 1.0 are equal in Python and two texts there: only the form that the task itself writes is read."""
-    content = task_content(OLD)
-    value = at(content, path)
-    at(content, path[:-1])[path[-1]] = float(value) if isinstance(value, int) else int(value)
-    with pytest.raises(TaskError):
-        read_task(content, 1)
-
-
-@pytest.mark.parametrize("path", NUMBERS, ids=lambda path: ".".join(map(str, path)))
-def test_whole_float_of_version_2_is_read_as_a_float_and_a_count_is_never_one(path: tuple[Any, ...]) -> None:
+def test_whole_float_is_read_as_a_float_and_a_count_is_never_one(path: tuple[Any, ...]) -> None:
     content = task_content(TASK)
     value = at(content, path)
     at(content, path[:-1])[path[-1]] = float(value) if isinstance(value, int) else int(value)
@@ -160,45 +145,23 @@ def test_whole_float_of_version_2_is_read_as_a_float_and_a_count_is_never_one(pa
 FLOATS = [path for path in NUMBERS if isinstance(at(CONTENT, path), float)]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("path", FLOATS, ids=lambda path: ".".join(map(str, path)))
-def test_truth_value_is_not_a_number(path: tuple[Any, ...], version: Version) -> None:
+def test_truth_value_is_not_a_number(path: tuple[Any, ...]) -> None:
     for value in (True, False):
-        content = task_content(VERSIONS[version].task)
+        content = task_content(TASK)
         at(content, path[:-1])[path[-1]] = value
         with pytest.raises(TaskError):
-            read_task(content, version)
+            read_task(content)
 
 
-# Versions
-
-
-def test_task_keeps_its_version_its_bytes_and_its_id() -> None:
-    again = SignedTask.decode(SIGNED_OLD.encode())
-    assert again == SIGNED_OLD
-    assert again.task.format == "hubbub-task/1"
-    assert again.task.canonical == canonical_v1(task_content(OLD))
-    assert b'"epsilon":10.0,' in again.encode()
-    assert b'"epsilon":10,' in SIGNED.encode()
-    assert OLD.id != TASK.id
-    check(again)
-
-
-def test_new_tasks_have_the_newest_version_and_others_state_no_admission() -> None:
-    assert (STATED.format, TASK_FORMAT, TASK_FORMS[-1].name) == ("hubbub-task/4",) * 3
-    assert (TASK.format, TASK.stated, TASK.admission) == ("hubbub-task/2", None, OPEN)
-    for format_, stated in (("hubbub-task/3", None), ("hubbub-task/2", ENROLLED), ("hubbub-task/1", OPEN)):
-        with pytest.raises(
-            TaskError, match="states its admission in the form hubbub-task/3 or hubbub-task/4, and in no other"
-        ):
-            replace(TASK, format=format_, stated=stated)
+# What a task states
 
 
 @pytest.mark.parametrize(
     "admission", [ENROLLED, OPEN, Admission(Mode.ENROLLED, b"s" * 32), Admission(Mode.MTLS)], ids=range(4)
 )
-def test_a_stated_admission_is_signed_and_read_again(admission: Admission) -> None:
-    task = replace(STATED, stated=admission)
+def test_an_admission_is_signed_and_read_again(admission: Admission) -> None:
+    task = replace(TASK, admission=admission)
     again = SignedTask.decode(signed(task, PARTIES).encode())
     check(again)
     assert again.task == task
@@ -213,56 +176,22 @@ def test_a_stated_admission_is_signed_and_read_again(admission: Admission) -> No
         ({"mode": "enrolled", "second_authority": "ab"}, "must be 64 lower-case hex digits"),
         ({"mode": "enrolled", "second_authority": PARTIES.operator.public.hex()}, "is the operator or the shuffler"),
         ({"mode": "enrolled"}, "second_authority"),
-        ({"mode": "enrolled", "second_authority": None, "more": 1}, "members or forms of another version"),
+        ({"mode": "enrolled", "second_authority": None, "more": 1}, "members that are not read here"),
     ],
     ids=range(6),
 )
 def test_an_admission_that_no_draft_could_say_is_refused(content: Any, says: str) -> None:
     with pytest.raises(TaskError, match=says):
-        read_task({**task_content(STATED), "admission": content})
-    with pytest.raises(TaskError, match="members or forms of another version"):
-        read_task({**CONTENT, "admission": ENROLLED.content()})
+        read_task({**CONTENT, "admission": content})
 
 
-def test_no_signature_serves_for_two_versions() -> None:
-    for task, other in ((TASK, SIGNED_OLD), (OLD, SIGNED)):
-        with pytest.raises(SignatureError, match="not by"):
-            check(SignedTask(task, other.operator_signature, other.shuffler_signature))
-    # Not even over the same bytes: the label says the version, too.
-    forged = [sign(Label.TASK_V1, TASK.canonical, party.key) for party in (PARTIES.operator, PARTIES.shuffler)]
-    with pytest.raises(SignatureError, match="not by"):
-        check(SignedTask(TASK, *forged))
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_task_file_in_the_form_of_the_other_version_is_refused(version: Version) -> None:
-    other = write_canonical(VERSIONS[version].as_json(), 2 if version == 1 else 1)
-    with pytest.raises(HubbubError, match=r"not in canonical form|epsilon is 10;"):
-        SignedTask.decode(other)
-
-
-def test_task_of_version_1_in_a_document_of_version_2_is_checked_over_its_own_bytes() -> None:
-    value = json.loads(canonical(SIGNED_OLD.as_json()))
-    assert type(value["task"]["privacy"]["epsilon"]) is int
-    inside = SignedTask.from_json(value, 2)
-    assert repr(inside) == repr(SIGNED_OLD)
-    check(inside)
-
-
-def test_task_of_version_2_in_a_document_of_version_1_is_refused() -> None:
-    with pytest.raises(TaskError, match="hubbub-task/2 cannot be part of a document of version 1"):
-        SignedTask.from_json(SIGNED.as_json(), 1)
-
-
-@pytest.mark.parametrize("format_", ["hubbub-task/5", "hubbub-task/0", "hubbub-key/1", "", None, 1, ["hubbub-task/2"]])
-def test_unknown_version_is_refused_by_name(format_: Any) -> None:
-    """In whatever form it is: a later version may have another."""
+@pytest.mark.parametrize("format_", ["hubbub-task/2", "hubbub-task/0", "hubbub-key/1", "", None, 1, ["hubbub-task/1"]])
+def test_another_version_is_refused_by_name_in_whatever_form_it_is(format_: Any) -> None:
     value = {**SIGNED.as_json(), "task": {**CONTENT, "format": format_}}
-    for document in (canonical(value), canonical_v1(value), json.dumps(value, indent=1).encode()):
+    for document in (canonical(value), json.dumps(value, indent=1).encode()):
         with pytest.raises(SignatureError) as caught:
             SignedTask.decode(document)
-        assert f"{format_!r} is not a form that is read here" in str(caught.value)
-        assert "hubbub-task/1 and hubbub-task/2 and hubbub-task/3 and hubbub-task/4" in str(caught.value)
+        assert f"its format is {format_!r}: this version of hubbub reads hubbub-task/1" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +207,7 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), "hubbub-task/5", "'hubbub-task/5'.*this version reads hubbub-task/1 and hubbub-task/2"),
+        (("format",), "hubbub-task/2", "'hubbub-task/2': this version of hubbub reads hubbub-task/1"),
         (("suite",), "none", "suite 'none'"),
         (("queries", 0, "gamma", 0), 0, r"gamma is \[0, 4294967296\]; it must be"),
         (("queries", 0, "gamma", 0), 2**32, "at 1 no answer"),
@@ -292,7 +221,7 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
         (("queries", 1, "lower"), 180.0, "not below upper"),
         (("privacy", "delta"), 1.0, "below 1"),
         (("minimum_reports",), 1, "from 2"),
-        (("schedule", "start"), "2026-1-1T00:00:00Z", "members or forms of another version"),
+        (("schedule", "start"), "2026-1-1T00:00:00Z", "members that are not read here"),
         (("schedule", "start"), "2026-01-01T00:00:00", "not a task of"),
         (("schedule", "start"), "1969-01-01T00:00:00Z", "before 1970"),
         (("identities", "analyzer"), PARTIES.operator.public.hex(), "operator and analyzer have the same key"),
@@ -316,8 +245,8 @@ def test_frozen_task_is_held_to_the_limits_of_a_draft(path: tuple[Any, ...], val
         ({"maximum_reports": 19}, "maximum_reports is 19; it must be a whole number from 20 to"),
         ({"maximum_reports": 10**12 + 1}, "to 1000000000000"),
         ({"maximum_reports": 20.5}, "whole number"),
-        ({"maximum_reports": None}, "states maximum_reports"),
-        ({"privacy": {"large_delta": None}}, "members or forms of another version"),
+        ({"maximum_reports": None}, "members that are not read here"),
+        ({"privacy": {"large_delta": ""}}, "say in at most 300"),
         ({"privacy": {"large_delta": " "}}, "say in at most 300 printable characters why"),
         ({"privacy": {"large_delta": "x" * 301}}, "say in at most 300"),
         ({"privacy": {"large_delta": "\x1b[31m"}}, "printable"),
@@ -325,23 +254,16 @@ def test_frozen_task_is_held_to_the_limits_of_a_draft(path: tuple[Any, ...], val
     ],
     ids=range(9),
 )
-def test_what_the_newest_form_states_is_within_limits(changes: dict[str, Any], says: str) -> None:
-    content = deepcopy(task_content(STATED))
+def test_what_a_task_states_is_within_limits(changes: dict[str, Any], says: str) -> None:
+    content = deepcopy(CONTENT)
     privacy = content["privacy"] | changes.pop("privacy", {"delta": 1e-3})
     # Without a large δ, it is the words that are wrong, not that they are missing.
     with pytest.raises(TaskError, match=says):
         read_task(content | changes | {"privacy": privacy | {"delta": 1e-3}})
 
 
-@pytest.mark.parametrize("form", TASK_FORMS, ids=lambda form: form.name)
-def test_only_tasks_of_earlier_forms_have_a_large_delta_without_words(form: Form) -> None:
-    """They were signed before anybody was held to it; their bytes and signatures stay good."""
-    task = replace(STATED, privacy=replace(TASK.privacy, delta=0.9))
-    if form is not TASK_FORMS[-1]:
-        stated = ENROLLED if form.name in STATING else None
-        old = replace(task, format=form.name, stated=stated, maximum_reports=None)
-        assert SignedTask.decode(signed(old, PARTIES).encode()).task == old
-        return
+def test_a_large_delta_needs_words() -> None:
+    task = replace(TASK, privacy=replace(TASK.privacy, delta=0.9, large_delta=None))
     with pytest.raises(TaskError, match=r"delta is 0.9, at most 0.005 for minimum_reports = 20.*large_delta"):
         SignedTask.decode(signed(task, PARTIES).encode())
     wanted = replace(task, privacy=replace(task.privacy, large_delta="a test – on nobody"))

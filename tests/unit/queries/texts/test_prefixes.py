@@ -180,19 +180,18 @@ def test_a_task_states_the_lengths_and_comes_back(parties: Parties) -> None:
     assert task_content(read) == content
 
 
-def test_a_task_without_lengths_is_written_as_before_there_were_any(parties: Parties) -> None:
+def test_a_task_without_lengths_has_an_empty_list_of_them(parties: Parties) -> None:
     content = asking(Text("word"), parties)
     assert sorted(content["queries"][0]) == [
-        *("cells", "gamma", "kind", "mechanism", "name", "optional", "rows", "weight"),
+        *("cells", "gamma", "kind", "mechanism", "name", "optional", "prefixes", "rows", "weight"),
     ]
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"prefixes": []}, r"query\[0\].prefixes is \[\]; give 1 to 64"),
         ({"prefixes": [1, 2, 3]}, "task.rounds is 3; word takes one for each of its 3 prefixes"),
-        ({"suffixes": [3]}, r"has members or forms of another version: query\[0\].suffixes"),
+        ({"suffixes": [3]}, r"has members that are not read here: query\[0\].suffixes"),
     ],
 )
 def test_a_task_with_other_members_is_refused_by_name(parties: Parties, change: dict[str, Any], says: str) -> None:

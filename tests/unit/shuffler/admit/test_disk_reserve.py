@@ -27,7 +27,7 @@ MOST = 25
 @pytest.fixture
 async def full(tmp_path: Path) -> AsyncIterator[World]:
     """A shuffler of an open task whose rounds take 25 submissions."""
-    world = World(tmp_path, stated=OPEN, most=MOST)
+    world = World(tmp_path, admission=OPEN, most=MOST)
     await world.start()
     yield world
     await world.stop()

@@ -84,7 +84,7 @@ async def enrolled(world: World, count: int = 1, expires: int = LATER) -> list[K
 
 @asynccontextmanager
 async def running(folder: Path, stated: Admission) -> AsyncIterator[World]:
-    world = World(folder, stated=stated)
+    world = World(folder, admission=stated)
     await world.start()
     yield world
     await world.stop()

@@ -30,7 +30,7 @@ from hubbub.protos.transport.tls_files import CertificateError
 from hubbub.service.net.tls_reload import Certificates
 from hubbub.shuffler.admit.mtls import check_devices, devices_authority
 from hubbub.shuffler.settings import Settings
-from support.samples import signed, stating
+from support.samples import changed, signed
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -44,7 +44,7 @@ class Certified(Deployment):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.task = stating(self.task, Admission(Mode.MTLS))
+        self.task = changed(self.task, admission=Admission(Mode.MTLS))
         self.write(signed(self.task, self.parties))
         self.issuer = Authority.generate("devices")
         self.issuer.save_certificate(folder / "devices.pem")
@@ -260,6 +260,6 @@ def test_a_device_without_a_certificate_and_a_fleet_are_told_so(tmp_path: Path) 
 
 def test_a_certificate_is_shown_to_no_other_task(tmp_path: Path) -> None:
     deployment = Certified(tmp_path)
-    deployment.task = replace(deployment.task, stated=Admission(Mode.ENROLLED))
+    deployment.task = replace(deployment.task, admission=Admission(Mode.ENROLLED))
     device = deployment.device("127.0.0.1:1", deployment.issue("kiosk"), "state")
     assert (device._session.tls.certificate, device._session.tls.key) == (None, None)

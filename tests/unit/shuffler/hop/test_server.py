@@ -37,7 +37,7 @@ class Deployment:
         self.parties.operator.save_public(folder / "operator.pem")
         self.parties.shuffler.save_public(folder / "shuffler.pem")
         (folder / "tasks").mkdir()
-        self.task = sample_task(self.parties, stated=ENROLLED)
+        self.task = sample_task(self.parties, admission=ENROLLED)
         self.write(self.task)
         SqliteStore.create(folder / "data")
 

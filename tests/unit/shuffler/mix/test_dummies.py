@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit.shuffler.mix.test_mix import Memory
 from unit.shuffler.world import MINIMUM, FakeAnalyzer, World
 
 from hubbub.protos.messages import RoundState
@@ -84,7 +85,7 @@ async def test_round_is_not_mixed_without_its_dummies_or_keys() -> None:
     task = sample_task(parties, privacy=PRIVACY)
     round_ = Round(1, task.id, 0, RoundState.CUT, submissions=20, closed_by="schedule")
     with pytest.raises(StoreError, match="0 dummies were made, the task wants 30"):
-        mix(None, round_, task, parties.shuffler)  # type: ignore[arg-type]  # it is not looked at
+        mix(Memory([]), round_, task, parties.shuffler)
     with pytest.raises(StoreError, match="without keys"):
         await seal_dummies(task, round_)
 

@@ -20,6 +20,7 @@ from unit.shuffler.world import FakeAnalyzer
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.batch import BatchRecord, released_digest
+from hubbub.protos.records.release_chain import Place, Release
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.sampling import Random
 from hubbub.shuffler.keys import RoundKeys, make_keys
@@ -78,6 +79,7 @@ class Memory:
     folder: Path = Path("nowhere")
     released: dict[tuple[int, int], bytes] = field(default_factory=dict)
     batches: dict[int, tuple[bytes, SignedDocument]] = field(default_factory=dict)
+    releases: list[Release] = field(default_factory=list)
 
     def arrived(self) -> Iterator[bytes]:
         yield from self.blocks
@@ -87,6 +89,12 @@ class Memory:
 
     def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
         self.batches[query] = digest, record
+
+    def place(self) -> Place:
+        return Place(0, bytes(32))
+
+    def put_release(self, release: Release) -> None:
+        self.releases.append(release)
 
 
 def envelope(device: int, query: int) -> bytes:

@@ -21,7 +21,7 @@ from hubbub.shuffler.stores.sqlite import SqliteStore
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    world = World(tmp_path, stated=OPEN)
+    world = World(tmp_path, admission=OPEN)
     await world.start()
     yield world
     await world.stop()

@@ -1,0 +1,81 @@
+"""Formats: the kinds of document that parties exchange, the name and version of each, and which of them are read here.
+
+A document names its format in its member `format`, such as `hubbub-task/1`. A signed one is signed under that name, so
+no signature serves for two kinds, or for two versions of one. What names another format is refused by that name.
+docs/formats.md describes each.
+
+A second version of a kind is a second name in its `formats`. `SignedDocument.content` then takes signatures under both,
+each for documents that name it, and `Kind.check_named` says which of them a document is to be read as.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from hubbub.protos.errors import FormatError
+from hubbub.queries.errors import shown
+
+
+class Label(StrEnum):
+    """What a hash, or a signature over what is no document, is about: it is hashed, or signed, with it."""
+
+    # These texts are part of what is hashed and signed: a change to one makes every earlier one invalid.
+    KEY_SET = "hubbub/v1 key set"
+    BATCH_DIGEST = "hubbub/v1 batch digest"
+    RELEASES = "hubbub/v1 releases"
+    COUNTS = "hubbub/v1 counts"
+    COUNTED = "hubbub/v1 counted batch"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of document: what it is called in words, and its formats that are read here, the newest last."""
+
+    called: str
+    formats: tuple[str, ...]
+
+    @property
+    def format(self) -> str:
+        """The newest format, which new documents have. It is also the label that they are signed under."""
+        return self.formats[-1]
+
+    def check_named(self, content: Any) -> str:
+        """Return the format that a document's content names, if it is one of this kind that is read here.
+
+        Raises:
+            FormatError: naming it, and those that are read.
+        """
+        named = content.get("format") if isinstance(content, dict) else None
+        if named not in self.formats:
+            raise FormatError(
+                f"not a {self.called} that is read here, its format is {shown(named)}: this version of hubbub reads "
+                f"{' and '.join(self.formats)}"
+            )
+        return str(named)
+
+
+TASK = Kind("task", ("hubbub-task/1",))
+KEY_RECORD = Kind("key record", ("hubbub-key/1",))
+BATCH_RECORD = Kind("batch record", ("hubbub-batch/1",))
+HOP_RECORD = Kind("hop record", ("hubbub-hop/1",))
+CERTIFICATE = Kind("certificate", ("hubbub-certificate/1",))
+SUCCESSION = Kind("succession", ("hubbub-succession/1",))
+TICKET = Kind("ticket", ("hubbub-ticket/1",))
+
+SIGNED = (TASK, KEY_RECORD, BATCH_RECORD, HOP_RECORD, CERTIFICATE, SUCCESSION, TICKET)
+"""The kinds that are signed."""
+
+
+def in_words(label: str) -> str:
+    """Return what is signed under a label, for errors."""
+    return next((kind.called for kind in SIGNED if label in kind.formats), label.partition(" ")[2])
+
+
+RESULTS = Kind("file of results", ("hubbub-results/1",))
+PARCEL = Kind("parcel", ("hubbub-parcel/1",))
+OUTCOME = Kind("outcome", ("hubbub-outcome/1",))
+
+KINDS = (*SIGNED, RESULTS, PARCEL, OUTCOME)
+"""All kinds of document. A ledger's charges, which nobody is sent, name their format in `accountant.spending.entry`."""
