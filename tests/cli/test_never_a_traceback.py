@@ -27,6 +27,7 @@ from hubbub.cli import stdio
 from hubbub.cli.app import build
 from hubbub.cli.main import COMMANDS, main
 from hubbub.deploy.init.folders import initialise
+from support.patience import PATIENCE
 
 HUBBUB = (sys.executable, "-m", "hubbub.cli.main")
 FAULTS = ("Traceback", "a fault in hubbub", "Exception ignored")
@@ -273,7 +274,9 @@ def test_narrow_terminals_and_poor_encodings_get_their_text(
 def run(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run a line of the shell in which `$hubbub` is the command."""
     around = {**os.environ, "hubbub": " ".join(HUBBUB), **environment}
-    return subprocess.run(["bash", "-c", script], cwd=folder, env=around, capture_output=True, timeout=120, check=False)
+    return subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=around, capture_output=True, timeout=PATIENCE, check=False
+    )
 
 
 FULL = b"error: stdout cannot be written: No space left on device"
@@ -326,7 +329,11 @@ main()
 )
 def test_an_interrupt_while_libraries_load_is_silent(module: str, here: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPT.format(module=module)], cwd=here, capture_output=True, timeout=120, check=False
+        [sys.executable, "-c", INTERRUPT.format(module=module)],
+        cwd=here,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
@@ -335,12 +342,12 @@ def test_a_fault_is_one_line_and_shows_its_traceback_where_that_is_asked_for(her
     script = "import hubbub.planning.plan as p, sys\ndef plan(_): raise KeyError('gone')\np.plan = plan\n"
     script += "from hubbub.cli.main import main\nsys.argv[1:] = ['plan', 'task.toml', '--json']\nmain()"
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"].startswith("a fault in hubbub, please report it: KeyError in plan.py:")
     assert done.stderr.count("\n") == 1
     around = {**os.environ, "HUBBUB_TRACEBACK": "1"}
-    shown = subprocess.run(command, cwd=here, env=around, capture_output=True, text=True, timeout=120, check=False)
+    shown = subprocess.run(command, cwd=here, env=around, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert shown.returncode == 1
     assert "Traceback" in shown.stderr
 

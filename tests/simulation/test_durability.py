@@ -26,6 +26,7 @@ from hubbub.protos.records.batch import BatchId
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
 from hubbub.shuffler.stores.sqlite import SqliteStore, tables
+from support.patience import PATIENCE
 from support.queries import INNER_BYTES
 from support.stores import store_in
 
@@ -52,7 +53,7 @@ def trace(library: Path, folder: Path, before: str = "") -> Trace:
         **disk.environment(library, data, log),
         "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
     }
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=PATIENCE)
     return list(disk.events(log)), (data / "task.json").read_bytes()
 
 

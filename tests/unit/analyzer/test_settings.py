@@ -72,7 +72,7 @@ def test_every_setting_is_described() -> None:
 
 
 def test_the_sample_names_every_setting_and_its_default_ports() -> None:
-    sample = Path(samples.__file__).parents[2] / "deploy" / "samples" / "analyzer.toml"
+    sample = Path(samples.__file__).parents[3] / "deploy" / "samples" / "analyzer.toml"
     settings = load(sample)
     assert settings.model_fields_set == set(Settings.model_fields)
     assert settings.log.model_fields_set == set(LogSettings.model_fields)

@@ -106,6 +106,7 @@ def test_changed_byte_of_a_task_of_any_version_is_refused(path: Path) -> None:
 # Certificates
 
 
+@pytest.mark.slow(fast=["hubbub-certificate-2"])
 @pytest.mark.parametrize("path", CERTIFICATES, ids=name)
 def test_certificate_of_every_version_verifies_and_is_written_again_byte_for_byte(path: Path) -> None:
     document = path.read_bytes()
@@ -136,6 +137,7 @@ def test_certificates_of_every_version_state_the_same_numbers() -> None:
     assert type(numbers[1]["all_rounds"]["budget"]) is float
 
 
+@pytest.mark.slow(fast=["hubbub-certificate-1"])
 @pytest.mark.parametrize("path", CERTIFICATES, ids=name)
 def test_changed_byte_of_a_certificate_of_any_version_is_refused(path: Path) -> None:
     document = path.read_bytes()

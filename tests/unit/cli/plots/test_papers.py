@@ -21,10 +21,10 @@ from hubbub.cli.plots.papers.inverse import largest_local_epsilon
 from hubbub.cli.plots.papers.registry import FIGURES, planned
 from hubbub.cli.plots.plan import Curve
 
-FOLDER = Path(__file__).parents[3] / "docs" / "figures"
+FOLDER = Path(__file__).parents[4] / "docs" / "figures"
 TEXT = (FOLDER / "README.md").read_text()
 SVG = "{http://www.w3.org/2000/svg}"
-VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "accountant.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "accountant.json").read_text())
 
 
 def data_of(name: str) -> Any:

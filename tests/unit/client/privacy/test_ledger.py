@@ -360,7 +360,7 @@ def test_amounts_that_are_damaged_are_named(state: State, path: Path) -> None:
 
 # Files of earlier versions
 
-VECTORS = Path(__file__).parents[2] / "vectors" / "stores"
+VECTORS = Path(__file__).parents[3] / "vectors" / "stores"
 
 
 def brought_forward(path: Path, version: int) -> bytes:

@@ -206,7 +206,7 @@ def test_floats_come_back_where_they_are_meant() -> None:
 
 # The vectors of RFC 8785 and of ECMAScript
 
-RFC = json.loads((Path(__file__).parents[2] / "vectors" / "rfc8785.json").read_text())
+RFC = json.loads((Path(__file__).parents[3] / "vectors" / "rfc8785.json").read_text())
 
 
 @pytest.mark.parametrize("vector", RFC["numbers"], ids=lambda vector: vector["bits"])

@@ -227,7 +227,7 @@ def bears_itself(chosen: Sequence[Succession], known: set[tuple[Role, bytes]]) -
 
 
 def test_a_succession_of_version_1_is_read_as_it_was_signed() -> None:
-    content = (Path(__file__).parents[2] / "vectors" / "signed" / "hubbub-succession-1.json").read_bytes()
+    content = (Path(__file__).parents[3] / "vectors" / "signed" / "hubbub-succession-1.json").read_bytes()
     found = Succession.decode(content)
     found.check()
     assert (found.role, found.begins, found.encode()) == (Role.SHUFFLER, 1_796_083_200, content)

@@ -11,7 +11,7 @@ from hubbub.protos.identity.keys import Identity
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord
 from hubbub.protos.records.release_chain import Place, record_hash
 
-FOLDER = Path(__file__).parents[2] / "vectors" / "signed"
+FOLDER = Path(__file__).parents[3] / "vectors" / "signed"
 SHUFFLER, HOP = (Identity(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)) for number in (12, 15))
 TASK = bytes.fromhex("db0c2da7190c26cebbf6566c20613e7208642ba98b735aaa0b89217b95094a20")
 RECORD = BatchRecord(

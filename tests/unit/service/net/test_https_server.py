@@ -39,7 +39,7 @@ REQUEST = submission_pb2.SubmitRequest(
 ).SerializeToString()
 ANSWER = submission_pb2.SubmitResponse(receipt=codec.write_receipt(receipt(1))).SerializeToString()
 CLOSE = {"connection": "close"}
-PAGE = Path(__file__).parents[3] / "docs" / "client.md"
+PAGE = Path(__file__).parents[4] / "docs" / "client.md"
 
 
 @pytest.fixture(scope="module")

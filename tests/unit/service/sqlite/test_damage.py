@@ -27,7 +27,7 @@ from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
 
-VECTORS = Path(__file__).parents[2] / "vectors" / "stores"
+VECTORS = Path(__file__).parents[3] / "vectors" / "stores"
 NEWEST = {
     kind: max(VECTORS.glob(f"{kind}-*.db.gz"), key=lambda path: int(path.name.split("-")[1].split(".")[0]))
     for kind in ("shuffler", "hop", "analyzer", "state")

@@ -1,0 +1,57 @@
+"""What each test costs: the CPU seconds of its process and of the children that it waited for.
+
+Wall time says more about who else uses a machine; CPU seconds say what a test asks of it. `--cost FILE` adds a line for
+each test, for each module that is collected, and for each process's collection as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+def spent() -> float:
+    """CPU seconds of this process and of the children it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class Cost:
+    """Writes what is spent, a line each: what, a tab, seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def _note(self, what: str, seconds: float) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{what}\t{seconds:.2f}\n")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        before = spent()
+        report = yield
+        if isinstance(collector, pytest.Module):
+            self._note(f"module {collector.nodeid}", spent() - before)
+        return report
+
+    def pytest_collection_finish(self) -> None:
+        self._note("collection", spent())
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        before = spent()
+        result = yield
+        self._note(f"test {item.nodeid}", spent() - before)
+        return result
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cost", metavar="FILE", help="add what each test costs, in CPU seconds, to this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--cost"):
+        config.pluginmanager.register(Cost(Path(config.getoption("--cost")).absolute()))
