@@ -74,6 +74,7 @@ def test_plan_refuses_a_task_that_is_over(deployment: Path, tmp_path: Path) -> N
     assert not (tmp_path / "task.json").exists()
 
 
+@pytest.mark.slow
 def test_plan_says_what_to_expect(deployment: Path) -> None:
     ran = hubbub("plan", deployment / "operator/task.toml", "--json")
     assert ran.status == 0
@@ -442,6 +443,7 @@ SAVING = {
 }
 
 
+@pytest.mark.slow(fast=["sign"])
 @pytest.mark.parametrize("name", SAVING)
 def test_what_was_saved_before_survives_a_file_that_cannot_be_written(
     name: str, deployment: Path, tmp_path: Path
@@ -462,6 +464,7 @@ def test_what_was_saved_before_survives_a_file_that_cannot_be_written(
     assert not list(folder.glob(".hubbub-*"))
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_not_a_certificate_that_does_not_hold(certificate: tuple[Path, Parties]) -> None:
     path, _ = certificate
     words = [sys.executable, "-m", "hubbub.cli.main", "verify", str(path)]

@@ -1,4 +1,4 @@
-"""What each test costs: the CPU seconds of its process and of the children that it waited for.
+"""What each test costs: the CPU seconds of its process and of all that it started, whoever waits for them.
 
 Wall time says more about who else uses a machine; CPU seconds say what a test asks of it. `--cost FILE` adds a line for
 each test, for each module that is collected, and for each process's collection as a whole.
@@ -6,6 +6,7 @@ each test, for each module that is collected, and for each process's collection 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,26 @@ import pytest
 
 
 def spent() -> float:
-    """CPU seconds of this process and of the children it has waited for."""
+    """CPU seconds of this process and of all its descendants, those that run and those that were waited for."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    own = times.user + times.system + times.children_user + times.children_system
+    return own + sum(map(_spent_by, _children(os.getpid())))
+
+
+def _spent_by(process: int) -> float:
+    """CPU seconds of a process and of its descendants; none where it has ended meanwhile or there is no `/proc`."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    # utime, stime, cutime and cstime, in ticks: proc(5).
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(_spent_by, _children(process)))
+
+
+def _children(process: int) -> Iterator[int]:
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            yield from map(int, path.read_text().split())
 
 
 class Cost:
