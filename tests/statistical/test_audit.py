@@ -198,6 +198,7 @@ def test_a_broken_randomizer_is_caught(setting: Setting, broken: Randomizer) -> 
     assert audited(setting, broken, laws[setting.other], seed=22) > setting.certified
 
 
+@pytest.mark.slow
 def test_a_crowd_of_real_clients_stays_within_what_is_certified() -> None:
     """Nobody's report is drawn from a law here: all five are randomized by the client."""
     trials, setting = 50_000, Setting(KRR.from_numerator(3, 2**30), 5, 0.05, 0, 1, 2)
