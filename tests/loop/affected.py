@@ -117,9 +117,9 @@ def affected(changed: Iterable[Path], tests: Mapping[Path, str], exports: Mappin
 
 
 def long_modules(changed: Iterable[Path], root: Path = ROOT) -> Iterator[str]:
-    """A warning for each changed module that has become long."""
+    """A warning for each changed module of the package that has become long."""
     for path in sorted(changed):
-        if module_of(path) is not None and (root / path).is_file():
+        if (module_of(path) or "").startswith("hubbub.") and (root / path).is_file():
             lines = len((root / path).read_text().splitlines())
             if lines >= LONG:
                 yield f"{path} has {lines} lines: see what of it is a subject of its own"
