@@ -82,12 +82,15 @@ def exported(root: Path = ROOT) -> dict[str, str]:
 
 
 def resolved(names: set[str], exports: Mapping[str, str]) -> set[str]:
-    """The names, and the modules from which packages have them."""
+    """The names, and the modules from which packages have them, each by its name or with all of a module."""
     found, new = set(names), set(names)
     while new:
-        new = {
-            f"{exports[name]}{end}" for name in new if name in exports for end in ("", f".{name.split('.')[-1]}")
-        } - found
+        led = set()
+        for name in new:
+            package, _, last = name.rpartition(".")
+            for module in (exports.get(name), exports.get(f"{package}.*")):
+                led |= set() if module is None else {module, f"{module}.{last}"}
+        new = led - found
         found |= new
     return found
 

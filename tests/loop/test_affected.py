@@ -46,6 +46,12 @@ def test_names_that_packages_give_lead_to_the_modules_that_have_them() -> None:
     assert "hubbub.accountant.composition" in affected.resolved({"hubbub.accountant.compose"}, exports)
 
 
+def test_a_package_that_gives_all_of_a_module_gives_each_name_of_it() -> None:
+    exports = {"hubbub.a.*": "hubbub.a.api", "hubbub.a.api.f": "hubbub.a.b"}
+    assert {"hubbub.a.api", "hubbub.a.b"} <= affected.resolved({"hubbub.a.f"}, exports)
+    assert "hubbub.a.b" not in affected.resolved({"hubbub.a.g"}, exports)
+
+
 def test_every_change_is_seen_and_a_long_module_is_told(tmp_path: Path) -> None:
     def git(*words: str) -> None:
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)
