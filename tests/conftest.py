@@ -33,15 +33,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Have `slow(only=[…])` mean those cases of a test, and `slow(fast=[…])` all its other ones."""
     _widen({item.function for item in items if isinstance(item, pytest.Function)})
+    named: dict[str, set[str]] = {}
     for item in items:
         for mark in [mark for mark in item.own_markers if mark.name == "slow" and mark.kwargs]:
-            case = item.name.partition("[")[2][:-1]
-            if (case in mark.kwargs["only"]) if "only" in mark.kwargs else (case not in mark.kwargs["fast"]):
-                continue
-            item.own_markers.remove(mark)
+            test, _, rest = item.nodeid.partition("[")
+            (how, cases), case = *mark.kwargs.items(), rest[:-1]
+            left = named.setdefault(test, set(cases))
+            left.discard(case)
+            if (case in cases) != (how == "only"):
+                item.own_markers.remove(mark)
+    # Where cases were asked for by name, others are not there.
+    if not any("::" in each for each in config.args) and (gone := {test: left for test, left in named.items() if left}):
+        raise pytest.UsageError(f"slow names cases that are not there: {gone}")
 
 
 def _widen(tests: set[Any]) -> None:

@@ -50,6 +50,7 @@ def worst(rounds: tuple[tuple[Pair, ...], ...], epsilon: float) -> Fraction:
 CASES = [(2, 3, 1.0), (3, 3, 0.5), (3, 2, 3.0), (4, 3, 2.0), (5, 2, 1.0), (8, 2, 0.2)]
 
 
+@pytest.mark.slow(fast=["2-3-1.0-0.0", "4-3-2.0-0.0", "8-2-0.2-0.8"])
 @pytest.mark.parametrize("share", [0.0, 0.15, 0.4, 0.8])
 @pytest.mark.parametrize(("reports", "rounds", "epsilon_local"), CASES)
 def test_rounds_cover_every_strategy_and_hardly_more(
@@ -110,6 +111,7 @@ def test_more_rounds_than_are_played_at_once_are_composed_of_those() -> None:
     assert [times for _, times in two_rr_rounds(mechanism, 10**5, 0, 10, 40.0)] == [10]
 
 
+@pytest.mark.slow(fast=["5-2-1.0-0-1024-32", "4-3-3.0-0-3-32", "6-2-0.4-1-2-1"])
 @pytest.mark.parametrize(("blocks", "groups"), [(1024, 32), (1024, 1), (3, 32), (2, 1)])
 @pytest.mark.parametrize(
     ("reports", "rounds", "epsilon_local", "dummies"), [(5, 2, 1.0, 0), (4, 3, 3.0, 0), (6, 2, 0.4, 1)]

@@ -124,6 +124,7 @@ RATIO_SLACK = Z / math.sqrt(2 * BATCHES)
 """A deviation observed in so many batches is itself known to one part in √(2·BATCHES)."""
 
 
+@pytest.mark.slow(fast=["0-all answer", "1-unary", "2-optional unary"])
 @pytest.mark.parametrize(
     "query",
     [HISTOGRAM, OPTIONAL_HISTOGRAM, UNARY_HISTOGRAM, OPTIONAL_UNARY_HISTOGRAM],
