@@ -7,8 +7,10 @@ SETUP := pyproject.toml setup.py Makefile
 SOURCES := $(SETUP) src/hubbub/__init__.py $(shell find accountant analyzer cli client deploy planning protos queries service shuffler verification -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
+# Who has finished takes tests from who has not.
+SPREAD = -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo demo-cluster test test-slow lint types fuzz bench soak withstand stubs lock matrix figures docs hooks clean
+.PHONY: help demo demo-cluster check test test-slow tests exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -19,11 +21,24 @@ demo: $(DEMO_VENV)/.installed  ## Run the whole pipeline on real data.
 demo-cluster: $(VENV)/.installed  ## The same as a cluster runs: PostgreSQL, a keeper that is killed, a standby.
 	$(VENV)/bin/hubbub demo --cluster --devices 2000 $(DEMO)
 
-test: lint types  ## Linter, type checker and all tests but the slow ones.
-	$(RUN) -m pytest -n $(WORKERS) -m "not slow" tests
+check: lint types  ## Linter, type checker and the tests that import what changed against HEAD (BASE=HEAD~1).
+	$(RUN) tests/loop/affected.py $(if $(BASE),--base $(BASE))
 
-test-slow: $(VENV)/.installed  ## The tests that take longer than five seconds.
-	$(RUN) -m pytest -n $(WORKERS) -m slow tests
+test: lint types  ## Linter, type checker and all tests but the slow ones.
+	$(RUN) -m pytest $(SPREAD) -m "not slow" tests
+
+test-slow: $(VENV)/.installed  ## The tests that take a second of CPU or more.
+	$(RUN) -m pytest $(SPREAD) -m slow tests
+
+tests: lint types  ## Linter, type checker and all tests, in one session.
+	$(RUN) -m pytest $(SPREAD) tests
+
+exhaustive: lint types  ## All of it whole, property tests with ten times the examples: before a release. Hours.
+	HUBBUB_EXAMPLES=10 $(RUN) -m pytest $(SPREAD) --timeout 6000 tests
+	$(MAKE) demo demo-cluster bench withstand
+
+mutants: $(VENV)/.installed  ## Change single things in what a commit touched (BASE=HEAD~1); list what no test notices.
+	$(RUN) tests/loop/mutants.py --base $(or $(BASE),HEAD~1) $(MUTANTS)
 
 lint: $(VENV)/.installed
 	$(VENV)/bin/ruff check .
@@ -32,7 +47,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(RUN) src/links.py
 	$(VENV)/bin/mypy -p hubbub
-	$(VENV)/bin/mypy tests/bench tests/fuzz tests/soak tests/support tests/vectors docs/figures
+	$(VENV)/bin/mypy tests/bench tests/fuzz tests/loop tests/soak tests/support tests/vectors docs/figures
 
 fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a target; FUZZ="--seconds 600 draft" for more of one.
 	$(RUN) $(PIP) 'atheris>=3'

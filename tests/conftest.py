@@ -5,16 +5,24 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["support.cost"]
+
+TIMES = int(os.environ.get("HUBBUB_EXAMPLES", "1"))
+"""How many times the examples of a usual run a property test draws: `make exhaustive` says 10."""
+
+EXAMPLES = 60 * TIMES
 
 settings.register_profile(
     "steady",
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=60,
+    max_examples=EXAMPLES,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("search", settings.get_profile("default"), deadline=None, max_examples=2000)
@@ -22,6 +30,32 @@ settings.load_profile("steady")
 
 # A shell that runs the tests in the background has Ctrl-C ignored, and so it would be for every program they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have `slow(only=[…])` mean those cases of a test, and `slow(fast=[…])` all its other ones."""
+    _widen({item.function for item in items if isinstance(item, pytest.Function)})
+    named: dict[str, set[str]] = {}
+    for item in items:
+        for mark in [mark for mark in item.own_markers if mark.name == "slow" and mark.kwargs]:
+            test, _, rest = item.nodeid.partition("[")
+            (how, cases), case = *mark.kwargs.items(), rest[:-1]
+            left = named.setdefault(test, set(cases))
+            left.discard(case)
+            if (case in cases) != (how == "only"):
+                item.own_markers.remove(mark)
+    # Where cases were asked for by name, others are not there.
+    if not any("::" in each for each in config.args) and (gone := {test: left for test, left in named.items() if left}):
+        raise pytest.UsageError(f"slow names cases that are not there: {gone}")
+
+
+def _widen(tests: set[Any]) -> None:
+    """Have property tests that say how many examples they draw draw as many times more as all others."""
+    for test in tests if TIMES > 1 else ():
+        own = getattr(test, "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples != EXAMPLES:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=own.max_examples * TIMES)
 
 
 def pytest_report_header() -> str:
@@ -42,6 +76,14 @@ def logged() -> Iterator[None]:
     # Where no service ran, this must not load what services need.
     if "hubbub.service.observability.logs" in sys.modules:
         sys.modules["hubbub.service.observability.logs"].flush()
+
+
+@pytest.fixture
+def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute no composition twice in this process: for tests of what is done with compositions."""
+    from support.remembered import remember
+
+    remember(monkeypatch)
 
 
 def pytest_unconfigure() -> None:

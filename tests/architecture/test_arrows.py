@@ -48,11 +48,16 @@ def imported(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             yield from (f"{node.module}.{name.name}" for name in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+        elif isinstance(node, ast.Call) and _called(node).endswith(("import_module", "__import__")):
             # The command line, which may import everything, loads its commands by name; nobody else may.
             known = all(isinstance(argument, ast.Constant) for argument in node.args)
             assert known or path.is_relative_to(ROOT / "cli"), f"{path}: import by a known name"
             yield from (str(argument.value) for argument in node.args if isinstance(argument, ast.Constant))
+
+
+def _called(call: ast.Call) -> str:
+    """The last part of the name of what is called; nothing where it has none."""
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
 def within(name: str, package: str) -> bool:

@@ -1,11 +1,13 @@
 """`make bench`: measure, print the table, write bench.json.
 
     python tests/bench/run.py [--out bench.json] [--only NAME] [--runs N] [--large] [--strict]
+    python tests/bench/run.py --smoke [--only NAME]
 
 A module of rows has `ROWS`: functions that yield `Row`s (with a goal) and `Comparison`s (what others do). Join it to
 `MODULES`. What takes too long or too much disk for every run stands in its `LARGE_ROWS`, for `--large`. With
 `--strict` the exit status is 1 where a goal is missed; without, a busy machine fails nothing. With `--runs 1` medians
-are of one run: that says that rows are measured, and little more.
+are of one run. With `--smoke` every row runs, the large ones too, at the sizes of `smoke.py`: that says that rows are
+measured, in about a minute, and its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -23,6 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from rows import Comparison, Outcome, Row
+from smoke import shrink
 
 # What rows share with the tests, such as a server that they start.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -64,6 +68,19 @@ def measured(only: str, rows: str, runs: int | None = None) -> list[Outcome]:
                 sys.stderr.write(f"{name}.{function.__name__} …\n")
                 found.extend(function())
     return found
+
+
+def smoked(only: str) -> int:
+    """Run every row at its small size; return the exit status, 1 where a figure is none."""
+    for name in MODULES:
+        shrink(importlib.import_module(name))
+    outcomes = [*measured(only, "ROWS"), *measured(only, "LARGE_ROWS")]
+    rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
+    json.dumps(document(outcomes))
+    wrong = [row.name for row in rows if not (math.isfinite(row.ratio) and row.value >= 0)]
+    said = f"no figure: {', '.join(wrong)}" if wrong else f"{len(rows)} rows were measured; small, so no figure counts"
+    sys.stderr.write(f"{said}\n")
+    return 1 if wrong or not rows else 0
 
 
 def document(outcomes: Iterable[Outcome]) -> dict[str, Any]:
@@ -111,7 +128,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, help="runs that medians are taken of, at most")
     parser.add_argument("--large", action="store_true", help="run what takes long or much disk, and nothing else")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
+    parser.add_argument("--smoke", action="store_true", help="run every row at a small size: figures mean nothing")
     chosen = parser.parse_args(arguments)
+    if chosen.smoke:
+        return smoked(chosen.only)
     outcomes = measured(chosen.only, "LARGE_ROWS" if chosen.large else "ROWS", chosen.runs)
     rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
     console = Console(width=110)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +13,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.mechanisms import Generic
-from hubbub.accountant.pairs import Part
 from hubbub.queries.registry import RANDOMIZERS
-from support.spark import LEAKY, NEEDS_JAVA
 
 HERE = Path(__file__).parent
 
@@ -99,62 +95,43 @@ def test_closed_forms_lie_above_the_exact_values_and_never_above_the_local_one(p
         assert formula(12.0, 10**5, 1e-6) == 12.0
 
 
-# Every row, at a size at which its number says nothing
-
-FEW_ROUNDS = (("few", Part(Generic(0.5), 500, 3), 1.0),)
-
-SMALL: dict[str, dict[str, Any]] = {
-    "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
-    "starting": {"RUNS": 1, "HELD": 3000, "LARGE": 5000},
-    "sealing": {"LAYERS": 2, "RUNS": 3},
-    "preparing": {"DEVICES": 2, "RUNS": 2},
-    "submitting_https": {
-        "RUNS": 1,
-        "CALLS": 4,
-        "AT_A_TIME": 2,
-        "BY_GRPC_AT_A_TIME": 2,
-        "BATCHES": 2,
-        "DEVICES": 3,
-        "BATCHES_AT_A_TIME": 2,
-    },
-    "submitting": {"RUNS": 1, "CALLS": 4, "AT_A_TIME": 2, "BATCHES": 2, "DEVICES": 3, "BATCHES_AT_A_TIME": 2},
-    "replicating": {"RUNS": 1, "BATCHES": 2, "DEVICES": 3, "AT_A_TIME": 1},
-    "overloading": {"RISING": (200.0, 500.0), "SECONDS": 0.5, "PER_CALL": 5},
-    "mixing": {"RUNS": 1, "REPORTS": 1500, "LARGE": 3000},
-    "waiting": {"REPORTS": 2000, "LARGE": 3000},
-    "databases": {"RUNS": 1, "CALLS": 4, "CALL": 5, "AT_ONCE": 2, "ENVELOPES": 100, "STRETCH": 50},
-    "counting": {"RUNS": 1, "REPORTS": 1000, "ESTIMATES": 1, "LARGE": 2000},
-    "hopping": {"RUNS": 1, "REPORTS": 1000},
-    "decoding": {"RUNS": 1, "CANDIDATES": 1000, "REPORTS": 1000},
-    "repeating": {},
-    "engines": {"RUNS": 1, "REPORTS": 1000, "MIXED": 2000, "LARGE": 3000},
-    "whole": {"RUNS": 1, "SAMPLE": 20},
-}
+# Every row, at a size at which its number says nothing: `make bench BENCH=--smoke` runs them, here are its parts
 
 
-def test_every_module_of_rows_has_a_small_size(printer: Any) -> None:
-    assert set(SMALL) == set(printer.MODULES)
+def test_every_module_of_rows_has_small_sizes_of_the_right_types(printer: Any) -> None:
+    smoke = importlib.import_module("smoke")
+    assert set(smoke.SMALL) == set(printer.MODULES)
+    for name in printer.MODULES:
+        smoke.shrink(importlib.import_module(name))
 
 
-def demonstrated(*_: Any, **__: Any) -> Any:
-    """What the row of the whole demo reads of its JSON: the demo has tests of its own."""
-    return SimpleNamespace(stdout=json.dumps({"devices": 20, "seconds": {"submit": 1.0, "results": 0.5}}))
+def test_a_size_of_another_type_is_refused(printer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    smoke = importlib.import_module("smoke")
+    monkeypatch.setitem(smoke.SMALL, "sealing", {"LAYERS": "2"})
+    with pytest.raises(TypeError, match=r"sealing\.LAYERS must be a int"):
+        smoke.shrink(importlib.import_module("sealing"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[NEEDS_JAVA, LEAKY] if name == "engines" else []) for name in SMALL]
+    ("value", "wrong"), [(1.0, []), (math.nan, ["speed"]), (math.inf, ["speed"]), (-1.0, ["speed"])]
 )
-def test_every_row_is_measured(printer: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    module = importlib.import_module(name)
-    for constant, value in SMALL[name].items():
-        assert type(getattr(module, constant)) is type(value)
-        monkeypatch.setattr(module, constant, value)
-    if name == "whole":
-        monkeypatch.setattr(subprocess, "run", demonstrated)
-    monkeypatch.setattr(printer, "MODULES", (name,))
-    outcomes = [*printer.measured("", "ROWS"), *printer.measured("", "LARGE_ROWS")]
-    rows = [outcome for outcome in outcomes if hasattr(outcome, "ratio")]
-    assert rows
-    assert [row.name for row in rows if not (math.isfinite(row.ratio) and row.value >= 0)] == []
-    assert json.loads(json.dumps(printer.document(outcomes)))["rows"]
+def test_a_figure_that_is_none_fails_the_smoke_run(
+    printer: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: float, wrong: list[str]
+) -> None:
+    rows, large = sys.modules["rows"], []
+
+    def speed() -> Iterator[Any]:
+        yield rows.Row("speed", value, "calls/s", 100.0)
+
+    def larger() -> Iterator[Any]:
+        large.append(True)
+        yield rows.Row("larger", 1.0, "calls/s", 100.0)
+
+    one = ModuleType("sealing")
+    vars(one).update(LAYERS=10, RUNS=9, ROWS=(speed,), LARGE_ROWS=(larger,))
+    monkeypatch.setattr(printer, "MODULES", ("sealing",))
+    monkeypatch.setattr(printer.importlib, "import_module", lambda _: one)
+    monkeypatch.setattr(printer.Path, "write_text", lambda *_: pytest.fail("figures that mean nothing were written"))
+    assert printer.main(["--smoke"]) == bool(wrong)
+    assert (large, vars(one)["LAYERS"]) == ([True], 2)
+    assert all(name in capsys.readouterr().err for name in wrong)

@@ -23,6 +23,9 @@ SAMPLE = 20_000
 MODES = {"demo_all": (), "demo_all_open": ("--admission", "open", "--honest-share", "0.5")}
 """Rows, with the options of the demo that they are of."""
 
+DEVICES = "all"
+"""Devices of the demo."""
+
 RUNS = 3
 """Measurements of the limit, before the demo and again after it."""
 
@@ -50,7 +53,7 @@ def demo() -> Iterator[Outcome]:
 
 def _played(*options: str) -> tuple[int, dict[str, float]]:
     """Run the demo; return its devices, and the seconds of each of its stages."""
-    words = [sys.executable, "-m", "hubbub.cli.main", "demo", "--devices", "all", *options, "--json"]
+    words = [sys.executable, "-m", "hubbub.cli.main", "demo", "--devices", DEVICES, *options, "--json"]
     document = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
     return document["devices"], document["seconds"]
 

@@ -67,6 +67,7 @@ def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
     assert "girgis-lower" in hubbub(*UNKNOWN).out.split("do not apply")[1]
 
 
+@pytest.mark.slow
 def test_clients_with_randomizers_of_their_own_count_only_their_like() -> None:
     assert rows(*UNKNOWN, "--same", "2000") == rows(*UNKNOWN[:4], "--reports", "2000", "--delta", "1e-6")
     dishonest = hubbub(*UNKNOWN, "--same", "2000", "--honest-share", "0.9", "--json")
@@ -96,6 +97,7 @@ def test_help_has_an_example() -> None:
         assert flag in out
 
 
+@pytest.mark.slow
 def test_a_sampling_rate_shows_the_exact_pair_beside_what_is_not_proven() -> None:
     words = ("--mechanism", "krr", "--categories", "3", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-3")
     found = {row["bound"]: row for row in rows(*words, "--sampling-rate", "1/2")}

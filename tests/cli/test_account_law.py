@@ -52,6 +52,7 @@ def test_epsilon_and_delta_are_those_of_the_law(tmp_path: Path) -> None:
     assert beside["epsilon_upper"] == epsilon_bracket(LAW, 1000, 1e-6, dummies=500).epsilon_upper
 
 
+@pytest.mark.slow
 def test_rounds_are_composed_by_a_flag_and_by_a_file(tmp_path: Path) -> None:
     path = written(tmp_path, CONTENT)
     rows = [

@@ -52,6 +52,7 @@ def account(*words: str | Path) -> dict[str, Any]:
     return dict(ran.json)
 
 
+@pytest.mark.slow
 def test_rounds_are_composed() -> None:
     found = account("epsilon", *CROWD, "--delta", "1e-6", "--rounds", "100")
     expected = compose([Part(SIXTEEN, 10_000, 100)], 1e-6)
@@ -62,6 +63,7 @@ def test_rounds_are_composed() -> None:
     assert found["bound"] == "composition"
 
 
+@pytest.mark.slow
 def test_delta_over_rounds_inverts_epsilon_over_rounds() -> None:
     there = account("epsilon", *CROWD, "--delta", "1e-6", "--rounds", "3")
     back = account("delta", *CROWD, "--epsilon", str(there["epsilon_upper"]), "--rounds", "3")
@@ -69,6 +71,7 @@ def test_delta_over_rounds_inverts_epsilon_over_rounds() -> None:
     assert 0.99e-6 < back["delta_upper"] <= 1.0001e-6
 
 
+@pytest.mark.slow
 def test_a_bound_over_rounds_composes_its_own_pair() -> None:
     rounds = ("--delta", "1e-6", "--rounds", "3")
     found = {bound: account("epsilon", *CROWD, *rounds, "--bound", bound) for bound in ("blanket", "clones", "local")}
@@ -86,6 +89,7 @@ def test_an_attack_is_no_upper_bound_over_rounds_either() -> None:
     assert "bound is 'krr-lower', must be an upper bound" in ran.json["error"]
 
 
+@pytest.mark.slow
 def test_the_blanket_pair_of_two_categories_is_the_stronger_clone_pair() -> None:
     pair = ("--mechanism", "krr", "--categories", "2", "--local-epsilon", "1", "--reports", "1000")
     rounds = ("--epsilon", "0.3", "--rounds", "4")
@@ -170,6 +174,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 def test_different_rounds_compose(tmp_path: Path) -> None:
     found = account("compose", rounds_file(tmp_path, ROWS), "--delta", "1e-6")
     parts = [

@@ -26,6 +26,7 @@ from hubbub.service.rpc import serve_submissions
 from support.certificates import content_of, counts, encode
 from support.command import Ran
 from support.fake_shuffler import Clock, FakeShuffler
+from support.patience import PATIENCE
 from support.samples import Parties, make_tls, sample_task, signed
 
 FILES = {"answers.txt": "carrier=UA\ndelay=12.5\n", "others.txt": "carrier=AA\n"}
@@ -261,6 +262,7 @@ async def test_a_task_that_promises_too_little_privacy_is_not_answered(client: C
     assert "have the operator plan a task that promises more privacy, or raise the limit" in refused.err
 
 
+@pytest.mark.slow
 async def test_a_certificate_is_learned_or_refused(client: Client) -> None:
     path = client.folder / "certificate.json"
     path.write_bytes(encode(content_of(client.task, client.parties, [counts(client.task, 0, 50)]), client.parties))
@@ -338,7 +340,7 @@ async def test_programs_of_the_page_run(client: Client, tmp_path: Path, program:
     program = program.replace('"session"', '"delay"')
     words = [sys.executable, "-c", program]
     done = await asyncio.to_thread(
-        subprocess.run, words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        subprocess.run, words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(printed)

@@ -26,6 +26,7 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.command import Ran, hubbub
+from support.patience import PATIENCE
 from support.samples import FEW
 
 HOUR = 3600
@@ -142,7 +143,7 @@ DRAFT = Draft(
 
 @pytest.mark.slow
 async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revocation(tmp_path: Path) -> None:
-    async with asyncio.timeout(240), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         folder = pipeline.folder.of("operator")
         operator = folder / "operator.toml"
         addresses = {"shuffler_control": pipeline.services[Role.SHUFFLER].addresses["control"]}
@@ -209,7 +210,10 @@ async def flood(pipeline: LocalPipeline, count: int) -> set[Reason]:
 async def test_an_open_task_takes_whoever_comes_and_everything_says_that_its_numbers_are_assumed(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(240), LocalPipeline(replace(DRAFT, admission=OPEN), tmp_path / "pipeline") as pipeline:
+    async with (
+        asyncio.timeout(PATIENCE),
+        LocalPipeline(replace(DRAFT, admission=OPEN), tmp_path / "pipeline") as pipeline,
+    ):
         for number in range(20):
             async with pipeline.device(f"kiosk {number}") as device:
                 await device.submit({"theme": "dark"})

@@ -27,6 +27,7 @@ from hubbub.cli import stdio
 from hubbub.cli.app import build
 from hubbub.cli.main import COMMANDS, main
 from hubbub.deploy.init.folders import initialise
+from support.patience import PATIENCE
 
 HUBBUB = (sys.executable, "-m", "hubbub.cli.main")
 FAULTS = ("Traceback", "a fault in hubbub", "Exception ignored")
@@ -201,6 +202,20 @@ SLOW = {"account bounds", "account longitudinal", "account plot"}
 TRIED = [pytest.param(leaf, marks=[pytest.mark.slow] if leaf.name in SLOW else [], id=leaf.name) for leaf in LEAVES]
 
 
+@pytest.mark.slow(
+    only=[
+        "demo",
+        "init",
+        "plan",
+        "load",
+        "simulate",
+        "account epsilon",
+        "account delta",
+        "account rdp",
+        "account compose",
+        "account calibrate",
+    ]
+)
 @pytest.mark.parametrize("leaf", TRIED)
 def test_no_value_of_any_option_shows_a_traceback(leaf: Leaf, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert here
@@ -254,6 +269,7 @@ def test_what_cannot_be_printed_is_a_failure_that_says_so(
         assert messages.getvalue() == expected
 
 
+@pytest.mark.slow(only=["account longitudinal-0"])
 @pytest.mark.parametrize("columns", ["0", "1", "40"])
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_narrow_terminals_and_poor_encodings_get_their_text(
@@ -273,7 +289,9 @@ def test_narrow_terminals_and_poor_encodings_get_their_text(
 def run(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run a line of the shell in which `$hubbub` is the command."""
     around = {**os.environ, "hubbub": " ".join(HUBBUB), **environment}
-    return subprocess.run(["bash", "-c", script], cwd=folder, env=around, capture_output=True, timeout=120, check=False)
+    return subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=around, capture_output=True, timeout=PATIENCE, check=False
+    )
 
 
 FULL = b"error: stdout cannot be written: No space left on device"
@@ -296,6 +314,7 @@ ODD_STARTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(only=["no surroundings"])
 @pytest.mark.parametrize("name", ODD_STARTS)
 def test_processes_that_are_started_oddly_end_with_a_sentence(name: str, here: Path) -> None:
     script, status, says = ODD_STARTS[name]
@@ -326,21 +345,26 @@ main()
 )
 def test_an_interrupt_while_libraries_load_is_silent(module: str, here: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPT.format(module=module)], cwd=here, capture_output=True, timeout=120, check=False
+        [sys.executable, "-c", INTERRUPT.format(module=module)],
+        cwd=here,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+@pytest.mark.slow
 def test_a_fault_is_one_line_and_shows_its_traceback_where_that_is_asked_for(here: Path) -> None:
     script = "import hubbub.planning.plan as p, sys\ndef plan(_): raise KeyError('gone')\np.plan = plan\n"
     script += "from hubbub.cli.main import main\nsys.argv[1:] = ['plan', 'task.toml', '--json']\nmain()"
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"].startswith("a fault in hubbub, please report it: KeyError in plan.py:")
     assert done.stderr.count("\n") == 1
     around = {**os.environ, "HUBBUB_TRACEBACK": "1"}
-    shown = subprocess.run(command, cwd=here, env=around, capture_output=True, text=True, timeout=120, check=False)
+    shown = subprocess.run(command, cwd=here, env=around, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert shown.returncode == 1
     assert "Traceback" in shown.stderr
 

@@ -26,6 +26,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import Value
 from hubbub.queries.questions.top import Top
 from support.command import Ran
+from support.patience import PATIENCE
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow
@@ -82,7 +83,7 @@ async def answer_round_0(pipeline: LocalPipeline, client: Path) -> None:
 
 
 async def test_a_learned_certificate_makes_room_under_a_limit_and_results_are_exported(tmp_path: Path) -> None:
-    async with asyncio.timeout(400), LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
         client, operator = pipeline.folder.of("client"), pipeline.folder.of("operator")
         (client / "task.json").write_bytes(pipeline.task.encode())
         (client / "ticket.json").write_bytes(pipeline.ticket("client"))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import PATIENCE
+
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.M | re.S)
 
@@ -31,7 +33,7 @@ def test_readme_runs_as_it_stands(tmp_path: Path) -> None:
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

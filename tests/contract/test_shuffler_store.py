@@ -560,6 +560,7 @@ async def describe_enrolment(store: Store) -> Any:
     return await store.masters(), await store.spent(), await store.revoked()
 
 
+@pytest.mark.slow
 async def test_killed_at_any_change_it_holds_what_was_answered_and_goes_on(
     implementation: Kind, tmp_path: Path
 ) -> None:
@@ -572,6 +573,7 @@ async def test_killed_while_devices_enrol_or_keys_are_turned_over_it_goes_on(
     assert await check_kills(implementation, tmp_path, an_enrolment()) > 20
 
 
+@pytest.mark.slow
 async def test_a_disk_that_is_full_at_any_change_fails_what_was_asked_and_nothing_else(
     implementation: Kind, tmp_path: Path
 ) -> None:

@@ -155,6 +155,7 @@ def test_long_sums_that_are_cut_stay_above_the_whole_sum(case: tuple[int, float,
     assert exact <= found <= exact * (1 + 1e-8)
 
 
+@pytest.mark.slow(only=["KRR(categories=5, gamma=Fraction(1, 4))-0.4", "Generic(epsilon_local=1.0, mixed=False)-0.9"])
 @pytest.mark.parametrize(
     ("mechanism", "epsilon"),
     [
@@ -239,6 +240,7 @@ def true_rdp(mechanism: KRR, people: int, order: float) -> float:
 SMALL = [(KRR.from_local_epsilon(2, 0.4), 24), (KRR.from_local_epsilon(2, 2.0), 8), (KRR.from_local_epsilon(3, 1.0), 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "people"), SMALL, ids=str)
 def test_no_formula_claims_less_than_the_truth_of_small_batches(mechanism: KRR, people: int) -> None:
     """The truth, over all inputs and both directions, at each formula's own ε: δ there is at most what was asked."""
@@ -286,6 +288,7 @@ def test_formulas_lie_above_the_exact_bounds_they_are_cut_from(case: tuple[int, 
     assert answered >= 12
 
 
+@pytest.mark.slow(fast=["1.2", "3.5"])
 @pytest.mark.parametrize("order", [1.2, 2, 3.5, 10, 64])
 def test_renyi_formulas_enclose_what_exact_pairs_give(order: float) -> None:
     for people, local in ((1000, 1.0), (10**5, 0.3), (10**5, 2.0)):

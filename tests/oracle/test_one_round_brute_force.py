@@ -145,6 +145,7 @@ def test_attack_encloses_its_exact_value(reports: int, epsilon_local: float, eps
     assert_encloses(lower, upper, attack_delta(mechanism, reports, epsilon), 1e-9)
 
 
+@pytest.mark.slow(fast=["2-0.5-0.3", "4-2.0-0.9", "6-4.0-0.97"])
 @pytest.mark.parametrize(("epsilon_local", "share"), [(0.5, 0.3), (1.0, 0.6), (2.0, 0.9), (4.0, 0.97)])
 @pytest.mark.parametrize("reports", [2, 3, 4, 5, 6])
 def test_no_attack_passes_the_worst_assignment_of_all_others(reports: int, epsilon_local: float, share: float) -> None:

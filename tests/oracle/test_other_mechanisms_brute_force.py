@@ -121,6 +121,7 @@ def test_no_two_answers_are_worse_than_the_ends(mechanism: Laplace | Gaussian, f
         assert np.all(curve(float(x), float(other)) <= worst * (1 + 1e-3) + 1e-9)
 
 
+@pytest.mark.slow(only=["Laplace(epsilon_local=0.5)-0.005", "Gaussian(sigma=3.0)-0.005"])
 @pytest.mark.parametrize(
     ("mechanism", "room"),
     [(Laplace(0.5), 5e-3), (Laplace(3.0), 5e-3), (Gaussian(3.0), 5e-3), (Gaussian(0.7), 0.07)],
@@ -278,6 +279,14 @@ def poisson_pair(mechanism: KRR, people: int, rate: Fraction) -> tuple[dict[tupl
     return sides
 
 
+@pytest.mark.slow(
+    fast=[
+        "KRR(categories=2, gamma=Fraction(1, 3))-rate0",
+        "KRR(categories=2, gamma=Fraction(1, 3))-rate1",
+        "KRR(categories=2, gamma=Fraction(1, 3))-rate2",
+        "KRR(categories=4, gamma=Fraction(1, 5))-rate2",
+    ]
+)
 @pytest.mark.parametrize("rate", [Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize(
     "mechanism", [KRR(3, Fraction(1, 2)), KRR(2, Fraction(1, 3)), KRR(4, Fraction(1, 5))], ids=repr
@@ -298,6 +307,7 @@ def test_poisson_sampling_is_the_listed_pair_and_covers_real_runs(mechanism: KRR
         assert found.delta_lower is None or found.delta_lower <= listed
 
 
+@pytest.mark.slow
 def test_two_rounds_of_poisson_sampling_cover_the_product() -> None:
     mechanism, rate = KRR(3, Fraction(1, 2)), Fraction(1, 2)
     first, second = poisson_pair(mechanism, 2, rate)

@@ -51,6 +51,7 @@ SAMPLE = [
 ]
 
 
+@pytest.mark.slow(only=["3-8.0-500-0.2"])
 @pytest.mark.parametrize(("categories", "epsilon_local", "reports", "delta"), SAMPLE)
 def test_what_the_fast_path_certifies_is_proven_at_the_very_epsilon(
     categories: int, epsilon_local: float, reports: int, delta: float
@@ -196,6 +197,7 @@ def test_a_local_epsilon_without_an_exact_ratio_is_not_proven_nor_refuted(mechan
         assert not refusal.value.refuted
 
 
+@pytest.mark.slow
 def test_every_claim_of_a_certificate_counts_every_mechanism() -> None:
     """The local ε of a round with kRR and unary encoding is that of both, and a smaller one is refuted."""
     terms = Terms(5.0, 1e-6, 20.0, 1.0, 10)

@@ -55,6 +55,7 @@ from support.between import Change as Answered
 from support.between import between
 from support.certificates import counts
 from support.command import hubbub
+from support.patience import PATIENCE
 from support.planted import found_in, in_key_files
 from support.queries import krr_query
 from support.spying import UNPRIVILEGED, spied
@@ -508,7 +509,7 @@ async def test_no_neighbour_of_the_account_reads_the_memory_of_a_running_service
     master, secret = master_key(played.running), os.urandom(16)
     services = list(processes(played.running))
     assert len(services) >= 3  # two services, and what opens envelopes
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         # One that was started a moment ago may still be read, and holds nothing yet.
         while any(got := (await asyncio.to_thread(spied, master, services)).values()):
             assert not any("the secret" in each for each in got)

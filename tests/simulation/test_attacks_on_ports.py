@@ -30,6 +30,7 @@ from hubbub.service.net.file_limits import raise_limit
 from hubbub.service.rpc import largest_submissions
 from support import frames
 from support.frames import Connection, Ended
+from support.patience import PATIENCE
 from support.scrape import fetch, scrape
 
 pytestmark = [
@@ -167,7 +168,7 @@ async def test_answers_that_nobody_takes_are_bounded_and_lock_nobody_out(shuffle
         await asyncio.to_thread(attack, attacker)
         assert len(await shuffler.answers()) == NEWCOMERS
         # Each call is of 10,000 answers, which a busy machine takes a while to make.
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not any("answers that were not taken" in text for text in await shuffler.said()):
                 continue
         assert shuffler.memory("VmHWM") < before + 200

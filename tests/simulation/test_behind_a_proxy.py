@@ -24,7 +24,6 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Submission
-from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
 from hubbub.protos.task.admission import OPEN, Admission, Mode
@@ -33,6 +32,7 @@ from hubbub.protos.transport.addresses import parted
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.frames import SUBMIT, connect
+from support.patience import PATIENCE, when_ready
 from support.proxied import Running, proxy_before
 from support.scrape import scrape
 
@@ -57,7 +57,7 @@ DRAFT = Draft(
 @contextlib.asynccontextmanager
 async def proxied(folder: Path) -> AsyncIterator[tuple[LocalPipeline, Running]]:
     """A pipeline with a proxy in front of it."""
-    async with asyncio.timeout(120), LocalPipeline(DRAFT, folder / "pipeline", behind_proxy=True) as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, folder / "pipeline", behind_proxy=True) as pipeline:
         with proxy_before(pipeline, folder / "proxy") as proxy:
             await has_keys(proxy.address, pipeline)
             yield pipeline, proxy
@@ -66,14 +66,7 @@ async def proxied(folder: Path) -> AsyncIterator[tuple[LocalPipeline, Running]]:
 async def has_keys(address: str, pipeline: LocalPipeline) -> None:
     """Return once the round has its keys, which the analyzer is asked for after the start."""
     async with open_channel(address, TLS(pipeline.authority)) as channel:
-        while True:
-            try:
-                await SubmissionCaller(channel).get_round(pipeline.task.task.id, 0, 5.0)
-                return
-            except Refusal as refusal:
-                if refusal.reason is not Reason.NOT_READY:
-                    raise
-                await asyncio.sleep(0.02)
+        await when_ready(lambda: SubmissionCaller(channel).get_round(pipeline.task.task.id, 0, 5.0))
 
 
 @contextlib.asynccontextmanager
@@ -151,7 +144,7 @@ async def passed_on(proxy: Running, part: str = "certified") -> float:
 
 async def test_a_device_with_a_certificate_shows_it_to_the_shuffler_through_the_proxy(tmp_path: Path) -> None:
     draft = replace(DRAFT, admission=Admission(Mode.MTLS))
-    async with asyncio.timeout(120), LocalPipeline(draft, tmp_path / "pipeline", behind_proxy=True) as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(draft, tmp_path / "pipeline", behind_proxy=True) as pipeline:
         with proxy_before(pipeline, tmp_path / "proxy") as proxy:
             assert pipeline.issuer is not None
             certificate, key = pipeline.issuer.files("device")
@@ -180,7 +173,7 @@ async def test_a_device_with_a_certificate_shows_it_to_the_shuffler_through_the_
 async def test_https_goes_through_the_proxy_to_the_shuffler_unopened(tmp_path: Path) -> None:
     draft = replace(DRAFT, admission=OPEN, privacy=replace(DRAFT.privacy, honest_share=1.0))
     folder, door = tmp_path / "pipeline", {"behind_proxy": True, "https": True}
-    async with asyncio.timeout(120), LocalPipeline(draft, folder, **door) as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(draft, folder, **door) as pipeline:
         with proxy_before(pipeline, tmp_path / "proxy") as proxy:
             device = Device(
                 pipeline.task.encode(),
@@ -228,7 +221,7 @@ async def test_behind_the_proxy_a_rapid_reset_is_refused_and_every_newcomer_is_s
 
 async def test_without_a_proxy_a_rapid_reset_is_bounded_and_ends_with_the_attacker(tmp_path: Path) -> None:
     counts: dict[str, int] = {}
-    async with asyncio.timeout(120), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         async with attacked("resets", pipeline.shuffler, pipeline, counts):
             pass
         assert counts["resets"] > 10_000

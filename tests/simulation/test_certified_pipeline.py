@@ -18,6 +18,7 @@ from hubbub.protos.task.admission import Admission, Mode
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
+from support.patience import PATIENCE
 from support.samples import FEW
 
 HOUR = 3600
@@ -34,7 +35,7 @@ DRAFT = Draft(
 
 @pytest.mark.slow
 async def test_each_certificate_counts_once_and_the_round_s_certificate_says_whose_word_it_is(tmp_path: Path) -> None:
-    async with asyncio.timeout(240), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         for number in range(DEVICES):
             async with pipeline.device(f"kiosk {number}") as device:
                 await device.submit({"theme": "dark"})

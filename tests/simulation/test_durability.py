@@ -26,6 +26,7 @@ from hubbub.protos.records.batch import BatchId
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
 from hubbub.shuffler.stores.sqlite import SqliteStore, tables
+from support.patience import PATIENCE
 from support.queries import INNER_BYTES
 from support.stores import store_in
 
@@ -52,7 +53,7 @@ def trace(library: Path, folder: Path, before: str = "") -> Trace:
         **disk.environment(library, data, log),
         "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
     }
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=PATIENCE)
     return list(disk.events(log)), (data / "task.json").read_bytes()
 
 
@@ -200,6 +201,7 @@ def checked(events: list[disk.Event], task: bytes, folder: str, check: Any, rand
     return times
 
 
+@pytest.mark.slow(only=["shuffler"])
 @pytest.mark.parametrize(("folder", "check", "least"), PARTIES, ids=IDS)
 def test_after_a_power_cut_at_any_sync_everything_promised_is_there(
     traced: Trace, folder: str, check: Any, least: int
@@ -219,6 +221,7 @@ def careless(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return trace(library, tmp_path_factory.mktemp("careless"), CARELESS)
 
 
+@pytest.mark.slow(only=["shuffler"])
 @pytest.mark.parametrize(("folder", "check", "least"), PARTIES, ids=IDS)
 def test_a_power_cut_finds_out_a_store_that_does_not_sync_its_commits(
     careless: Trace, folder: str, check: Any, least: int

@@ -33,6 +33,7 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
 from support.flood import KNOWN, flood
+from support.patience import PATIENCE
 from support.queries import krr_query
 from support.samples import MOST, changed
 
@@ -135,7 +136,7 @@ async def played(way: Way, pipeline: LocalPipeline, task: SignedTask) -> Round:
 
 
 async def all_rounds(way: Way, folder: Path) -> list[Round]:
-    async with asyncio.timeout(400), LocalPipeline(lambda identities: tasks(way, identities), folder) as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(lambda identities: tasks(way, identities), folder) as pipeline:
         return [await played(way, pipeline, task) for task in pipeline.tasks]
 
 

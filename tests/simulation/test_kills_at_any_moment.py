@@ -28,6 +28,7 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support.command import hubbub
+from support.patience import PATIENCE, when_ready
 from support.postgres import OwnServer
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,6 @@ pytestmark = pytest.mark.slow
 DEVICES, AT_A_TIME = 80, 4
 CALL_SECONDS = 30.0
 AGAIN_SECONDS = 0.2
-PATIENCE_SECONDS = 150.0
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ class Harm:
     async def _keeper_again(self, service: Service) -> None:
         """Whichever of the two keeps the rounds then; the one that is started serves once it is its turn."""
         await service.kill()
-        service.patience = PATIENCE_SECONDS
+        service.patience = PATIENCE
         self._starts.append(asyncio.create_task(service.start()))
 
     async def _server_again(self) -> None:
@@ -111,12 +111,10 @@ async def closed(cluster: LocalCluster, keepers: list[Service]) -> RoundStatus:
 async def counted(cluster: LocalCluster) -> RoundResults:
     """Wait for the round's results."""
     async with open_channel(cluster.services[Role.ANALYZER].addresses["results"], cluster.operator_tls) as channel:
-        while True:
-            try:
-                return await ResultsCaller(channel).get_results(cluster.task.task.id, 0, 10.0, CALL_SECONDS)
-            except Refusal as refusal:
-                if refusal.reason is not Reason.NO_RESULTS:
-                    raise
+        caller = ResultsCaller(channel)
+        return await when_ready(
+            lambda: caller.get_results(cluster.task.task.id, 0, 10.0, CALL_SECONDS), Reason.NO_RESULTS
+        )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -127,7 +125,7 @@ async def test_whoever_is_killed_and_whenever_everybody_counts_once(
     acknowledged, changed = [0], asyncio.Condition()
     with new_databases(server.address) as databases:
         cluster = LocalCluster(draft(), tmp_path / "pipeline", databases=databases)
-        async with asyncio.timeout(PATIENCE_SECONDS), cluster:
+        async with asyncio.timeout(PATIENCE), cluster:
             harm = Harm(cluster, server)
 
             async def people() -> None:

@@ -69,6 +69,7 @@ def test_without_faults_everyone_is_acknowledged_and_counted() -> None:
     assert (len(simulation.model.held[0]), simulation.model.answers) == (9, {"receipt": 9})
 
 
+@pytest.mark.slow(fast=["0"])
 @pytest.mark.parametrize("batch", range(8))
 def test_whatever_happens_services_and_model_agree(batch: int) -> None:
     runs = [replay(seed, 40) for seed in range(8 * batch, 8 * batch + 8)]
@@ -87,6 +88,7 @@ def operations(draw: st.DrawFn) -> ops.Operation:
     return ops.draw(lambda limit: draw(st.integers(0, limit - 1)))
 
 
+@pytest.mark.slow
 @given(st.lists(operations(), min_size=5, max_size=40))
 @settings(max_examples=30)
 def test_no_list_of_operations_makes_services_and_model_disagree(happening: list[ops.Operation]) -> None:

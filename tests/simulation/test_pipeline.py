@@ -26,6 +26,7 @@ from hubbub.queries.estimation.estimates import Estimate
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, verify
+from support.patience import PATIENCE
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow
@@ -254,7 +255,7 @@ async def test_queries_through_several_randomizers_are_answered_counted_and_cert
         async with fleet(pipeline) as carrier:
             assert (await carrier.submit_many(devices, 0, per_call=50)).accepted == DEVICES
         await pipeline.close_round(0)
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(PATIENCE):
             results = await pipeline.results(0)
         task = pipeline.task.task
     assert [(query.reports, query.valid, dict(query.left_out)) for query in results.queries] == [

@@ -22,6 +22,7 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, VerificationError, verify
+from support.patience import PATIENCE
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow
@@ -58,7 +59,7 @@ async def sent_in_x25519(pipeline: LocalPipeline) -> Refusal:
 
 
 async def test_every_layer_is_sealed_and_opened_in_the_task_s_suite(tmp_path: Path) -> None:
-    async with asyncio.timeout(240), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         task = pipeline.task.task
         assert task.outer_bytes == 3 * 1136 + sum(query.report_bytes for query in task.queries)
         answers = [(str(device), {"theme": "dark", "session": 20.0}) for device in range(DEVICES)]

@@ -21,6 +21,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.texts.text import Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from support.command import Ran, hubbub
+from support.patience import PATIENCE
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow
@@ -68,7 +69,7 @@ def operator(pipeline: LocalPipeline, path: Path) -> Path:
 
 
 async def test_texts_that_nobody_listed_are_found_over_rounds_of_real_services(tmp_path: Path) -> None:
-    async with asyncio.timeout(400), LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
         rounds = []
         for number in range(ROUNDS):
             assert await answered(pipeline, number) == DEVICES

@@ -23,6 +23,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.verification.certificate import Pins
 from hubbub.verification.history import read_histories
+from support.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +53,7 @@ async def released(running: LocalPipeline, number: int) -> None:
 
 async def told(running: LocalPipeline, number: int, says: Callable[[str], bool]) -> str:
     """Wait until the shuffler says of a round what it waits for; return it, with the round still undelivered."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         while True:
             status = {status.round: status for status in await running.status()}[number]
             if says(status.waiting_for):

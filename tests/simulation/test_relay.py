@@ -26,6 +26,7 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
+from support.patience import PATIENCE
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow
@@ -133,7 +134,11 @@ def test_an_address_that_is_written_is_found(tmp_path: Path) -> None:
 
 async def test_behind_a_relay_all_is_counted_and_no_address_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "pipeline"
-    async with asyncio.timeout(280), LocalPipeline(DRAFT, folder) as pipeline, Relay(pipeline.shuffler).open() as relay:
+    async with (
+        asyncio.timeout(PATIENCE),
+        LocalPipeline(DRAFT, folder) as pipeline,
+        Relay(pipeline.shuffler).open() as relay,
+    ):
         await misbehave(pipeline, relay)
         async with Device(**device(pipeline, relay, tmp_path / "one.db"), ticket=pipeline.ticket("one")) as one:
             assert (await one.submit({"theme": "dark"})).used

@@ -24,6 +24,7 @@ from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.schedule import DAY
 from hubbub.protos.transport.channels import TLS
 from hubbub.shuffler.server import serve
+from support.patience import PATIENCE
 from support.samples import changed, signed
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
@@ -96,7 +97,7 @@ class World:
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     found = World(tmp_path)
-    async with asyncio.timeout(60), found.running():
+    async with asyncio.timeout(PATIENCE), found.running():
         yield found
 
 

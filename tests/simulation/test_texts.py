@@ -17,6 +17,7 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.texts.text import Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
+from support.patience import PATIENCE
 from support.rows import counts, number
 from support.samples import FEW
 
@@ -50,7 +51,7 @@ async def answered(pipeline: LocalPipeline) -> int:
 
 
 async def test_texts_are_looked_up_in_what_real_services_release(tmp_path: Path) -> None:
-    async with asyncio.timeout(240), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
+    async with asyncio.timeout(PATIENCE), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         assert await answered(pipeline) == DEVICES
         await pipeline.close_round(0)
         results = await pipeline.results(0)

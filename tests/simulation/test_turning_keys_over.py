@@ -23,6 +23,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
+from support.patience import PATIENCE
 from support.samples import FEW
 
 HOUR = 3600
@@ -161,7 +162,7 @@ class Operator:
 async def test_every_kind_of_key_is_turned_over_under_load_and_every_acknowledged_answer_counts_once(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(300), Succeeded(draft(), tmp_path / "pipeline") as pipeline:
+    async with asyncio.timeout(PATIENCE), Succeeded(draft(), tmp_path / "pipeline") as pipeline:
         crowd = Crowd(pipeline)
         operator = Operator(pipeline, crowd)
         async with asyncio.TaskGroup() as group:

@@ -124,6 +124,7 @@ RATIO_SLACK = Z / math.sqrt(2 * BATCHES)
 """A deviation observed in so many batches is itself known to one part in √(2·BATCHES)."""
 
 
+@pytest.mark.slow(fast=["0-all answer", "1-unary", "2-optional unary"])
 @pytest.mark.parametrize(
     "query",
     [HISTOGRAM, OPTIONAL_HISTOGRAM, UNARY_HISTOGRAM, OPTIONAL_UNARY_HISTOGRAM],
@@ -207,6 +208,7 @@ def with_dummies(query: Query, groups: Sequence[Group], seed: int) -> list[Estim
     return [estimate(query, found, valid, DUMMIES) for found in batches]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", [OPTIONAL_HISTOGRAM, OPTIONAL_UNARY_HISTOGRAM], ids=["krr", "unary"])
 def test_counts_with_dummies_are_unbiased_and_covered(query: Query) -> None:
     groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
@@ -240,6 +242,7 @@ def test_dummies_that_are_not_subtracted_are_noticed(query: Query) -> None:
     assert abs(z_score(found, CARRIERS[3])) > 2 * Z
 
 
+@pytest.mark.slow
 def test_counts_of_another_randomizer_are_noticed() -> None:
     groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
     unary = unary_query(UNARY_HISTOGRAM.question, 2**31, 2**29 * 11 // 10)

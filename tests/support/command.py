@@ -19,8 +19,7 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-SECONDS = 120
-"""How long a command may take."""
+from support.patience import PATIENCE
 
 # Nothing of gRPC, which starts threads and reads its variables when it is loaded.
 LOADED = (
@@ -58,11 +57,11 @@ def hubbub(*words: str | Path, folder: Path | None = None) -> Ran:
         place = _Place(folder or Path.cwd(), dict(os.environ), _umask(), out, err)
         process = _context().Process(target=_run, args=([str(word) for word in words], place))
         process.start()
-        process.join(SECONDS)
+        process.join(PATIENCE)
         if process.exitcode is None:
             process.kill()
             process.join()
-            raise TimeoutError(f"hubbub {words} took more than {SECONDS} s; it said: {err.read_text()}")
+            raise TimeoutError(f"hubbub {words} took more than {PATIENCE} s; it said: {err.read_text()}")
         ran = Ran(process.exitcode, out.read_text(), err.read_text())
         process.close()
         return ran

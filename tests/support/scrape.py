@@ -32,6 +32,10 @@ class Scraped:
         """The sum of all samples of that name with at least these labels."""
         return sum(sample.value for sample in self.matching(name, **labels))
 
+    def took(self, service: str, stage: str) -> float:
+        """The seconds that all pieces of a stage's work took together."""
+        return self.value(f"hubbub_{service}_stage_duration_seconds_sum", stage=stage)
+
     def matching(self, name: str, **labels: str) -> list[Sample]:
         """All samples of that name with at least these labels."""
         return [each for each in self.samples() if each.name == name and labels.items() <= each.labels.items()]

@@ -16,6 +16,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from support.patience import PATIENCE
+
 UNPRIVILEGED = (sys.executable, str(Path(__file__).with_name("unprivileged.py")))
 """Words before those of a command, which then runs without privileges."""
 _ATTACH, _DETACH = 16, 17
@@ -31,7 +33,7 @@ def spied(secret: bytes, processes: Sequence[int]) -> dict[int, list[str]]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     return {int(process): found for process, found in json.loads(done.stdout).items()}
 

@@ -41,6 +41,7 @@ def check(terms: Terms, queries: list[QueryCount], content: dict[str, object]) -
     check_statement(terms, [(query.name, query.mechanism) for query in queries], content)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8, derandomize=True)
 @given(certified())
 def test_fewer_valid_reports_never_cost_less_and_what_is_attested_hangs_on_none(

@@ -29,6 +29,7 @@ people = st.integers(2, 20_000)
 few = st.sampled_from([1, 2, 5, 40])
 
 
+@pytest.mark.slow
 def test_one_dummy_among_ten_thousand_does_not_raise_ten_rounds() -> None:
     krr = KRR(16, Fraction(1, 20))
     without = compose([Part(krr, 10**4, 10)], 1e-6).epsilon_upper
@@ -37,6 +38,7 @@ def test_one_dummy_among_ten_thousand_does_not_raise_ten_rounds() -> None:
     assert 0 <= found.numerical_slack <= 1
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(mechanisms, people, few)
 def test_one_round_is_never_worse_beside_dummies(mechanism: LocalMechanism, reports: int, dummies: int) -> None:

@@ -95,6 +95,7 @@ def composed(several: list[Part], delta: float, epsilon: float) -> None:
     delta_is_bracketed(compose_delta(several, epsilon))
 
 
+@pytest.mark.slow
 @extreme
 @given(st.one_of(private, noisy), reports, dummies, small, central)
 def test_one_round_is_bracketed(mechanism: AnyMechanism, people: int, added: int, delta: float, epsilon: float) -> None:
@@ -160,6 +161,7 @@ def test_renyi_divergences_are_bracketed_wherever_they_are_asked(
     renyi(mechanism, people, added, order)
 
 
+@pytest.mark.slow(only=["more truthful people than there are"])
 @pytest.mark.parametrize(
     ("several", "delta"),
     [
@@ -173,6 +175,7 @@ def test_what_arithmetic_once_refused_is_composed(several: list[Part], delta: fl
     composed(several, delta, 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("people", "numerator"), [(2, 5), (2, 81), (7, 43), (50, 24), (50, 62)])
 def test_poisson_sampling_is_answered_at_every_rate(people: int, numerator: int) -> None:
     sampled = Part(KRR(3, Fraction(3, 10)), people, 10, sampling_rate=Fraction(numerator, 100))
@@ -196,6 +199,7 @@ def test_gaussian_noise_is_never_worse_than_one_report_alone() -> None:
     assert delta_bracket(Gaussian(0.3), 40, 8.0).delta_upper <= alone
 
 
+@pytest.mark.slow
 def test_a_local_epsilon_without_hope_is_answered_by_itself() -> None:
     found = epsilon_bracket(Laplace(40.0), 49, 1e-30, dummies=1)
     assert (found.epsilon_upper, found.bound) == (40.0, "local")

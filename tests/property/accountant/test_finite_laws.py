@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ def laws(draw: st.DrawFn, inputs: int = 4, outputs: int = 6, most: int = 30) -> 
     return Finite(tuple(rows))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(laws(), st.integers(1, 10**7), st.floats(1e-12, 0.1))
 def test_the_ends_are_in_order_and_more_people_hide_better(mechanism: Finite, reports: int, delta: float) -> None:

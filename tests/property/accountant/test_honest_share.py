@@ -1,5 +1,6 @@
 """A lower honest share never helps: fewer reports hide a person, and the certified ε does not fall."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from hubbub.accountant.numbers import honest_reports
 SHARES = st.integers(1, 100).map(lambda hundredths: hundredths / 100)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(50, 5000), SHARES, SHARES)
 def test_a_lower_honest_share_never_helps(reports: int, one: float, other: float) -> None:

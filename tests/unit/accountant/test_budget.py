@@ -17,6 +17,8 @@ from hubbub.accountant.spending.budget import epsilon_spent, ledger, outlook, ro
 from hubbub.accountant.spending.ledger import BudgetExceeded
 from support.queries import histogram_design, histogram_mse
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 TERMS = Terms(epsilon=1.0, delta=1e-6, epsilon_local=8.0, honest_share=0.9, minimum_reports=20_000)
 CARRIER, DELAY = KRR.from_numerator(16, 2**30), KRR.from_numerator(9, 2**31)
 QUERIES = [("carrier", CARRIER), ("delay", DELAY)]
@@ -46,6 +48,7 @@ def test_the_outlook_is_what_the_ledger_does() -> None:
         kept.charge(round_entries(terms, "flights", 5, QUERIES))
 
 
+@pytest.mark.slow(only=["None-4"])
 @pytest.mark.parametrize(("total", "within"), [(None, 4), (100.0, 4), (0.01, 0)])
 def test_without_a_budget_all_rounds_fit_and_with_too_little_none(total: float | None, within: int) -> None:
     assert outlook(replace(TERMS, epsilon_total=total), [CARRIER, DELAY], 4).within == within
@@ -86,12 +89,14 @@ def test_queries_with_dummies_need_less_noise_and_hold_at_the_minimum() -> None:
         check_minimum(replace(terms, dummies=0), [each.mechanism for each in helped])
 
 
+@pytest.mark.slow
 def test_one_query_with_dummies_holds_at_the_minimum_as_it_was_calibrated() -> None:
     (chosen,) = calibrate([histogram_design(4)], 1.0, 1e-6, 1_000, dummies=100)
     terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=20.0, honest_share=1.0, minimum_reports=1_000, dummies=100)
     check_minimum(terms, [chosen.mechanism])
 
 
+@pytest.mark.slow
 def test_a_round_that_was_short_of_the_minimum_counts_as_what_it_was() -> None:
     """kRR(16, 1/4), minimum 1000: the first round holds 1000 reports, the second 50."""
     terms = Terms(2.0, 1e-6, 8.0, 1.0, 1000, epsilon_total=4.2)

@@ -216,6 +216,7 @@ class Weak:
         return self.only
 
 
+@pytest.mark.slow
 def test_a_family_that_cannot_meet_the_target_leaves_the_others() -> None:
     question = question_for("histogram", 3, False, "unary")
     (found,) = calibrate([OneOfTwo(question)], 1.0, 1e-6, 10_000)

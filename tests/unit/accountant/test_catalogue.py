@@ -36,6 +36,7 @@ def test_exactly_the_certified_bound_is_chosen(mechanism: Mechanism) -> None:
     assert [(each.bound, each.epsilon_upper) for each in chosen] == [(bracket.bound, bracket.epsilon_upper)]
 
 
+@pytest.mark.slow(fast=["randomizers that differ from place to place of local \\u03b5 2"])
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=described)
 def test_over_rounds_the_chosen_one_is_what_composing_certifies(mechanism: Mechanism) -> None:
     part = Part(mechanism, 10_000, 5)
@@ -55,6 +56,7 @@ def test_without_amplification_over_rounds_the_sum_of_local_epsilons_is_chosen()
     ]
 
 
+@pytest.mark.slow
 def test_each_way_of_composing_is_said_once_and_one_that_overflows_hides_no_other() -> None:
     found = assess(Generic(4.0), 10**6, 1e-8, rounds=10)
     ways = [(each.bound, each.composition) for each in found]
@@ -63,6 +65,7 @@ def test_each_way_of_composing_is_said_once_and_one_that_overflows_hides_no_othe
     assert [way for bound, way in ways if bound == "stronger-clones"] == ["losses", "advanced", "basic"]
 
 
+@pytest.mark.slow
 def test_an_order_adds_renyi_divergences_of_all_rounds() -> None:
     one = {each.bound: each for each in assess(Generic(0.5), 10**5, 1e-6, order=8)}
     many = {each.bound: each for each in assess(Generic(0.5), 10**5, 1e-6, order=8, rounds=3)}
@@ -83,6 +86,7 @@ def test_numbers_out_of_range_are_refused_as_a_whole(wrong: dict[str, float]) ->
         assess(Generic(1.0), asked.pop("reports"), asked.pop("delta"), **asked)
 
 
+@pytest.mark.slow
 def test_an_attack_that_is_known_for_one_round_only_says_so() -> None:
     mechanism = RAPPOR.from_local_epsilon(2, 1.0)
     [attack] = [each for each in assess(mechanism, 20, 1e-2, rounds=2) if each.bound == "rappor-lower"]

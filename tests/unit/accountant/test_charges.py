@@ -12,6 +12,8 @@ from hubbub.accountant.divergence.tilted import Tilted
 from hubbub.accountant.losses import convolution
 from hubbub.accountant.mechanisms import KRR
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 
 def test_a_node_that_is_drowned_is_charged_twice_its_size() -> None:
     """Half of the draws go up by 1, half stay: at t = π the transform is 0, known only to be small."""

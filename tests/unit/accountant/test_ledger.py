@@ -11,6 +11,8 @@ from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
 from hubbub.accountant.spending.ledger import BudgetExceeded, ChargeConflict, Ledger, Link
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 PART = Part(KRR(16, Fraction(1, 4)), 18000)
 
 UNARY = Part(RAPPOR.from_numerators(5, 3 * 2**30, 2**30), 5000, dummies=7)
@@ -90,6 +92,7 @@ def test_a_charge_over_the_budget_is_refused_whole_and_explained(ledger: Ledger)
     assert len(tight.links) == 1
 
 
+@pytest.mark.slow
 def test_a_refusal_joins_like_rounds(ledger: Ledger) -> None:
     charged = ledger.charge([entry(number) for number in range(1, 4)])
     charged = charged.charge([entry(4, part=replace(PART, reports=30000))])
@@ -98,12 +101,14 @@ def test_a_refusal_joins_like_rounds(ledger: Ledger) -> None:
         full.charge([entry(5)])
 
 
+@pytest.mark.slow
 def test_records_come_back_as_they_were(ledger: Ledger) -> None:
     generic = Part(Generic(0.3, mixed=True), 5000, dummies=7)
     charged = ledger.charge([entry(1), entry(1, "other", generic), entry(2, part=replace(PART, clients=20000))])
     assert Ledger.from_records("flights", 1.0, 1e-6, charged.records()) == charged
 
 
+@pytest.mark.slow
 def test_the_bytes_of_a_chain_are_these(ledger: Ledger) -> None:
     charged = ledger.charge([entry(2), entry(2, "größe", UNARY)])
     assert charged.records() == CHAIN

@@ -16,6 +16,7 @@ from support.tree import ROOT
 PAGE = ROOT / "docs" / "library.md"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # dp_accounting warns of its own dependencies
 def test_the_page_runs_as_it_is_written() -> None:
     failed, tried = doctest.testfile(

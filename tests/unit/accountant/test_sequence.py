@@ -101,6 +101,7 @@ def test_the_chance_of_a_small_level_is_charged_once_a_query_and_never_to_a_roun
         compose_upper([replace(linked, rounds=1000)], 1e-6)
 
 
+@pytest.mark.slow
 def test_delta_and_epsilon_are_charged_alike_and_an_attack_is_not() -> None:
     parts = [Part(SEQUENCE, 9_000), Part(STATE, 9_000, 3)]
     upper = compose_upper(parts, 1e-6)
@@ -135,6 +136,7 @@ def test_certified_delta_covers_who_is_in_a_small_level(levels: int, people: int
     assert 0 < mean <= delta
 
 
+@pytest.mark.slow
 def test_a_round_by_itself_shows_one_sign_hidden_by_all_who_came() -> None:
     content = stated(rounds(20_000))
     query = content["queries"][0]
@@ -153,10 +155,12 @@ def test_the_horizon_is_all_rounds_at_the_minimum() -> None:
     assert "horizon" not in stated(rounds(10_000), replace(TERMS, horizon=None))
 
 
+@pytest.mark.slow
 def test_a_batch_short_of_the_minimum_leaves_the_horizon_unknown() -> None:
     assert stated(rounds(10_000, 9_999))["horizon"]["epsilon_upper"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", [rounds(10_000, 12_000), rounds(12_000, 9_000)], ids=["held", "short"])
 def test_a_statement_holds_and_no_changed_number_of_its_horizon_does(history: list[RoundCounts]) -> None:
     content = stated(history)
@@ -211,6 +215,7 @@ def test_a_round_is_promised_by_what_it_shows_and_the_budget_by_all() -> None:
         check_minimum(replace(TERMS, epsilon=0.2, epsilon_total=0.5), [SEQUENCE])
 
 
+@pytest.mark.slow
 def test_dummies_hide_nobody_over_rounds() -> None:
     terms = replace(TERMS, dummies=100_000)
     assert (

@@ -9,6 +9,8 @@ from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import KRR
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 CASES = [
     # Categories, γ · 2³², reports, δ: in each, one evaluation of the attack's δ at the rounded ε falls short of δ by
     # its own slack, though the search, which evaluates more finely, found that ε.

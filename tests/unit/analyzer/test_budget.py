@@ -19,6 +19,8 @@ from support.queries import INNER_BYTES
 from support.rows import counts
 from support.samples import sample_task, signed
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 if TYPE_CHECKING:
     from conftest import Bench
 

@@ -25,6 +25,8 @@ from support.rows import counts
 from support.rows import number as number_of
 from support.samples import Parties, sample_task, signed
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 if TYPE_CHECKING:
     from conftest import Bench
 

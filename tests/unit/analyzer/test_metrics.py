@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ def deployment(tmp_path: Path) -> Deployment:
     return Deployment.make(tmp_path)
 
 
+@pytest.mark.slow
 async def test_a_round_is_seen_from_its_delivery_to_its_certificate(deployment: Deployment) -> None:
+    started = time.perf_counter()
     settings = deployment.settings.model_copy(update={"metrics_listen": "127.0.0.1:0"})
     deployment.settings = settings
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
@@ -66,6 +69,10 @@ async def test_a_round_is_seen_from_its_delivery_to_its_certificate(deployment: 
     assert [after.value(REPORTS, query=query, result="counted") for query in ("carrier", "delay")] == [30, 30]
     assert after.total(REPORTS, result="left_out") == 0
     assert [after.value(TIMINGS, stage=stage) for stage in ("accept", "count", "certify")] == [2, 2, 1]
+    # Each stage's work was a part of the time that passed; two batches are counted at most at once.
+    passed = time.perf_counter() - started
+    for stage in ("accept", "count", "certify", "store"):
+        assert 0 < after.took("analyzer", stage) < 2 * passed
     assert after.value("hubbub_analyzer_epsilon_spent") > 0
 
 

@@ -21,6 +21,8 @@ from hubbub.protos.task.admission import OPEN
 from hubbub.service.errors import StoreError
 from hubbub.verification.certificate import Pins, verify
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:

@@ -35,6 +35,7 @@ from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.admission import ENROLLED, Admission, Mode
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
+from support.patience import PATIENCE
 from support.samples import START, Parties, sample_task, signed
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
@@ -320,7 +321,7 @@ async def main():
 
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, capture_output=True, check=False)
     assert done.returncode == -9, done.stderr.decode()
 
 

@@ -17,6 +17,7 @@ import pytest
 from hubbub.client import AnswerError, Device, Reason, Recorded, Recorder, Refusal, StateError, Unreachable, UsageError
 from hubbub.client import recorder as module
 from support.fake_shuffler import Clock, FakeShuffler
+from support.patience import PATIENCE
 from support.samples import START
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
@@ -337,7 +338,7 @@ recorder = Recorder(
 )
 {body}
 """
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, check=False, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, check=False, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -41,6 +41,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES
 from support.command import hubbub
+from support.patience import PATIENCE
 from support.planted import forms, found_in, in_key_files
 from support.samples import FEW
 from support.scrape import fetch
@@ -297,7 +298,7 @@ async def look_at_documents(pipeline: LocalPipeline, told: Told, when: str, *com
 
 
 async def _until_logged(path: Path, words: bytes) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while words not in await asyncio.to_thread(path.read_bytes):
             pass
 

@@ -149,6 +149,7 @@ def test_readme_has_every_kind_once_with_its_keys() -> None:
     assert [kind for kind, keys in named if keys != keys_of(kind)] == []
 
 
+@pytest.mark.slow
 def test_sample_task_can_be_planned() -> None:
     planned = plan(read_draft(sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z")))
     assert all(query.half_width < query.widest / 10 for query in planned.queries)

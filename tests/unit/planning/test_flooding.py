@@ -24,6 +24,8 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.question import Question
 from support.samples import FEW, START
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 THEME = Histogram("theme", ("dark", "light", "system"))
 COLOUR = Histogram("colour", ("red", "green"), randomizer="krr", weight=2.0)
 PRIVACY = Privacy(1.0, 1e-4, 8.0, large_delta=FEW)
@@ -61,6 +63,7 @@ def test_dummies_are_enough_and_at_most_an_eighth_too_many(one: Plan) -> None:
     assert reached[0] <= 1e-4 < reached[1]
 
 
+@pytest.mark.slow
 def test_a_draft_that_says_what_the_shield_needs_promises_the_round_to_one_honest_report(two: Plan) -> None:
     shield = shield_of(two)
     assert shield is not None

@@ -27,6 +27,8 @@ from support.samples import signed
 from vectors.make_kinds import DEVICES, FOLDER, KINDS, WORDS, published, task_of
 from vectors.make_signed import PARTIES
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 IN_EVERY_DOCUMENT = {Histogram.kind, Number.kind}
 """The kinds of the documents in tests/vectors/signed."""
 

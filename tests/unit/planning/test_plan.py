@@ -30,6 +30,8 @@ from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.unary import MAXIMUM_BITS, UnaryEncoding
 from support.samples import FEW, START, Parties
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 PARTIES = Parties.generate()
 SCHEDULE = Schedule(START, length=3600, grace=60, rounds=3)
 
@@ -130,6 +132,7 @@ def planned(name: str) -> Plan:
     return plan(UNARY[name])
 
 
+@pytest.mark.slow(only=["sum", "sum with dummies"])
 @pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
 def test_a_task_with_unary_encoding_is_read_as_it_was_frozen_and_keeps_its_promise(name: str) -> None:
     chosen = planned(name)

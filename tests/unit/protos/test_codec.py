@@ -14,6 +14,7 @@ from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
+from hubbub.protos.identity.successions import LONGEST_SUCCESSION, MOST_SUCCESSIONS
 from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
@@ -328,3 +329,16 @@ def test_what_a_round_waits_for_is_shown_as_plain_text() -> None:
     assert shown.isprintable()
     assert shown.startswith(r"the end\x1b[2J\nof it")
     assert len(shown) == codec.LONGEST_MESSAGE
+
+
+def test_a_key_set_has_so_many_successions_of_so_many_bytes_and_no_more() -> None:
+    message = codec.write_key_set(KeySet(SignedDocument(b"{}", bytes(64)), SignedDocument(b"{}", bytes(64))))
+    for successions in ([bytes(LONGEST_SUCCESSION)], [b""] * MOST_SUCCESSIONS):
+        message.ClearField("successions")
+        message.successions.extend(successions)
+        assert codec.read_key_set(message).successions == tuple(successions)
+    for successions in ([bytes(LONGEST_SUCCESSION + 1)], [b""] * (MOST_SUCCESSIONS + 1)):
+        message.ClearField("successions")
+        message.successions.extend(successions)
+        with pytest.raises(MessageError):
+            codec.read_key_set(message)

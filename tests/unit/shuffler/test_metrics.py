@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,12 @@ def deployment(tmp_path: Path) -> Deployment:
     return Deployment(tmp_path)
 
 
+MOST_AT_ONCE = 4
+"""Pieces of one stage's work that are under way together at most: the openers are a process for each core, or two."""
+
+
 async def test_a_round_is_seen_from_its_first_submission_to_its_end(deployment: Deployment) -> None:
+    started = time.perf_counter()
     async with contextlib.AsyncExitStack() as stack:
         name, _ = await stack.enter_async_context(analyzer_at(deployment))
         settings = deployment.settings(name).model_copy(update={"metrics_listen": "127.0.0.1:0"})
@@ -75,6 +81,10 @@ async def test_a_round_is_seen_from_its_first_submission_to_its_end(deployment: 
     assert after.value(TIMINGS, stage="admit") == 3
     assert after.value(TIMINGS, stage="open") >= 1
     assert after.value(TIMINGS, stage="store") >= 2
+    # Each stage's work was a part of the time that passed: calls of one client, one after the other.
+    passed = time.perf_counter() - started
+    for stage in ("admit", "open", "store", "mix", "release", "erase"):
+        assert 0 < after.took("shuffler", stage) < passed * MOST_AT_ONCE
     assert after.value("hubbub_shuffler_epsilon_spent") > 0
     assert after.matching("hubbub_shuffler_epsilon_budget") == []
     assert after.value(SUBMISSIONS, result="accepted") == 30

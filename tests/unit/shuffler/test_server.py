@@ -31,6 +31,7 @@ from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.stores.sqlite import SqliteStore
+from support.patience import when_ready
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -108,14 +109,7 @@ def deployment(tmp_path: Path) -> Deployment:
 
 
 async def seal(caller: SubmissionCaller, task: Task, count: int) -> tuple[Destination, list[Submission]]:
-    while True:
-        try:
-            key_set = await caller.get_round(task.id, 0, DEADLINE)
-            break
-        except Refusal as refusal:
-            if refusal.reason is not Reason.NOT_READY:
-                raise
-            await asyncio.sleep(0.02)
+    key_set = await when_ready(lambda: caller.get_round(task.id, 0, DEADLINE))
     records = key_set.read(task.id, 0, task.suite, task.identities.shuffler, task.identities.analyzer)
     destination = Destination(task.id, 0, key_set.hash)
     sealer = Sealer(destination, *(record.public_key for record in records))

@@ -25,9 +25,16 @@ PARTIES = Parties.generate()
 TASK = sample_task(PARTIES, minimum_reports=100, queries=QUERIES[:1], admission=OPEN)
 # Not in the order of their numbers: round 2 was released before round 1.
 ROUNDS = [counts(TASK, 0, 120), counts(TASK, 2, 130, left_out=4), counts(TASK, 1, 140)]
-CONTENTS = [content_of(TASK, PARTIES, ROUNDS[: end + 1]) for end in range(3)]
+CONTENTS: list[dict[str, Any]]
 PINS = Pins(PARTIES.operator.public, PARTIES.shuffler.public, PARTIES.analyzer.public)
 NAMES = ("round-0.json", "round-2.json", "round-1.json")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _certified() -> None:
+    """Make the certificates when the first test runs, not when tests are collected."""
+    global CONTENTS
+    CONTENTS = [content_of(TASK, PARTIES, ROUNDS[: end + 1]) for end in range(3)]
 
 
 def at_minimum(number: int, released: int | None) -> RoundCounts:
@@ -98,6 +105,7 @@ def _attested() -> dict[str, Any]:
     return {name: CONTENTS[2][name] for name in ("batches", "releases")}
 
 
+@pytest.mark.slow(only=["the first round left out", "the second round left out", "uncounted and not said so"])
 @pytest.mark.parametrize("lie", LIES)
 def test_a_certificate_that_leaves_out_moves_or_changes_a_release_is_refused(lie: str) -> None:
     make, named = LIES[lie]
@@ -111,6 +119,7 @@ def test_a_round_that_was_never_counted_stands_at_the_minimum() -> None:
     assert verified.content["all_rounds"]["epsilon_upper"] >= CONTENTS[2]["all_rounds"]["epsilon_upper"]
 
 
+@pytest.mark.slow
 def test_an_uncounted_round_whose_dishonest_are_taken_from_the_minimum_alone_is_refused() -> None:
     """What is left if the minimum is valid must hold where the round was counted after all, and nobody says so."""
     task = replace(TASK, privacy=replace(TASK.privacy, honest_share=0.8))
@@ -163,6 +172,7 @@ def test_all_certificates_of_a_task_are_one_history(folder: Path) -> None:
     assert problems(*(folder / name for name in reversed(NAMES)), folder) == []
 
 
+@pytest.mark.slow
 def test_a_history_of_a_chain_says_who_all_would_have_to_collude_and_on_whom_it_rests(
     folder: Path, tmp_path: Path
 ) -> None:

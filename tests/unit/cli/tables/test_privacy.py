@@ -17,6 +17,7 @@ from support.samples import Parties, sample_task
 TASK = sample_task(Parties.generate(), minimum_reports=100)
 
 
+@pytest.mark.slow(only=["open"])
 @pytest.mark.parametrize(("admission", "assumed"), [(OPEN, True), (ENROLLED, False)], ids=["open", "enrolled"])
 def test_central_numbers_that_are_assumed_are_marked_in_the_table_and_below(
     admission: Admission, assumed: bool

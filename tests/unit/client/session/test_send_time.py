@@ -18,6 +18,7 @@ from hubbub.client.session.send_time import LOOK_SECONDS, RESERVE_SECONDS, draw_
 from hubbub.client.state.store import Round
 from hubbub.protos.task.task import Schedule, Task
 from support.fake_shuffler import Clock, FakeShuffler
+from support.patience import PATIENCE
 from support.samples import START
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
@@ -206,7 +207,7 @@ async def test_a_recorder_wakes_by_itself_when_the_moment_comes(device: Make, sh
     one = device(random=halves(0.5 / 3550), clock=clock)
     async with Recorder(one) as recorder:
         recorder.record(ANSWERS)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             at = await sent
         moment = one._state.find(Round(one.task.id, 0), [""])[""].moment
     assert moment is not None

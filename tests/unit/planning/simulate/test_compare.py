@@ -50,6 +50,7 @@ def ran(contender: Contender, values: list[object], seed: int, repeat: int = 40)
     return run(contender, values, repeat, 0, lambda _devices: None, seeded(seed))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow(only=["hashed"])
 @pytest.mark.parametrize("kind", sorted(RANDOMIZERS))
 def test_every_randomizer_does_what_it_promises(kind: str) -> None:
     told: list[int] = []

@@ -65,6 +65,18 @@ def test_every_report_has_the_same_length_whatever_the_data_and_the_level(way: s
             assert len(query.randomize(symbol, os.urandom)) == query.report_bytes == 4
 
 
+@pytest.mark.parametrize("way", ["vector", "sampled"])
+def test_a_symbol_says_the_level_that_was_drawn_once_and_a_sign(way: str) -> None:
+    query, levels = asked(way), set()
+    for _ in range(40):
+        symbols, memory = sent(query, {0: True, 1: False, 2: True, 3: None})
+        assert memory is not None
+        assert {symbol // 2 for symbol in symbols} == {memory["level"]}
+        levels.add(memory["level"])
+    # One of three levels is missing with a chance of 3·(2/3)^40, below 1e-6.
+    assert levels == {0, 1, 2}
+
+
 def kept_of(way: str, level: int, drawn: dict[str, int]) -> Memory:
     """What a device has kept that drew this, before its first answer."""
     return {"base": 0, "level": level, "pending": 0, **Stream().content(), **drawn}

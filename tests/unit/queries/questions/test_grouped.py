@@ -54,6 +54,22 @@ def checked(**members: Any) -> Question:
     return question
 
 
+@pytest.mark.parametrize(
+    ("members", "table", "key"),
+    [
+        ({"name": ""}, "query[0]", "name"),
+        ({"name": "two\nlines"}, "query[0]", "name"),
+        ({"by": [{"name": "", "categories": ["a", "b"]}]}, "query[0].by[0]", "name"),
+        ({"weight": 0.0}, "query[0]", "weight"),
+    ],
+    ids=["no name", "two lines", "an attribute without a name", "no weight"],
+)
+def test_what_every_question_has_is_checked_of_a_grouped_one_too(members: dict[str, Any], table: str, key: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        checked(**members)
+    assert (refused.value.table, refused.value.key) == (table, key)
+
+
 # The symbol
 
 

@@ -15,6 +15,7 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.processes import subprocesses
 from hubbub.service.processes.opening_pool import Workers
+from support.patience import PATIENCE
 from support.tree import MODULES
 
 PLANTED = ("cryptography", "pickle", "grpc", "hubbub", "structlog", "numpy")
@@ -62,7 +63,7 @@ def test_a_child_imports_nothing_from_the_current_folder(planted: Path, module: 
         env=subprocesses.environment(),
         check=False,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert was_run(planted) == ""
 
@@ -108,7 +109,7 @@ def environ_of(pid: int) -> bytes | None:
 @pytest.mark.slow
 def test_the_demo_imports_nothing_from_the_current_folder(planted: Path) -> None:
     script = Path(sys.executable).with_name("hubbub")
-    subprocess.run([script, "demo", "--devices", "300"], check=True, capture_output=True, timeout=120)
+    subprocess.run([script, "demo", "--devices", "300"], check=True, capture_output=True, timeout=PATIENCE)
     assert was_run(planted) == ""
 
 
@@ -156,7 +157,12 @@ def test_a_child_is_as_isolated_as_its_parent(options: tuple[str, ...], variable
     names = ("PYTHONNOUSERSITE", "PYTHONUSERBASE")
     given = {name: value for name, value in os.environ.items() if name not in names} | variables
     done = subprocess.run(
-        [sys.executable, *options, "-c", ISOLATION], env=given, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, *options, "-c", ISOLATION],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     assert done.stdout == wanted
 

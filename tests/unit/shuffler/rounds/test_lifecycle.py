@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from unit.shuffler.world import MINIMUM, World, unreachable
 
+from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import RoundState
 from hubbub.service.errors import StoreError
 from hubbub.shuffler.records import Round
+from hubbub.shuffler.rounds.abandon import give_up
 from hubbub.shuffler.stores.sqlite import SqliteStore
+from support.stores import store_in
 
 
 async def test_round_at_its_minimum_is_released_whole_and_erased(world: World) -> None:
@@ -121,6 +124,31 @@ async def test_keys_are_fetched_again_whatever_was_raised(tmp_path: Path) -> Non
     assert {each.kind for each in world.rounds.troubles.now()} == {"rounds"}
     world.analyzer.trouble = unreachable()
     await world.until(lambda: world.has_keys)
+    await world.stop()
+
+
+async def test_an_open_round_that_never_had_keys_goes_on_after_a_restart(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    answers = asyncio.Event()
+
+    def away(_call: str) -> None:
+        if not answers.is_set():
+            raise Unreachable("the analyzer did not answer")
+
+    world.analyzer.trouble = away
+    await world.start(ready=False)
+    await world.until(lambda: world.pauses > 1)
+    await world.kill()
+    await world.start(ready=False)
+    await world.until(lambda: world.state is RoundState.OPEN)
+    assert (world.has_keys, world.rounds.damaged_keys) == (False, set())
+    # Nothing of it is damaged, so it is not given up either.
+    await world.stop()
+    with pytest.raises(HubbubError, match="nothing of round 0 is known to be damaged"):
+        await give_up(lambda: store_in(SqliteStore, world.folder), f"{world.task.id.hex()}:0", world.tasks)
+    answers.set()
+    await world.start()
+    assert world.has_keys
     await world.stop()
 
 

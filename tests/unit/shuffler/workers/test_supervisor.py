@@ -28,6 +28,7 @@ from hubbub.service.observability.incidents import Kind
 from hubbub.service.runtime import memory
 from hubbub.service.settings import SettingsError
 from hubbub.shuffler.settings import Settings, load
+from support.patience import PATIENCE
 from support.scrape import scrape
 
 ACCEPTORS = 2
@@ -133,7 +134,7 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
 
 @pytest.mark.slow
 async def test_files_that_changed_since_the_start_are_for_the_next_one(deployment: Deployment) -> None:
-    async with asyncio.timeout(60.0), served(deployment, acceptors=1) as addresses:
+    async with asyncio.timeout(PATIENCE), served(deployment, acceptors=1) as addresses:
         async with channel(addresses["submission"], devices(deployment)) as first:
             to, made = await seal(SubmissionCaller(first), deployment.task, 1)
         (deployment.folder / "tasks" / "task.json").write_bytes(b"not whole ye")
@@ -152,7 +153,7 @@ async def test_they_take_nothing_while_who_keeps_the_rounds_holds_as_much_memory
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
-        asyncio.timeout(60.0),
+        asyncio.timeout(PATIENCE),
         served(deployment) as addresses,
         channel(addresses["submission"], devices(deployment)) as opened,
     ):

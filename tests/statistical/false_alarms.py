@@ -1,0 +1,45 @@
+"""How often tests fail although all is right: the rates that their comments state, and the sum of one run of all.
+
+Tests that draw from fixed seeds do not flake: they fail or pass in every run alike, and are not here. `test_rates.py`
+holds the sum below `MOST`, and holds that no file states a rate and is missing.
+"""
+
+from __future__ import annotations
+
+MOST = 1e-3
+"""Of all tests in one run: a red run that is nobody's fault comes once in a thousand."""
+
+SIX = 2e-9
+"""Beyond six standard errors, on either side."""
+
+FIVE = 6e-7
+"""Beyond five of them."""
+
+RATES = {
+    "statistical/test_audit.py": 1e-8,
+    "statistical/test_longitudinal.py": 1e-6,
+    "statistical/test_permutation.py": 20 * 1e-9,
+    "statistical/test_randomizer.py": 2e-8,
+    "statistical/test_running_audit.py": 8 * 1e-6,
+    "cli/test_audit.py": 1e-5,
+    "cli/test_demo.py": (19 + 16 * 4 + 3 + 16 + 12) * FIVE,
+    "cli/test_questions.py": 25 * SIX,
+    "cli/test_tasks.py": 7 * SIX,
+    "simulation/test_flood.py": 2 * 1e-5 + 2 * 1e-6,
+    "simulation/test_over_time.py": 4 * SIX,
+    "simulation/test_pipeline.py": (4 + 4 + 7) * SIX,
+    "simulation/test_questions.py": 60 * SIX,
+    "simulation/test_relay.py": 2e-5,
+    "unit/client/session/test_send_time.py": 1e-9,
+    "unit/deploy/audit/test_inference.py": 1e-6,
+    "unit/deploy/audit/test_scores.py": 1e-6,
+    "unit/deploy/operator/test_prefixes.py": 10 * SIX,
+    "unit/planning/simulate/test_simulate.py": 2 * 3 * SIX,
+    "unit/shuffler/mix/test_dummies.py": 6e-8,
+    "unit/queries/questions/test_variance.py": 20 * 1e-6,
+    "unit/queries/randomizers/test_hashed.py": 1e-6,
+}
+"""The rate of each file whose tests draw afresh in every run, all its checks together."""
+
+SEEDED = frozenset(f"statistical/test_{name}.py" for name in ("discovery", "estimates", "hashed", "questions"))
+"""Files that state the rate of a new seed, and fix theirs."""

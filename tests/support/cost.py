@@ -1,0 +1,75 @@
+"""What each test costs: the CPU seconds of its process and of all that it started, whoever waits for them.
+
+Wall time says more about who else uses a machine; CPU seconds say what a test asks of it. `--cost FILE` adds a line for
+each test, for each module that is collected, and for each process's collection as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+def spent() -> float:
+    """CPU seconds of this process and of all its descendants, those that run and those that were waited for."""
+    times = os.times()
+    own = times.user + times.system + times.children_user + times.children_system
+    return own + sum(map(_spent_by, _children(os.getpid())))
+
+
+def _spent_by(process: int) -> float:
+    """CPU seconds of a process and of its descendants; none where it has ended meanwhile or there is no `/proc`."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    # utime, stime, cutime and cstime, in ticks: proc(5).
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(_spent_by, _children(process)))
+
+
+def _children(process: int) -> Iterator[int]:
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            yield from map(int, path.read_text().split())
+
+
+class Cost:
+    """Writes what is spent, a line each: what, a tab, seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def _note(self, what: str, seconds: float) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{what}\t{seconds:.2f}\n")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        before = spent()
+        report = yield
+        if isinstance(collector, pytest.Module):
+            self._note(f"module {collector.nodeid}", spent() - before)
+        return report
+
+    def pytest_collection_finish(self) -> None:
+        self._note("collection", spent())
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        before = spent()
+        result = yield
+        self._note(f"test {item.nodeid}", spent() - before)
+        return result
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cost", metavar="FILE", help="add what each test costs, in CPU seconds, to this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--cost"):
+        config.pluginmanager.register(Cost(Path(config.getoption("--cost")).absolute()))
