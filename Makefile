@@ -10,7 +10,7 @@ WORKERS ?= auto
 # Who has finished takes tests from who has not.
 SPREAD = -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo demo-cluster check test test-slow tests exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures docs hooks clean
+.PHONY: help demo demo-cluster check test test-slow exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -18,20 +18,17 @@ help:  ## List the targets.
 demo: $(DEMO_VENV)/.installed  ## Run the whole pipeline on real data.
 	$(DEMO_VENV)/bin/hubbub demo $(DEMO)
 
-demo-cluster: $(VENV)/.installed  ## The same as a cluster runs: PostgreSQL, a keeper that is killed, a standby.
+demo-cluster: $(VENV)/.installed  ## The same as a cluster runs: PostgreSQL, a leader that is killed, a standby.
 	$(VENV)/bin/hubbub demo --cluster --devices 2000 $(DEMO)
 
 check: lint types  ## Linter, type checker and the tests that import what changed against HEAD (BASE=HEAD~1).
 	$(RUN) tests/loop/affected.py $(if $(BASE),--base $(BASE))
 
-test: lint types  ## Linter, type checker and all tests but the slow ones.
-	$(RUN) -m pytest $(SPREAD) -m "not slow" tests
+test: lint types  ## Linter, type checker and all tests but the slow ones; ALL=1 for these too, in one session.
+	$(RUN) -m pytest $(SPREAD) $(if $(ALL),,-m "not slow") tests
 
 test-slow: $(VENV)/.installed  ## The tests that take a second of CPU or more.
 	$(RUN) -m pytest $(SPREAD) -m slow tests
-
-tests: lint types  ## Linter, type checker and all tests, in one session.
-	$(RUN) -m pytest $(SPREAD) tests
 
 exhaustive: lint types  ## All of it whole, property tests with ten times the examples: before a release. Hours.
 	HUBBUB_EXAMPLES=10 $(RUN) -m pytest $(SPREAD) --timeout 6000 tests

@@ -1,4 +1,4 @@
-"""What a batch promises: bounds, composition, calibration, certificates.
+"""Bounds, composition, calibration, certificates.
 
 The names of `hubbub.accountant.api` can be imported from here, as `docs/library.md` does. They are loaded when the
 first of them is asked for: a device imports `hubbub.accountant.mechanisms`, hence this package, and must not load
@@ -19,13 +19,13 @@ __all__ = [
     "BeyondArithmetic",
     "BudgetExceeded",
     "DeltaBracket",
-    "Entry",
     "EpsilonBracket",
     "Finite",
     "Gaussian",
     "Generic",
     "Laplace",
     "Ledger",
+    "LedgerEntry",
     "OutsideConditions",
     "Part",
     "assess",

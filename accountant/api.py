@@ -16,7 +16,7 @@ from hubbub.accountant.library.subsampling import subsampled_delta, subsampled_e
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Gaussian, Generic, Laplace, read_mechanism
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
-from hubbub.accountant.spending.entry import Entry
+from hubbub.accountant.spending.entry import LedgerEntry
 from hubbub.accountant.spending.ledger import BudgetExceeded, Ledger
 
 __all__ = [
@@ -28,13 +28,13 @@ __all__ = [
     "BeyondArithmetic",
     "BudgetExceeded",
     "DeltaBracket",
-    "Entry",
     "EpsilonBracket",
     "Finite",
     "Gaussian",
     "Generic",
     "Laplace",
     "Ledger",
+    "LedgerEntry",
     "OutsideConditions",
     "Part",
     "assess",

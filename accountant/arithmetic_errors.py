@@ -1,4 +1,4 @@
-"""The accountant's public questions: what arithmetic raises on the way leaves as an error that says what to change.
+"""What arithmetic raises on the way leaves as an error that says what to change.
 
 Every input in range is meant to be answered, so a `BeyondArithmetic` is a fault of this library, not of who asked. It
 is a class of its own so that tests can refuse it where any other AccountingError is a fair answer. Only what arithmetic

@@ -1,4 +1,4 @@
-"""Results of the accountant: a certified upper end, a lower end where one is known, and where they come from."""
+"""A certified upper end, a lower end where one is known, and where they come from."""
 
 from __future__ import annotations
 

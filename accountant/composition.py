@@ -1,4 +1,4 @@
-"""Composition of rounds and queries: a certified ε at a δ, and a certified δ at an ε.
+"""A certified ε at a δ, and a certified δ at an ε.
 
 The privacy loss of T rounds is a sum of independent losses of the rounds' dominating pairs (koskela-2021, §3; pairs
 compose adaptively: Zhu, Dong and Wang, 2022, Thm 10). One round's losses lie on a grid that dominates (`losses`), sums

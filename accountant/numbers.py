@@ -1,4 +1,4 @@
-"""Directed arithmetic: numbers that certify are rounded to the side that is safe."""
+"""Numbers that certify are rounded to the side that is safe."""
 
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction

@@ -1,1 +1,1 @@
-"""The analyzer: accepts batches, opens and counts them, estimates, certifies. It learns what, not who."""
+"""Accepts batches, opens and counts them, estimates, certifies. It learns what, not who."""

@@ -1,4 +1,4 @@
-"""Attesting: what was counted of a batch, signed by the analyzer when it is committed and checked when it is certified.
+"""What was counted of a batch, signed by the analyzer when it is committed and checked when it is certified.
 
 A round may wait for its certificate, and until then no digest that others hold binds its counts. Whoever has the disk
 of the store, but not the analyzer's identity key, could change them in that time, or take a certificate away so that it
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 
-from hubbub.analyzer.records import StoredBatch
+from hubbub.analyzer.records import ReceivedBatch
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import canonical, check_signature, sign
 from hubbub.protos.identity.formats import Label
@@ -20,7 +20,7 @@ from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task
 
 
-def attestation(task: Task, batch: StoredBatch, counts: bytes, committed: Committed, identity: Identity) -> bytes:
+def attestation(task: Task, batch: ReceivedBatch, counts: bytes, committed: Committed, identity: Identity) -> bytes:
     """Return the signature (64 bytes), by the analyzer that signs the round, of what was counted of a batch.
 
     Raises:
@@ -30,7 +30,7 @@ def attestation(task: Task, batch: StoredBatch, counts: bytes, committed: Commit
     return sign(Label.COUNTED, _body(batch, counts, committed), signer.key)
 
 
-def check_attested(task: Task, batch: StoredBatch) -> None:
+def check_attested(task: Task, batch: ReceivedBatch) -> None:
     """Return only if a committed batch is as it was when it was committed. It takes the time of one signature's check.
 
     Raises:
@@ -46,7 +46,7 @@ def check_attested(task: Task, batch: StoredBatch) -> None:
         raise CountsDiffer(f"{what}: what is stored is not what was counted when it was committed: {error}") from error
 
 
-def _body(batch: StoredBatch, counts: bytes, committed: Committed) -> bytes:
+def _body(batch: ReceivedBatch, counts: bytes, committed: Committed) -> bytes:
     return canonical(
         {
             "counts": hashlib.sha256(counts).hexdigest(),

@@ -1,4 +1,4 @@
-"""Statements: committed batches as the accountant takes them, and what it says of them."""
+"""Committed batches as the accountant takes them, and what it says of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.analyzer.records import Past, StoredBatch
+from hubbub.analyzer.records import Past, ReceivedBatch
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.task.task import Task
 
@@ -40,7 +40,7 @@ def at_minimum(task: Task, number: int, released: int) -> RoundCounts:
     return RoundCounts(number, tuple(queries))
 
 
-def _query_count(task: Task, batch: StoredBatch) -> QueryCount:
+def _query_count(task: Task, batch: ReceivedBatch) -> QueryCount:
     if batch.committed is None:
         raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
     query = task.queries[batch.id.query]

@@ -1,4 +1,4 @@
-"""Charging: what counting a round adds to its task's ledger, or the refusal of a round that the budget does not allow.
+"""What counting a round adds to its task's ledger, or the refusal of a round that the budget does not allow.
 
 This brings the accountant, and with it scipy, which would double the service's start-up time: it is loaded while the
 first batch arrives.

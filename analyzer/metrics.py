@@ -1,4 +1,4 @@
-"""Metrics of the analyzer: what the store holds is read when it is asked for; stages tell their timings.
+"""What the store holds is read when it is asked for; stages tell their timings.
 
 Numbers by task, query, state and reason only, all of which the certificate states too: no report, no estimate.
 """
@@ -14,24 +14,24 @@ from types import MappingProxyType
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from hubbub.analyzer.open import LeftOut
+from hubbub.analyzer.opening import LeftOut
 from hubbub.analyzer.progress import counted, progress_of
 from hubbub.analyzer.records import RoundProgress
-from hubbub.analyzer.store import Store
+from hubbub.analyzer.store import AnalyzerStore
 from hubbub.analyzer.tasks import Tasks
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
-from hubbub.protos.records.results import Progress
+from hubbub.protos.records.results import AnalysisStage
 from hubbub.protos.refusals import Reason
 from hubbub.service.ledger.charges import Charges
-from hubbub.service.observability.collectors import TASK, Ages, PictureCollector, Spent, names
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.collectors import TASK, Ages, SnapshotCollector, SpentEpsilonMetric, names
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 PREFIX = "hubbub_analyzer"
 
 AGE = "How long the oldest round in a state was seen in it."
 
-AGING = (Progress.DELIVERING, Progress.COUNTED)
+AGING = (AnalysisStage.DELIVERING, AnalysisStage.COUNTED)
 """States that a round should leave soon."""
 
 REFUSED = (
@@ -56,7 +56,7 @@ RESULTS_REFUSED = (Reason.RESULTS_DIFFER,)
 _NONE_REFUSED: Mapping[Reason, int] = MappingProxyType(dict.fromkeys(RESULTS_REFUSED, 0))
 
 
-class Stage(StrEnum):
+class AnalyzerStage(StrEnum):
     """What is timed."""
 
     ACCEPT = "accept"
@@ -66,7 +66,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class Picture:
+class AnalyzerSnapshot:
     """The analyzer at one moment: its tasks' rounds, those that something holds up, and the charges by task."""
 
     rounds: Sequence[RoundProgress]
@@ -74,10 +74,10 @@ class Picture:
     charges: Mapping[bytes, Charges]
 
 
-class AnalyzerCollector(PictureCollector[Picture]):
+class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
     """Reads rounds, counts and queues when Prometheus asks.
 
-    `failures` are the rounds that could not be certified; `troubles` knows those that could not be counted.
+    `failures` are the rounds that could not be certified; `incidents` knows those that could not be counted.
     `refusals` are deliveries that were refused, `results_refused` results that were not shown, by reason;
     `unannounced` are the batches whose announcement the store did not take when it was last tried.
     """
@@ -85,51 +85,53 @@ class AnalyzerCollector(PictureCollector[Picture]):
     def __init__(
         self,
         tasks: Tasks,
-        store: Store,
+        store: AnalyzerStore,
         refusals: Mapping[Reason, int],
         unannounced: Collection[BatchId],
         failures: Mapping[tuple[bytes, int], str],
         clock: Callable[[], float],
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
         results_refused: Mapping[Reason, int] = _NONE_REFUSED,
     ) -> None:
         super().__init__()
         self._results_refused = results_refused
-        self._troubles = troubles or Troubles(clock)
+        self._incidents = incidents or Incidents(clock)
         self._tasks = {task_id: signed.task for task_id, signed in tasks.items()}
         self._store = store
         self._refusals = refusals
         self._unannounced = unannounced
         self._failures = failures
         self._ages = Ages(clock)
-        self._spent = Spent(PREFIX)
+        self._spent = SpentEpsilonMetric(PREFIX)
 
-    async def _picture(self) -> Picture:
+    async def _snapshot(self) -> AnalyzerSnapshot:
         rounds = [progress for progress in await self._store.progress(None) if progress.id.task_id in self._tasks]
-        return Picture(rounds, self._held_up(rounds), await self._store.ledgers())
+        return AnalyzerSnapshot(rounds, self._held_up(rounds), await self._store.ledgers())
 
     def _held_up(self, rounds: Sequence[RoundProgress]) -> set[tuple[bytes, int]]:
-        uncounted = [key for key in self._troubles.keys(Kind.ROUNDS) if isinstance(key, BatchId)]
+        uncounted = [key for key in self._incidents.keys(IncidentKind.ROUNDS) if isinstance(key, BatchId)]
         under_way = {(each.id.task_id, each.id.round) for each in rounds if progress_of(each) in AGING}
-        if self._troubles.count(Kind.STORE):
+        if self._incidents.count(IncidentKind.STORE):
             # Nothing is stored of a batch whose announcement failed: its round is still awaited.
-            awaited = {(each.id.task_id, each.id.round) for each in rounds if progress_of(each) is Progress.AWAITED}
+            awaited = {
+                (each.id.task_id, each.id.round) for each in rounds if progress_of(each) is AnalysisStage.AWAITED
+            }
             return under_way | (awaited & {(batch.task_id, batch.round) for batch in self._unannounced})
         return (set(self._failures) | {(batch.task_id, batch.round) for batch in uncounted}) & under_way
 
-    def _metrics(self, picture: Picture) -> Iterator[Metric]:
+    def _metrics(self, snapshot: AnalyzerSnapshot) -> Iterator[Metric]:
         yield from (
-            self._reports(picture.rounds),
-            *self._of_rounds(picture),
+            self._reports(snapshot.rounds),
+            *self._of_rounds(snapshot),
             self._refused(),
             self._not_shown(),
             self._waiting(),
         )
         every = {
-            task_id: counted(task, [each for each in picture.rounds if each.id.task_id == task_id])
+            task_id: counted(task, [each for each in snapshot.rounds if each.id.task_id == task_id])
             for task_id, task in self._tasks.items()
         }
-        yield from self._spent.metrics(self._tasks.values(), picture.charges, every)
+        yield from self._spent.metrics(self._tasks.values(), snapshot.charges, every)
 
     def _reports(self, rounds: Sequence[RoundProgress]) -> Metric:
         labels = (*TASK, "query", "result", "reason")
@@ -145,21 +147,21 @@ class AnalyzerCollector(PictureCollector[Picture]):
                     family.add_metric((*names(task), query.name, "left_out", reason.value), left_out[reason])
         return family
 
-    def _of_rounds(self, picture: Picture) -> Iterator[Metric]:
+    def _of_rounds(self, snapshot: AnalyzerSnapshot) -> Iterator[Metric]:
         labels = (*TASK, "state")
         count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
-        failed = GaugeMetricFamily(f"{PREFIX}_rounds_in_trouble", "Rounds that something holds up.", labels=TASK)
-        states = [(each.id.task_id, each.id.round, progress_of(each)) for each in picture.rounds]
+        failed = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", "Rounds that something holds up.", labels=TASK)
+        states = [(each.id.task_id, each.id.round, progress_of(each)) for each in snapshot.rounds]
         ages = self._ages.of(each for each in states if each[2] in AGING)
         for task in self._tasks.values():
             mine = [each for each in states if each[0] == task.id]
-            for state in Progress:
+            for state in AnalysisStage:
                 here = [each for each in mine if each[2] is state]
                 count.add_metric((*names(task), state.value), len(here))
                 if state in AGING:
                     age.add_metric((*names(task), state.value), max(map(ages.__getitem__, here), default=0.0))
-            failed.add_metric(names(task), sum(task_id == task.id for task_id, _ in picture.held_up))
+            failed.add_metric(names(task), sum(task_id == task.id for task_id, _ in snapshot.held_up))
         yield from (count, age, failed)
 
     def _refused(self) -> Metric:

@@ -1,4 +1,4 @@
-"""Progress: how far each round is at the analyzer, and what it waits for, in words."""
+"""How far each round is at the analyzer, and what it waits for, in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hubbub.accountant.certificate.terms import QueryCount
 from hubbub.analyzer.records import BatchProgress, RoundProgress
 from hubbub.protos.messages import Committed
-from hubbub.protos.records.results import Progress, QueryStanding, RoundStanding
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, QueryStatus
 from hubbub.protos.task.task import Task
 
 
@@ -19,29 +19,29 @@ class Obstacles:
     served: Container[bytes]
     """Ids of the tasks that batches are taken for; the store may hold rounds of others."""
 
-    store_in_trouble: bool
+    store_with_incidents: bool
     failures: Mapping[tuple[bytes, int], str]
     """Why rounds could not be certified, by task id and round."""
     awaited: Mapping[tuple[bytes, int], Sequence[int]] = field(default_factory=dict)
     """For which rounds others wait that were released after them, by the task id and round that waits."""
 
 
-def progress_of(progress: RoundProgress) -> Progress:
+def progress_of(progress: RoundProgress) -> AnalysisStage:
     """Return how far a round is."""
     if progress.is_certified:
-        return Progress.CERTIFIED
+        return AnalysisStage.CERTIFIED
     committed = [batch for batch in progress.batches if batch.committed is not None]
     if len(committed) == progress.queries:
-        return Progress.COUNTED
+        return AnalysisStage.COUNTED
     if not progress.has_key:
-        return Progress.OVER
-    return Progress.DELIVERING if progress.batches else Progress.AWAITED
+        return AnalysisStage.OVER
+    return AnalysisStage.DELIVERING if progress.batches else AnalysisStage.AWAITED
 
 
-def standing_of(progress: RoundProgress, task: Task, obstacles: Obstacles) -> RoundStanding:
+def status_of(progress: RoundProgress, task: Task, obstacles: Obstacles) -> AnalyzerRoundStatus:
     """Return a round of a task as the operator sees it."""
-    queries = tuple(_query_standing(task.queries[batch.query].name, batch) for batch in progress.batches)
-    return RoundStanding(progress.id, progress_of(progress), queries, _waiting_for(progress, task, obstacles))
+    queries = tuple(_query_status(task.queries[batch.query].name, batch) for batch in progress.batches)
+    return AnalyzerRoundStatus(progress.id, progress_of(progress), queries, _waiting_for(progress, task, obstacles))
 
 
 def counted(task: Task, rounds: Sequence[RoundProgress]) -> list[tuple[int, QueryCount]]:
@@ -61,11 +61,11 @@ def _query_count(task: Task, batch: BatchProgress, committed: Committed) -> Quer
 
 def _waiting_for(progress: RoundProgress, task: Task, obstacles: Obstacles) -> str:
     match progress_of(progress):
-        case Progress.CERTIFIED:
+        case AnalysisStage.CERTIFIED:
             return "nothing"
-        case Progress.OVER:
+        case AnalysisStage.OVER:
             return f"nothing, {_OVER}"
-        case Progress.COUNTED:
+        case AnalysisStage.COUNTED:
             key = task.id, progress.id.round
             failure = obstacles.failures.get(key)
             return f"its certificate, which failed: {failure}" if failure else f"its certificate{_held(key, obstacles)}"
@@ -80,9 +80,9 @@ def missing(progress: RoundProgress | None, task: Task, obstacles: Obstacles) ->
     """Say why a round has no results: which queries are not counted and how far each is; None where it has no key."""
     if progress is None:
         return _missing((), task, obstacles)
-    if progress_of(progress) is Progress.OVER:
+    if progress_of(progress) is AnalysisStage.OVER:
         return _OVER
-    if progress_of(progress) in (Progress.COUNTED, Progress.CERTIFIED):
+    if progress_of(progress) in (AnalysisStage.COUNTED, AnalysisStage.CERTIFIED):
         held = _held((task.id, progress.id.round), obstacles)
         return f"all batches are counted and the certificate is being made{held}"
     return _missing(progress.batches, task, obstacles)
@@ -108,7 +108,7 @@ def _held(round_: tuple[bytes, int], obstacles: Obstacles) -> str:
 
 
 def _store(obstacles: Obstacles) -> str:
-    return "; the store takes nothing now" if obstacles.store_in_trouble else ""
+    return "; the store takes nothing now" if obstacles.store_with_incidents else ""
 
 
 def _how_far(batch: BatchProgress | None) -> str:
@@ -119,6 +119,6 @@ def _how_far(batch: BatchProgress | None) -> str:
     return f"all {batch.envelopes} reports arrived and are being counted"
 
 
-def _query_standing(name: str, batch: BatchProgress) -> QueryStanding:
+def _query_status(name: str, batch: BatchProgress) -> QueryStatus:
     valid, left_out = (None, {}) if batch.committed is None else (batch.committed.counted, batch.committed.left_out)
-    return QueryStanding(name, batch.reports, batch.envelopes, batch.arrived, valid, left_out)
+    return QueryStatus(name, batch.reports, batch.envelopes, batch.arrived, valid, left_out)

@@ -1,4 +1,4 @@
-"""Records: the values that the analyzer's stages and its store exchange."""
+"""The values that the analyzer's stages and its store exchange."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from hubbub.service.receiving.receiver import Delivery
 
 
 @dataclass(frozen=True)
-class StoredBatch(Delivery):
+class ReceivedBatch(Delivery):
     """A batch as it is stored, with the counts of what its envelopes held once it is committed.
 
     `committed.counted` is the number n of valid reports of devices; `dummies` more are in `counts`. No sum of `counts`
     is a number of reports: a randomizer may count one report in many places. None where they were withheld.
-    `attestation` is the analyzer's signature of all that was counted (`attesting`), made when it was committed.
+    `attestation` is the analyzer's signature of all that was counted (`attestation`), made when it was committed.
     """
 
     counts: bytes | None
     attestation: bytes | None = None
 
 
-def counted_of(task: Task, batch: StoredBatch) -> Counted:
+def counted_of(task: Task, batch: ReceivedBatch) -> Counted:
     """Return what was counted of a committed batch of a task, in the shape that its certificate binds.
 
     Raises:
@@ -57,7 +57,7 @@ def counted_of(task: Task, batch: StoredBatch) -> Counted:
     return Counted(*facts, tally_of(task.queries[batch.id.query].randomizer, counts, valid))
 
 
-History = Sequence[tuple[int, Sequence[StoredBatch]]]
+History = Sequence[tuple[int, Sequence[ReceivedBatch]]]
 """Rounds in order, each with its batches in the task's order of queries."""
 
 

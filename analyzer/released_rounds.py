@@ -1,4 +1,4 @@
-"""Past: what is known of the rounds that were released before one, by what a store holds inside one transaction."""
+"""What is known of the rounds that were released before one, by what a store holds inside one transaction."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from hubbub.accountant.numbers import honest_reports
-from hubbub.analyzer.records import Past, StoredBatch
+from hubbub.analyzer.records import Past, ReceivedBatch
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.records.release_chain import Known, Release
 from hubbub.protos.task.signed_task import SignedTask
 
 
-class Rounds(Protocol):
+class ReleasedRounds(Protocol):
     """What a store says of a task's rounds in one transaction."""
 
     def counted_of(self, task_id: bytes) -> set[int]:
         """Return the rounds of a task whose batches are all counted."""
 
-    def batches(self, task_id: bytes, round_number: int) -> list[StoredBatch]:
+    def batches(self, task_id: bytes, round_number: int) -> list[ReceivedBatch]:
         """Return a round's announced batches, in the task's order of queries."""
 
     def is_over(self, task_id: bytes, round_number: int) -> bool:
         """Return whether a round's key was destroyed: what was not counted of it will never be."""
 
 
-def known(rounds: Rounds, task_id: bytes, releases: Iterable[Release], last: tuple[int, bytes]) -> Known:
+def known(rounds: ReleasedRounds, task_id: bytes, releases: Iterable[Release], last: tuple[int, bytes]) -> Known:
     """Return how many releases of a task are stored, their head, and those of their rounds that are not counted."""
     whole = rounds.counted_of(task_id)
     return Known(*last, tuple(release.round for release in releases if release.round not in whole))
 
 
-def past(rounds: Rounds, task_id: bytes, releases: Sequence[Release], round_number: int) -> Past:
+def past(rounds: ReleasedRounds, task_id: bytes, releases: Sequence[Release], round_number: int) -> Past:
     """Return what a round's certificate composes, by the releases of its task.
 
     Raises:
@@ -48,7 +48,7 @@ def past(rounds: Rounds, task_id: bytes, releases: Sequence[Release], round_numb
     return Past(tuple(before), history, tuple(number for number in others if not rounds.is_over(task_id, number)))
 
 
-def costs_no_more(signed: SignedTask | None, batches: Iterable[StoredBatch]) -> bool:
+def costs_no_more(signed: SignedTask | None, batches: Iterable[ReceivedBatch]) -> bool:
     """Return whether what was counted of a late round costs no more than at the minimum, where it stands if given up.
 
     Without its task nobody can say, so it is kept.

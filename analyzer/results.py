@@ -1,4 +1,4 @@
-"""Results: what readers get. Estimates are computed from the stored counts whenever they are asked for."""
+"""What readers get. Estimates are computed from the stored counts whenever they are asked for."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
-from hubbub.analyzer.certify import Certifier
-from hubbub.analyzer.progress import Obstacles, missing, standing_of
-from hubbub.analyzer.records import History, StoredBatch, counted_of
-from hubbub.analyzer.store import Store
-from hubbub.protos.messages import Condition
+from hubbub.analyzer.certifier import Certifier
+from hubbub.analyzer.progress import Obstacles, missing, status_of
+from hubbub.analyzer.records import History, ReceivedBatch, counted_of
+from hubbub.analyzer.store import AnalyzerStore
+from hubbub.protos.messages import IncidentReport
 from hubbub.protos.records.counts import Certified, CountsDiffer, check_counted, read_certified
-from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
+from hubbub.protos.records.results import AnalyzerRoundStatus, QueryResult, QueryState, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Task
 from hubbub.queries.longitudinal.over_rounds import Batch
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 
-_NO_BATCHES: Mapping[int, StoredBatch] = MappingProxyType({})
+_NO_BATCHES: Mapping[int, ReceivedBatch] = MappingProxyType({})
 
 LONGEST_WAIT_SECONDS = 60.0
 """How long one call waits for a round that is not certified yet; a reader asks again after that."""
@@ -34,11 +34,11 @@ class Results:
     """The results service. It answers for every task the store knows, `served` (ids) today or not."""
 
     def __init__(
-        self, store: Store, certifier: Certifier, served: Container[bytes], troubles: Troubles | None = None
+        self, store: AnalyzerStore, certifier: Certifier, served: Container[bytes], incidents: Incidents | None = None
     ) -> None:
         self._store = store
         self._served = served
-        self._troubles = troubles or Troubles()
+        self._incidents = incidents or Incidents()
         self._certifier = certifier
         self._closed = False
         self._known: dict[bytes, Certified] = {}
@@ -71,8 +71,8 @@ class Results:
             except TimeoutError:
                 continue
 
-    async def get_condition(self) -> Condition:
-        return self._troubles.condition()
+    async def get_incidents(self) -> IncidentReport:
+        return self._incidents.report()
 
     async def list_results(self, task_id: bytes | None) -> list[RoundId]:
         """Return the certified rounds in the order in which they were certified, of one task or of all.
@@ -84,7 +84,7 @@ class Results:
             await self._task(task_id, 0)
         return await self._store.certified(task_id)
 
-    async def get_standings(self, task_id: bytes | None) -> list[RoundStanding]:
+    async def get_statuses(self, task_id: bytes | None) -> list[AnalyzerRoundStatus]:
         """Return how far the rounds are that a key was made for, oldest first, of one task or of all.
 
         Raises:
@@ -95,7 +95,7 @@ class Results:
         found = await self._store.progress(task_id)
         tasks = {task_id: await self._task(task_id, 0) for task_id in {progress.id.task_id for progress in found}}
         obstacles = self._obstacles()
-        return [standing_of(each, tasks[each.id.task_id], obstacles) for each in found]
+        return [status_of(each, tasks[each.id.task_id], obstacles) for each in found]
 
     def close(self) -> None:
         """Let nobody wait any longer: the service is stopping."""
@@ -121,7 +121,7 @@ class Results:
             )
         except CountsDiffer as error:
             raise self._differ(task, round_number, error) from error
-        self._troubles.over(("results", task.id, round_number))
+        self._incidents.resolve(("results", task.id, round_number))
         return RoundResults(RoundId(task.id, task.name, round_number), queries, certificate)
 
     def _differ(self, task: Task, round_number: int, error: CountsDiffer) -> Refusal:
@@ -134,7 +134,9 @@ class Results:
         refusal = Refusal(Reason.RESULTS_DIFFER, text)
         self.refusals[refusal.reason] += 1
         names = {"task": task.name, "round": round_number}
-        self._troubles.meet(("results", task.id, round_number), Kind.ROUNDS, "results differ", text, error, **names)
+        self._incidents.open(
+            ("results", task.id, round_number), IncidentKind.ROUNDS, "results differ", text, error, **names
+        )
         return refusal
 
     async def _history(self, task: Task, round_number: int, certificate: bytes) -> History:
@@ -155,7 +157,9 @@ class Results:
 
     def _obstacles(self) -> Obstacles:
         certifier = self._certifier
-        return Obstacles(self._served, self._troubles.count(Kind.STORE) > 0, certifier.failures, certifier.awaited)
+        return Obstacles(
+            self._served, self._incidents.count(IncidentKind.STORE) > 0, certifier.failures, certifier.awaited
+        )
 
 
 def results_of(task: Task, history: History) -> tuple[QueryResult, ...]:
@@ -170,7 +174,7 @@ def results_of(task: Task, history: History) -> tuple[QueryResult, ...]:
     )
 
 
-def query_result(task: Task, batch: StoredBatch, earlier: Mapping[int, StoredBatch] = _NO_BATCHES) -> QueryResult:
+def query_result(task: Task, batch: ReceivedBatch, earlier: Mapping[int, ReceivedBatch] = _NO_BATCHES) -> QueryResult:
     """Return one query's part of a round's results, from its committed batch and those of `earlier` rounds.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The analyzer as a process: two ports over mutual TLS, a store, and processes that open envelopes."""
+"""Two ports over mutual TLS, a store, and processes that open envelopes."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from dataclasses import dataclass
 
 import structlog
 
-from hubbub.analyzer.accept import Acceptor
-from hubbub.analyzer.certify import Certifier
-from hubbub.analyzer.metrics import AnalyzerCollector, Stage
+from hubbub.analyzer.certifier import Certifier
+from hubbub.analyzer.metrics import AnalyzerCollector, AnalyzerStage
 from hubbub.analyzer.progress import progress_of
+from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.settings import Settings
-from hubbub.analyzer.store import Store
+from hubbub.analyzer.settings import AnalyzerSettings
+from hubbub.analyzer.store import AnalyzerStore
 from hubbub.analyzer.store_factory import open_store
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.records.results import Progress
+from hubbub.protos.records.results import AnalysisStage
 from hubbub.protos.rpc import DELIVERY_SERVICE, RESULTS_SERVICE
 from hubbub.protos.task.task import Identities
 from hubbub.service.errors import damage_in
 from hubbub.service.ledger.release_chain import check_chains
 from hubbub.service.lifecycle import run
 from hubbub.service.net import grpc_server
-from hubbub.service.net.limits import connections_of, mutual_intake
+from hubbub.service.net.port_limits import connections_of, mutual_pipeline
 from hubbub.service.net.ports import Announce, Ports
-from hubbub.service.net.saturation import Crowds
-from hubbub.service.net.tls_reload import Certificates
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.observability.metrics import Conditions, Disk, Metrics
-from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.net.saturation import SaturationCollector
+from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery, serve_results
 from hubbub.service.runtime.succession_files import load_successions, own_identity
@@ -47,34 +47,34 @@ _LOG = structlog.get_logger(__name__)
 
 
 async def serve(
-    settings: Settings,
+    settings: AnalyzerSettings,
     *,
     clock: Callable[[], float] = time.time,
     announce: Announce | None = None,
     stop: asyncio.Event | None = None,
-    new_workers: Callable[[int], Workers] = Workers,
+    new_pool: Callable[[int], OpeningPool] = OpeningPool,
 ) -> None:
     """Run the analyzer until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
-    `new_workers` makes what opens envelopes, in so many processes. `announce` is called with the addresses of the
+    `new_pool` makes what opens envelopes, in so many processes. `announce` is called with the addresses of the
     ports, {"delivery": …, "results": …} and "metrics" where there is such a port, once they serve.
 
     Raises:
         HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
-    await run(settings.log, _assembled(settings, clock, new_workers), announce=announce, stop=stop)
+    await run(settings.log, _assembled(settings, clock, new_pool), announce=announce, stop=stop)
 
 
 @dataclass
 class _Analyzer:
-    settings: Settings
-    store: Store
-    acceptor: TimedDelivery
+    settings: AnalyzerSettings
+    store: AnalyzerStore
+    receiver: TimedDelivery
     certifier: Certifier
     results: Results
     metrics: Metrics
-    troubles: Troubles
-    certificates: Certificates
+    incidents: Incidents
+    certificates: ReloadingCertificates
     clock: Callable[[], float]
     sweeping: asyncio.Task[None] | None = None
 
@@ -82,20 +82,20 @@ class _Analyzer:
         settings, certificates, limits = self.settings, self.certificates, self.settings.limits
         names = ("delivery", "results")
         connections = connections_of(limits, len(names))
-        intakes = {name: mutual_intake(limits, connections) for name in names}
-        self.metrics.registry.register(Crowds("analyzer", intakes, ports.full_seconds))
+        pipelines = {name: mutual_pipeline(limits, connections) for name in names}
+        self.metrics.registry.register(SaturationCollector("analyzer", pipelines, ports.full_seconds))
         deliverers, readers = grpc_server.new_server(connections), grpc_server.new_server(connections)
-        serve_delivery(deliverers, self.acceptor, DELIVERERS, intakes["delivery"])
-        serve_results(readers, self.results, READERS, intakes["results"])
-        taken, read = (certificates.server(mutual=True) for _ in intakes)
+        serve_delivery(deliverers, self.receiver, DELIVERERS, pipelines["delivery"])
+        serve_results(readers, self.results, READERS, pipelines["results"])
+        taken, read = (certificates.server(mutual=True) for _ in pipelines)
         delivery, results = DELIVERY_SERVICE, RESULTS_SERVICE
-        await ports.open("delivery", settings.delivery_listen, delivery, deliverers, taken, intakes["delivery"])
-        await ports.open("results", settings.results_listen, results, readers, read, intakes["results"])
+        await ports.open("delivery", settings.delivery_listen, delivery, deliverers, taken, pipelines["delivery"])
+        await ports.open("results", settings.results_listen, results, readers, read, pipelines["results"])
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
     async def start(self) -> None:
-        self.sweeping = asyncio.create_task(sweep(self.store, self.clock, self.troubles, self.certifier.start))
+        self.sweeping = asyncio.create_task(sweep(self.store, self.clock, self.incidents, self.certifier.start))
 
     async def leave(self) -> None:
         """Let no reader wait any longer for results: calls in work could not finish otherwise."""
@@ -106,41 +106,41 @@ class _Analyzer:
 
 @contextlib.asynccontextmanager
 async def _assembled(
-    settings: Settings, clock: Callable[[], float], new_workers: Callable[[int], Workers]
+    settings: AnalyzerSettings, clock: Callable[[], float], new_pool: Callable[[int], OpeningPool]
 ) -> AsyncIterator[_Analyzer]:
     check_installed(settings.spark)
     identity, tasks, successions = _load(settings)
-    certificates = Certificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
-    metrics, troubles = Metrics("analyzer", Stage), Troubles()
-    async with _opened(settings, metrics, troubles, new_workers) as (store, workers):
+    certificates = ReloadingCertificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
+    metrics, incidents = Metrics("analyzer", AnalyzerStage), Incidents()
+    async with _opened(settings, metrics, incidents, new_pool) as (store, opening_pool):
         await store.add_tasks(tasks.values())
         await check_store(store)
         await tell_held(store, tasks)
         certifier = Certifier(
-            identity, store, successions=successions, observe=metrics.stage(Stage.CERTIFY), troubles=troubles
+            identity, store, successions=successions, observe=metrics.stage(AnalyzerStage.CERTIFY), incidents=incidents
         )
-        acceptor = Acceptor(tasks, identity, store, workers, committed=certifier.start, troubles=troubles)
-        await acceptor.check_keys()
-        timed = TimedDelivery(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
-        results = Results(store, certifier, tasks, troubles)
+        receiver = BatchReceiver(tasks, identity, store, opening_pool, committed=certifier.start, incidents=incidents)
+        await receiver.check_keys()
+        timed = TimedDelivery(receiver, metrics.stage(AnalyzerStage.ACCEPT), metrics.stage(AnalyzerStage.COUNT))
+        results = Results(store, certifier, tasks, incidents)
         metrics.registry.register(
             AnalyzerCollector(
-                *(tasks, store, timed.refusals, acceptor.unannounced, certifier.failures, clock, troubles),
+                *(tasks, store, timed.refusals, receiver.unannounced, certifier.failures, clock, incidents),
                 results.refusals,
             )
         )
         metrics.registry.register(Disk("analyzer", settings.data))
-        metrics.registry.register(Conditions("analyzer", troubles))
+        metrics.registry.register(IncidentCollector("analyzer", incidents))
         metrics.registry.register(certificates)
         try:
             async with certificates.watched():
-                yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, certificates, clock)
+                yield _Analyzer(settings, store, timed, certifier, results, metrics, incidents, certificates, clock)
         finally:
             # The ports have drained: what the last batch completed is still certified.
             await certifier.settle()
 
 
-def _load(settings: Settings) -> tuple[Identity, Tasks, list[Succession]]:
+def _load(settings: AnalyzerSettings) -> tuple[Identity, Tasks, list[Succession]]:
     successions = load_successions(settings.successions)
     identity = own_identity(settings.identity, Role.ANALYZER, successions)
     operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
@@ -148,7 +148,7 @@ def _load(settings: Settings) -> tuple[Identity, Tasks, list[Succession]]:
     return identity, load_tasks(settings.tasks, parties, successions), successions
 
 
-async def check_store(store: Store) -> None:
+async def check_store(store: AnalyzerStore) -> None:
     """Return only if the ledgers hold, and charge exactly what was counted, and the releases hold what was announced.
 
     Raises:
@@ -165,10 +165,13 @@ async def check_store(store: Store) -> None:
     await asyncio.to_thread(check_ledgers, "analyzer", ledgers, counted)
 
 
-async def tell_held(store: Store, tasks: Tasks) -> None:
+async def tell_held(store: AnalyzerStore, tasks: Tasks) -> None:
     """Log the rounds that no batch is taken for, since their task's file was taken away."""
     for progress in await store.progress(None):
-        if progress.id.task_id not in tasks and progress_of(progress) in (Progress.AWAITED, Progress.DELIVERING):
+        if progress.id.task_id not in tasks and progress_of(progress) in (
+            AnalysisStage.AWAITED,
+            AnalysisStage.DELIVERING,
+        ):
             _LOG.warning(
                 "held, but its task is not among the tasks", task=progress.id.task_name, round=progress.id.round
             )
@@ -176,21 +179,21 @@ async def tell_held(store: Store, tasks: Tasks) -> None:
 
 @contextlib.asynccontextmanager
 async def _opened(
-    settings: Settings, metrics: Metrics, troubles: Troubles, new_workers: Callable[[int], Workers]
-) -> AsyncIterator[tuple[Store, Workers]]:
-    store = open_store(settings, metrics.stage(Stage.STORE), troubles)
-    workers = _workers(settings, new_workers)
+    settings: AnalyzerSettings, metrics: Metrics, incidents: Incidents, new_pool: Callable[[int], OpeningPool]
+) -> AsyncIterator[tuple[AnalyzerStore, OpeningPool]]:
+    store = open_store(settings, metrics.stage(AnalyzerStage.STORE), incidents)
+    opening_pool = _opening_pool(settings, new_pool)
     try:
-        yield store, workers
+        yield store, opening_pool
     finally:
-        await asyncio.to_thread(workers.close)
+        await asyncio.to_thread(opening_pool.close)
         await asyncio.to_thread(store.close)
 
 
-def _workers(settings: Settings, new_workers: Callable[[int], Workers]) -> Workers:
+def _opening_pool(settings: AnalyzerSettings, new_pool: Callable[[int], OpeningPool]) -> OpeningPool:
     # Who hands in other workers, as an audit does, means them.
-    if not settings.spark.master or new_workers is not Workers:
-        return new_workers(settings.processes)
-    from hubbub.service.spark.opening import SparkWorkers
+    if not settings.spark.master or new_pool is not OpeningPool:
+        return new_pool(settings.processes)
+    from hubbub.service.spark.opening import SparkOpeningPool
 
-    return SparkWorkers(settings.spark, settings.data, settings.processes)
+    return SparkOpeningPool(settings.spark, settings.data, settings.processes)

@@ -1,4 +1,4 @@
-"""Settings of the analyzer: every key is described here and no other is taken."""
+"""Every key is described here and no other is taken."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic import Field
 from hubbub.service.settings import (
     Database,
     File,
-    LimitSettings,
     Listen,
     LogSettings,
     OptionalListen,
+    PortLimitSettings,
+    SettingsTable,
     SparkSettings,
-    Table,
     TLSSettings,
 )
 from hubbub.service.settings import load as load_table
 
 
-class Settings(Table):
+class AnalyzerSettings(SettingsTable):
     """Everything an analyzer is started with. Relative paths are relative to the settings file."""
 
     delivery_listen: Listen = Field(
@@ -50,15 +50,15 @@ class Settings(Table):
     )
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
     tls: TLSSettings
-    limits: LimitSettings = LimitSettings()
+    limits: PortLimitSettings = PortLimitSettings()
     spark: SparkSettings = SparkSettings()
     log: LogSettings = LogSettings()
 
 
-def load(path: Path) -> Settings:
+def load(path: Path) -> AnalyzerSettings:
     """Return the settings of a TOML file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
     """
-    return load_table(path, Settings, "analyzer")
+    return load_table(path, AnalyzerSettings, "analyzer")

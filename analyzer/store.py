@@ -1,4 +1,4 @@
-"""Store: what the analyzer's stages need of a store, as a protocol; `sqlite/` is the store of one machine.
+"""What the analyzer's stages need of a store, as a protocol; `sqlite/` is the store of one machine.
 
 The contract, which `tests/contract/` holds every implementation to:
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from hubbub.analyzer.records import Past, RoundProgress, StoredBatch
+from hubbub.analyzer.records import Past, ReceivedBatch, RoundProgress
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Known, Release
@@ -30,7 +30,7 @@ from hubbub.service.receiving.receiver import Inbox, StoredKey
 from hubbub.service.receiving.round_keys import NewRoundKey
 
 
-class Store(Inbox[StoredBatch], Protocol):
+class AnalyzerStore(Inbox[ReceivedBatch], Protocol):
     """What the stages need of a store, besides what receiving a batch needs (`Inbox`)."""
 
     @property
@@ -80,7 +80,7 @@ class Store(Inbox[StoredBatch], Protocol):
 
     # Counting
 
-    async def batches(self, task_id: bytes, round_number: int) -> list[StoredBatch]:
+    async def batches(self, task_id: bytes, round_number: int) -> list[ReceivedBatch]:
         """Return a round's announced batches, in the task's order of queries."""
 
     async def commit(
@@ -88,7 +88,7 @@ class Store(Inbox[StoredBatch], Protocol):
     ) -> Committed:
         """Store what was counted of an announced batch, and charge for it; return what the batch is committed with.
 
-        `attestation` is the analyzer's signature of it (`analyzer.attesting`).
+        `attestation` is the analyzer's signature of it (`analyzer.attestation`).
 
         A batch that is committed already stays as it is, and is not charged again.
 

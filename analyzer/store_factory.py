@@ -1,23 +1,25 @@
-"""Stores: the one that settings name, in `data` or in a database; what a database needs is loaded only then."""
+"""The one that settings name, in `data` or in a database; what a database needs is loaded only then."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.analyzer.sqlite import SqliteStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore
 from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
-from hubbub.analyzer.store import Store
+from hubbub.analyzer.store import AnalyzerStore
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.extras import of_an_extra
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 
 if TYPE_CHECKING:
-    from hubbub.analyzer.settings import Settings
+    from hubbub.analyzer.settings import AnalyzerSettings
 
 
-def open_store(settings: Settings, observe: Observe = unobserved, troubles: Troubles | None = None) -> Store:
+def open_store(
+    settings: AnalyzerSettings, observe: Observe = unobserved, incidents: Incidents | None = None
+) -> AnalyzerStore:
     """Open the store that settings name; `observe` is told how many seconds each transaction took.
 
     Raises:
@@ -25,14 +27,14 @@ def open_store(settings: Settings, observe: Observe = unobserved, troubles: Trou
         HubbubError: where it is in a database, and what that needs is not installed.
     """
     if not settings.store:
-        return SqliteStore(settings.data, observe, troubles=troubles)
+        return AnalyzerSqliteStore(settings.data, observe, incidents=incidents)
     with of_an_extra():
-        from hubbub.analyzer.postgres import PostgresStore
+        from hubbub.analyzer.postgres import AnalyzerPostgresStore
 
-    return PostgresStore.open(settings.data, settings.store, observe, troubles=troubles)
+    return AnalyzerPostgresStore.open(settings.data, settings.store, observe, incidents=incidents)
 
 
-def create_store(settings: Settings) -> Path:
+def create_store(settings: AnalyzerSettings) -> Path:
     """Make the store that settings name; return its file in `data`: the store, or the keyring of one in a database.
 
     Raises:
@@ -40,14 +42,14 @@ def create_store(settings: Settings) -> Path:
         HubbubError: where it is in a database, and what that needs is not installed.
     """
     if not settings.store:
-        return SqliteStore.create(settings.data)
+        return AnalyzerSqliteStore.create(settings.data)
     with of_an_extra():
-        from hubbub.analyzer.postgres import PostgresStore
+        from hubbub.analyzer.postgres import AnalyzerPostgresStore
 
-    return PostgresStore.create(settings.data, settings.store)
+    return AnalyzerPostgresStore.create(settings.data, settings.store)
 
 
-def file_of(settings: Settings) -> tuple[str, Layout]:
+def file_of(settings: AnalyzerSettings) -> tuple[str, Layout]:
     """Return the name and the layout of the file in `data`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Tasks: which signed tasks this analyzer serves."""
+"""Which signed tasks this analyzer serves."""
 
 from __future__ import annotations
 

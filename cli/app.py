@@ -54,7 +54,7 @@ def hubbub(version: bool = typer.Option(False, "--version", help="Print the vers
 
 
 def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
-    """Return the command line with the commands named: module `deploy.commands.NAME` with `command` or `app`."""
+    """Return the command line with the commands named: module `cli.commands.NAME` with `command` or `app`."""
     app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,

@@ -1,4 +1,4 @@
-"""Strategies: compares those of a boolean that changes over time on a column, for `hubbub simulate --changes`."""
+"""Compares those of a boolean that changes over time on a column, for `hubbub simulate --changes`."""
 
 from __future__ import annotations
 

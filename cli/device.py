@@ -14,8 +14,8 @@ from hubbub.cli.output import progress_console
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
-    from hubbub.client import Device, Limits, Retry
-    from hubbub.deploy.settings import LimitSettings
+    from hubbub.client import Device, PrivacyLimits, Retry
+    from hubbub.deploy.settings import PrivacyLimitSettings
 
 Timeout = Annotated[
     float | None,
@@ -35,20 +35,20 @@ def checked_timeout(seconds: float | None) -> float | None:
     return seconds
 
 
-Limit = Annotated[
+LimitOption = Annotated[
     list[str] | None,
     typer.Option("--limit", metavar="NAME=EPSILON", help="A limit in place of the settings' own; repeatable."),
 ]
 """The option of commands that answer, or show what is left."""
 
 
-def limits_from(settings: LimitSettings, words: Sequence[str]) -> Limits:
+def limits_from(settings: PrivacyLimitSettings, words: Sequence[str]) -> PrivacyLimits:
     """Return the limits of a settings file, with those in texts of the form NAME=EPSILON in their place.
 
     Raises:
         UsageError: where a text has another form, or names no limit.
     """
-    from hubbub.client import Limits
+    from hubbub.client import PrivacyLimits
     from hubbub.deploy.errors import as_usage_error
     from hubbub.protos.errors import UsageError
 
@@ -62,7 +62,7 @@ def limits_from(settings: LimitSettings, words: Sequence[str]) -> Limits:
             known = ", ".join(given)
             raise UsageError(f"--limit {word!r} is not NAME=EPSILON; the names are {known}") from error
     with as_usage_error(UsageError):
-        return Limits(**given)
+        return PrivacyLimits(**given)
 
 
 def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
@@ -74,7 +74,7 @@ def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
         UsageError: where a limit cannot be read.
         HubbubError, OSError: where the settings, or what they name, cannot be used.
     """
-    from hubbub.client import Device, Pacing
+    from hubbub.client import Device, Retrying
     from hubbub.deploy.files import signed_task_in
     from hubbub.deploy.settings import ClientSettings
     from hubbub.service.settings import load
@@ -92,11 +92,11 @@ def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
         certificate=files.certificate,
         key=files.key,
         limits=limits_from(files.limits, limits),
-        pacing=Pacing(progress=Progress(files.shuffler, _say, terminal=sys.stderr.isatty())),
+        retrying=Retrying(progress=RetryProgress(files.shuffler, _say, terminal=sys.stderr.isatty())),
     )
 
 
-class Progress:
+class RetryProgress:
     """Says that it is still being tried: in a terminal at once and then every few seconds, elsewhere more seldom."""
 
     def __init__(

@@ -13,7 +13,7 @@ try:
     from hubbub.cli import signals, stdio
     from hubbub.cli.extras import COMMAND_LINE, NEEDS, missing
     from hubbub.protos.escaping import readable_lines
-    from hubbub.service.processes.hardening import keep_memory_in
+    from hubbub.service.processes.hardening import disable_core_dumps
 except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time
     raise SystemExit(130) from None
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(_status(words))
     try:
         signals.silent()
-        keep_memory_in()
+        disable_core_dumps()
         output = stdio.prepare()
         status = _status(words)
         stdio.finish(output)

@@ -1,4 +1,4 @@
-"""Output of every command: text for people or one JSON document on stdout, progress and errors on stderr.
+"""Text for people or one JSON document on stdout, progress and errors on stderr.
 
 Everything that commands print goes through here, because names, categories and messages are anybody's texts: none of
 them is taken for markup, and what is not readable is printed as an escape. A test holds that nothing is printed
@@ -107,7 +107,7 @@ def failures(as_json: bool) -> Iterator[None]:
     """Turn errors that people can act on into a message and exit status 1, or 2 on a usage error.
 
     The message goes to stderr, with --json also to stdout, as a document whose only member is `error`. Any other
-    exception is a fault in hubbub, and is left to `deploy.cli`.
+    exception is a fault in hubbub, and is left to `cli.main`.
     """
     try:
         yield
@@ -116,7 +116,7 @@ def failures(as_json: bool) -> Iterator[None]:
     except (HubbubError, AccountingError) as error:
         _fail(str(error), as_json)
     except OutputLost:
-        raise  # said by `deploy.cli`: here it would be tried to print it
+        raise  # said by `cli.main`: here it would be tried to print it
     except OSError as error:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         _fail(f"{where}{error.strerror or error}", as_json)

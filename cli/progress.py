@@ -1,4 +1,4 @@
-"""Bars: progress on stderr, whose texts hold names that others wrote."""
+"""Progress on stderr, whose texts hold names that others wrote."""
 
 from __future__ import annotations
 

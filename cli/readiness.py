@@ -1,4 +1,4 @@
-"""Announcing: a service prints its addresses once it serves; where stdout takes nothing, it serves all the same."""
+"""A service prints its addresses once it serves; where stdout takes nothing, it serves all the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching: something is looked at and shown again and again, until whoever watches has seen enough."""
+"""Something is looked at and shown again and again, until whoever watches has seen enough."""
 
 from __future__ import annotations
 

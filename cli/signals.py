@@ -1,4 +1,4 @@
-"""Interrupts: what Ctrl-C does at each time of a command's life; nowhere does it show a traceback.
+"""What Ctrl-C does at each time of a command's life; nowhere does it show a traceback.
 
 This module imports the standard library only, because it must work in the bare install.
 """

@@ -1,4 +1,4 @@
-"""Printing: stdin, stdout and stderr as commands can rely on them, whatever the process was started with.
+"""Stdin, stdout and stderr as commands can rely on them, whatever the process was started with.
 
 A command may be started with a stream closed, on a full disk, into a pipe whose reader leaves, or with an encoding that
 lacks ε. This module imports nothing that the bare install lacks, because it runs before anything is checked.

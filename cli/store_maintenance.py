@@ -1,4 +1,4 @@
-"""Stores: what `hubbub shuffler`, `hop` and `analyzer` do with their store in the place of serving, and then exit."""
+"""What `hubbub shuffler`, `hop` and `analyzer` do with their store in the place of serving, and then exit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from hubbub.cli.output import console, print_json
 from hubbub.protos.sqlite_versions import Layout
-from hubbub.service.sqlite.maintenance import accept_lost_log, look_over
+from hubbub.service.sqlite.maintenance import accept_lost_log, check_store_file
 
 CreateStore = Annotated[
     bool, typer.Option("--create-store", help="Make the store, once, before the first start; then exit.")
@@ -50,7 +50,7 @@ def kept_up(kept: Kept, *, create: bool, check: bool, accept: bool, as_json: boo
         path = accept_lost_log(*where)
         said = f"{path} opens without the log that was lost; now start the {kept.service}"
     elif check:
-        path = look_over(*where)
+        path = check_store_file(*where)
         kept.try_out(kept.folder)
         said = f"{path} is whole"
     else:

@@ -1,4 +1,4 @@
-"""The client: it encodes, randomizes and seals a device's answers on the device, and only then sends them.
+"""The client encodes, randomizes and seals a device's answers on the device, and only then sends them.
 
 An application embeds `Device`; a `Fleet` is many devices in one place, and is given their answers. Both take a signed
 task, the public keys of the operator and the shuffler (pinned: there is no trust on first use), a state file and the
@@ -36,13 +36,13 @@ from hubbub.client.errors import (
 )
 from hubbub.client.fleet import Fleet, Summary
 from hubbub.client.gateway import Gateway
-from hubbub.client.limits import Limits
-from hubbub.client.privacy.certificates import Learned
+from hubbub.client.limits import PrivacyLimits
+from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget, Epsilon, TaskBudget
 from hubbub.client.recorder import Recorded, Recorder
-from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.status import Answer, DeviceRound, DeviceStatus, Spending
-from hubbub.client.submit import Pacing, Patience, Retry
+from hubbub.client.submit import Retry, Retrying, RetryPolicy
 from hubbub.protos.errors import HubbubError, KeyRecordError, MessageError, SignatureError, TaskError, Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
@@ -53,6 +53,7 @@ __all__ = [
     "AnswerError",
     "AuthorityError",
     "Budget",
+    "CertifiedLoss",
     "Device",
     "DeviceReceipt",
     "DeviceRound",
@@ -64,22 +65,21 @@ __all__ = [
     "HubbubError",
     "KeyRecordError",
     "KeySetChanged",
-    "Learned",
-    "Limits",
     "MessageError",
     "NoRound",
     "OptedOut",
     "Outcome",
     "OverLimit",
-    "Pacing",
-    "Parcel",
-    "Patience",
+    "PrivacyLimits",
     "Reason",
     "Receipt",
     "Recorded",
     "Recorder",
     "Refusal",
     "Retry",
+    "RetryPolicy",
+    "Retrying",
+    "SealedSubmission",
     "SignatureError",
     "Spending",
     "StateError",

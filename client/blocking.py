@@ -13,7 +13,7 @@ from hubbub.protos.errors import UsageError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_ALONE: ContextVar[bool] = ContextVar("_ALONE", default=False)
+_OWN_LOOP: ContextVar[bool] = ContextVar("_ALONE", default=False)
 """Whether the event loop serves this client alone, so that it may block."""
 
 
@@ -26,7 +26,7 @@ def in_thread(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     @functools.wraps(work)
     async def awaited(*args: P.args, **options: P.kwargs) -> T:
         # At the end of a program no thread can be started any more, but what was recorded is still to be stored.
-        if _ALONE.get():
+        if _OWN_LOOP.get():
             return work(*args, **options)
         return await asyncio.to_thread(work, *args, **options)
 
@@ -42,12 +42,12 @@ def run_sync(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_alone(work))
+        return asyncio.run(_in_own_loop(work))
     raise UsageError(
         f"{name}_blocking() was called inside a running event loop, which it would block; await {name}() instead"
     )
 
 
-async def _alone(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    _ALONE.set(True)
+async def _in_own_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    _OWN_LOOP.set(True)
     return await work()

@@ -1,4 +1,4 @@
-"""Device: the class that an application embeds to answer a task's rounds for one person."""
+"""The class that an application embeds to answer a task's rounds for one person."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import TracebackType
 from typing import Self
 
 from hubbub.client.enrollment.credentials import ticket_of
-from hubbub.client.limits import Limits
-from hubbub.client.privacy.certificates import Learned
+from hubbub.client.limits import PrivacyLimits
+from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
-from hubbub.client.session.sealed_submission import Outcome, Parcel
+from hubbub.client.session.sealed_submission import Outcome, SealedSubmission
 from hubbub.client.session.session import Session, checked_name
 from hubbub.client.session.submissions import DeviceReceipt as DeviceReceipt
 from hubbub.client.session.submissions import Submissions
 from hubbub.client.session.work import DeviceWork
 from hubbub.client.status import DeviceStatus, Memory, status_of
-from hubbub.client.submit import Pacing
+from hubbub.client.submit import Retrying
 from hubbub.client.validation import checked_type
 from hubbub.protos.errors import UsageError
 from hubbub.protos.messages import Receipt
@@ -48,7 +48,7 @@ class Device:
         certificate, key: the device's TLS certificate and its key, PEM files, which it shows in tasks that admit by
             them (`mtls`), and in no others.
         name: which device this is, where several share a state file; it is never sent.
-        pacing: how long to try, with which clock, pauses and jitter, and what to call before each pause.
+        retrying: how long to try, with which clock, pauses and jitter, and what to call before each pause.
         limits: the most ε to spend in a day and on a task, and the most (ε, δ) a task may promise; none by default.
         random: where every draw comes from, the operating system by default.
         clock: seconds since 1970, UTC.
@@ -73,8 +73,8 @@ class Device:
         certificate: Path | None = None,
         key: Path | None = None,
         name: str = "",
-        pacing: Pacing | None = None,
-        limits: Limits | None = None,
+        retrying: Retrying | None = None,
+        limits: PrivacyLimits | None = None,
         random: Random = os.urandom,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -85,7 +85,7 @@ class Device:
             state=state,
             shuffler=shuffler,
             authority=authority,
-            pacing=pacing,
+            retrying=retrying,
             limits=limits,
             random=random,
             clock=clock,
@@ -129,11 +129,11 @@ class Device:
         """Answer a round, the current one by default; return the shuffler's receipt.
 
         It is sent at once, so that whoever sees it arrive knows when it was answered. With `spread` the answers are
-        stored at once, and nothing is asked for or sent before a moment that is drawn uniformly, once, from what is
+        stored at once, and nothing is asked for or sent before a time that is drawn uniformly, once, from what is
         left of the round: this call waits for it, and a later one, after a restart, for the same.
 
         `answers` holds, by query: a category's name, a number in the query's unit, or None for no answer; a query that
-        is not named has none. `timeout` is how many seconds to try, 60 where the pacing says nothing else. Where they
+        is not named has none. `timeout` is how many seconds to try, 60 where `retrying` says nothing else. Where they
         do not suffice the answers stay stored, and `resend` sends them.
 
         Raises:
@@ -174,7 +174,7 @@ class Device:
     ) -> bool:
         """Randomize and store the answers to a round, the current one by default, for `resend` to send.
 
-        With `spread` that is not before a moment drawn uniformly, once, from what is left of the round.
+        With `spread` that is not before a time drawn uniformly, once, from what is left of the round.
 
         Nothing is asked of anybody, and the file is synced: it takes milliseconds. Returns False where the round had
         been answered before: the first answers stand.
@@ -190,9 +190,9 @@ class Device:
         timeout: float | None = None,  # noqa: ASYNC109 - as above
         early: bool = False,
     ) -> list[Receipt]:
-        """Send what earlier calls stored for rounds that are not over, and got no receipt for; return the receipts.
+        """Send what earlier calls stored for open rounds without a receipt; return the receipts.
 
-        What has a moment that is still to come stays, unless `early` says to send that too.
+        What has a send time still to come stays, unless `early` says to send that too.
 
         What waited until its round was over is erased unsent, and never sent in another round. `timeout` is how many
         seconds to try for all of them together.
@@ -218,8 +218,10 @@ class Device:
         round: int | None = None,  # noqa: A002 - its name
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
-    ) -> Parcel | None:
-        """Randomize, store, seal and prove the answers to a round; return them as a parcel for a `Gateway` to carry.
+    ) -> SealedSubmission | None:
+        """Randomize, store, seal and prove the answers to a round.
+
+        Return them as a sealed submission for a `Gateway` to carry.
 
         It is `submit` up to the sending. The shuffler is asked for the round's keys, once, and for the credential where
         there is none yet; nothing of the answers is sent. The device keeps the submission until `settle` is told what
@@ -233,20 +235,20 @@ class Device:
         """
         return await self._submissions.prepare(self._session.link, answers, round, timeout)
 
-    async def parcels(
+    async def sealed_submissions(
         self,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
         early: bool = False,
-    ) -> list[Parcel]:
-        """Return, as parcels, what earlier calls stored for rounds that are not over, and got no receipt for.
+    ) -> list[SealedSubmission]:
+        """Return, as sealed submissions, what earlier calls stored for open rounds without a receipt.
 
-        It is `resend` up to the sending; what has a moment that is still to come stays, unless `early`.
+        It is `resend` up to the sending; what has a send time still to come stays, unless `early`.
 
         Raises:
             Refusal, Unreachable, StateError, UsageError: as `prepare` does.
         """
-        return await self._submissions.parcels(self._session.link, timeout, early)
+        return await self._submissions.sealed_submissions(self._session.link, timeout, early)
 
     async def settle(
         self,
@@ -254,9 +256,9 @@ class Device:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> DeviceReceipt:
-        """Take note of what became of a parcel; return the receipt. The same outcome again gives the same.
+        """Take note of what became of a sealed submission; return the receipt. The same outcome again gives the same.
 
-        It is the gateway's word: whoever lies here makes this round's answers go missing, and nothing worse. Where the
+        It is the gateway's claim: whoever lies here makes this round's answers go missing, and nothing worse. Where the
         proof was of a key that is gone, the ticket is redeemed again, and `prepare` proves with what was got.
 
         Raises:
@@ -292,7 +294,7 @@ class Device:
         """
         return self._session.budget(self._work.name)
 
-    def learn(self, certificate: bytes) -> Learned:
+    def add_certificate(self, certificate: bytes) -> CertifiedLoss:
         """Take from a round's certificate what this task costs centrally, for every device in the state file.
 
         Signatures are checked, numbers are not: run `hubbub verify` on it before, where that can be done. The
@@ -302,7 +304,7 @@ class Device:
             SignatureError: where a signature does not hold, or it is no certificate of this task; nothing was stored.
             StateError: where the state file cannot be used.
         """
-        return self._session.learn(certificate)
+        return self._session.add_certificate(certificate)
 
     def opt_out(self) -> None:
         """Take and send nothing from now on, for any task that uses this state file and name, until `opt_in`.

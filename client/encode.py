@@ -1,4 +1,4 @@
-"""Encode: turns a person's answers into symbols, one for each query, before anything is randomized.
+"""Turns a person's answers into symbols, one for each query, before anything is randomized.
 
 Each question knows how an answer becomes a symbol (`queries`). An answer that does not fit is an error. The message
 says what would fit but never repeats the answer, because messages end up in logs.
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from hubbub.protos.task.task import Task
 from hubbub.queries.errors import AnswerError
-from hubbub.queries.longitudinal.over_rounds import Encoded, Memory, Moment
+from hubbub.queries.longitudinal.over_rounds import Encoded, Memory, RoundContext
 from hubbub.queries.questions.question import Value, listed
 from hubbub.queries.randomizers.sampling import Random
 
@@ -33,6 +33,6 @@ def encode_all(
     if not set(answers) <= set(names):
         raise AnswerError(f"an answer belongs to no query of task {task.name}; it asks {listed(names)}")
     return tuple(
-        query.encode_at(answers.get(query.name), Moment(number, memories.get(query.name)), random)
+        query.encode_at(answers.get(query.name), RoundContext(number, memories.get(query.name)), random)
         for query in task.queries
     )

@@ -1,4 +1,4 @@
-"""Fleet: many devices in one place, whose answers it is given: it randomizes, seals and sends for all of them."""
+"""Many devices in one place, whose answers it is given: it randomizes, seals and sends for all of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import Self
 
 from hubbub.client.blocking import in_thread
 from hubbub.client.enrollment.credentials import Refused, tickets_of
-from hubbub.client.limits import Limits
-from hubbub.client.privacy.certificates import Learned
+from hubbub.client.limits import PrivacyLimits
+from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget
-from hubbub.client.session.batching import PER_CALL, most_per_call, stretches
-from hubbub.client.session.rounds import RoundKeys
+from hubbub.client.session.batching import PER_CALL, chunks, most_per_call
+from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.client.session.session import OVER, Session, checked_name
 from hubbub.client.state.enrollment import Tickets
-from hubbub.client.state.longitudinal import MemoryMoved, Step
-from hubbub.client.state.store import DONE, ERASED_HERE, Entry, Round
-from hubbub.client.submit import Pacing, explained, submit_batch
+from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
+from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
+from hubbub.client.submit import Retrying, explained, submit_batch
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
@@ -47,7 +47,7 @@ OVER_LIMIT = "over_limit"
 PREPARED_CALLS = 10
 """The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
 
-STRETCHES = 2
+CHUNKS = 2
 """So many of these are on their way at a time, while the next one is prepared."""
 
 Answers = tuple[str, Mapping[str, Value]]
@@ -80,7 +80,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class _Parcel:
+class _PreparedSubmission:
     """A device's stored submission, and how often the device was named."""
 
     device: str
@@ -105,8 +105,8 @@ class _Tally:
 class _Sending:
     """What one call of `submit_many` does: the round, its keys, and how much of it is done at a time."""
 
-    of: Round
-    keys: RoundKeys
+    of: RoundRef
+    keys: VerifiedRoundKeys
     tally: _Tally
     per_call: int
     slots: asyncio.Semaphore
@@ -135,8 +135,8 @@ class Fleet:
         shuffler: str,
         authority: Path | bytes,
         tickets: Mapping[str, bytes] | Tickets | None = None,
-        pacing: Pacing | None = None,
-        limits: Limits | None = None,
+        retrying: Retrying | None = None,
+        limits: PrivacyLimits | None = None,
         random: Random = os.urandom,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -147,7 +147,7 @@ class Fleet:
             state=state,
             shuffler=shuffler,
             authority=authority,
-            pacing=pacing,
+            retrying=retrying,
             limits=limits,
             random=random,
             clock=clock,
@@ -172,9 +172,9 @@ class Fleet:
         """Close the connection and the state file; both are opened again where they are used again."""
         await self._session.close()
 
-    def learn(self, certificate: bytes) -> Learned:
-        """Take from a round's certificate what this task costs centrally; see `Device.learn`."""
-        return self._session.learn(certificate)
+    def add_certificate(self, certificate: bytes) -> CertifiedLoss:
+        """Take from a round's certificate what this task costs centrally; see `Device.add_certificate`."""
+        return self._session.add_certificate(certificate)
 
     def budget(self, device: str) -> Budget:
         """Return the ε that a device has spent today and on each task, for all tasks that use this state file.
@@ -217,7 +217,7 @@ class Fleet:
         of, known = await self._begin(round)
         try:
             session = self._session
-            key_set = await session.fetch(session.link, of, session.pacing) if known is None else known
+            key_set = await session.fetch(session.link, of, session.retrying) if known is None else known
         except Unreachable as error:
             raise explained(error, "none of these answers was stored, call again later") from error
         keys = await self._trust(of, key_set, fetched=known is None)
@@ -233,7 +233,7 @@ class Fleet:
         return tally.summary
 
     @in_thread
-    def _begin(self, wanted: int | None) -> tuple[Round, KeySet | None]:
+    def _begin(self, wanted: int | None) -> tuple[RoundRef, KeySet | None]:
         """Return the round to answer, and its keys where they were seen, after forgetting those that are over."""
         now = self._session.clock()
         of = self._session.choose(wanted, now)
@@ -241,12 +241,12 @@ class Fleet:
         return of, self._state.key_set(of)
 
     @in_thread
-    def _trust(self, of: Round, key_set: KeySet, *, fetched: bool) -> RoundKeys:
+    def _trust(self, of: RoundRef, key_set: KeySet, *, fetched: bool) -> VerifiedRoundKeys:
         """Return a round's keys after checking them; those that were fetched are kept."""
         return self._session.trust(of, key_set, fetched=fetched)
 
     @in_thread
-    def _settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
+    def _settle(self, of: RoundRef, outcomes: Mapping[str, str]) -> None:
         """Record what became of submissions."""
         self._state.settle(of, outcomes)
 
@@ -256,39 +256,43 @@ class Fleet:
         self._state.empty_log()
 
     async def _carry_all(self, sending: _Sending, answers: Iterable[Answers]) -> None:
-        """Prepare one stretch of devices after the other, while the ones before are on their way."""
+        """Prepare one chunk of devices after the other, while the ones before are on their way."""
         sealer = sending.keys.sealer(self._session.clock())
-        ahead = asyncio.Semaphore(STRETCHES)
-        for stretch in stretches(answers, sending.per_call * PREPARED_CALLS):
-            parcels, settled = await self._prepare(sending.of, sealer, stretch)
+        ahead = asyncio.Semaphore(CHUNKS)
+        for chunk in chunks(answers, sending.per_call * PREPARED_CALLS):
+            sealed_submissions, settled = await self._prepare(sending.of, sealer, chunk)
             sending.tally.add(settled)
-            # Waiting here, before the task is made, keeps at most so many stretches in memory beside this one.
+            # Waiting here, before the task is made, keeps at most so many chunks in memory beside this one.
             await ahead.acquire()
-            begun = sending.group.create_task(self._carry_stretch(sending, parcels))
+            begun = sending.group.create_task(self._carry_chunk(sending, sealed_submissions))
             begun.add_done_callback(lambda _: ahead.release())
 
     @in_thread
-    def _prepare(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
+    def _prepare(
+        self, of: RoundRef, sealer: Sealer, chunk: Sequence[Answers]
+    ) -> tuple[list[_PreparedSubmission], Summary]:
         """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
         while True:
             try:
-                return self._prepared(of, sealer, stretch)
+                return self._prepared(of, sealer, chunk)
             except MemoryMoved:
                 # Another process answered for one of these devices meanwhile; nothing of ours was stored.
                 continue
 
-    def _prepared(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
+    def _prepared(
+        self, of: RoundRef, sealer: Sealer, chunk: Sequence[Answers]
+    ) -> tuple[list[_PreparedSubmission], Summary]:
         settled = Summary()
-        first, mentions = _by_device(stretch, settled)
+        first, mentions = _by_device(chunk, settled)
         for device in self._state.opted_out(first):
             settled.refuse(OPTED_OUT, "the device has opted out", mentions[device])
             del first[device]
         session = self._session
-        entries, bill = self._stored(of, sealer, first), session.bill(session.clock())
+        entries, answer_cost = self._stored(of, sealer, first), session.answer_cost(session.clock())
         asked = [device for device in first if device not in entries]
-        refused = self._state.refusals(of, asked, bill)
+        refused = self._state.refusals(of, asked, answer_cost)
         fresh: dict[str, Submission] = {}
-        steps: dict[str, Step] = {}
+        steps: dict[str, MemoryUpdate] = {}
         kept = self._state.memories(session.task.id, asked) if session.remembers else {}
         for device, answers in first.items():
             if device in refused:
@@ -302,13 +306,13 @@ class Fleet:
                 settled.refuse(BAD_ANSWER, str(error), mentions[device])
         if fresh:
             # `keep` returns what is on disk. That may be another process's submission for the device, not ours.
-            stored, refused_now = self._state.keep(of, fresh, bill, steps)
+            stored, refused_now = self._state.keep(of, fresh, answer_cost, steps)
             entries, refused = entries | stored, refused | refused_now
         for device, reason in refused.items():
             settled.refuse(OVER_LIMIT, str(reason), mentions[device])
-        return _parcels(entries, mentions, settled), settled
+        return _sealed_submissions(entries, mentions, settled), settled
 
-    def _stored(self, of: Round, sealer: Sealer, devices: Collection[str]) -> dict[str, Entry]:
+    def _stored(self, of: RoundRef, sealer: Sealer, devices: Collection[str]) -> dict[str, StoredSubmission]:
         """Return what these devices have stored, sealed: a device that shares the file may have lacked the keys."""
         entries = self._state.find(of, devices)
         drawn = {device: entry.drawn for device, entry in entries.items() if entry.drawn is not None}
@@ -318,22 +322,22 @@ class Fleet:
         # What was erased meanwhile is not on disk any more: the device is dealt with as one without an entry.
         return {device: entry for device, entry in entries.items() if device not in drawn} | sealed
 
-    async def _carry_stretch(self, sending: _Sending, parcels: Sequence[_Parcel]) -> None:
-        """Have a stretch's devices prove their submissions; send them off in as many calls as it takes."""
-        # Tickets of the whole stretch are redeemed together: calls and commits cost much of what one ticket does.
+    async def _carry_chunk(self, sending: _Sending, sealed_submissions: Sequence[_PreparedSubmission]) -> None:
+        """Have a chunk's devices prove their submissions; send them off in as many calls as it takes."""
+        # Tickets of the whole chunk are redeemed together: calls and commits cost much of what one ticket does.
         async with sending.slots:
-            proven, refused = await self._proven(sending, parcels)
-        await self._note(sending, [each for each in parcels if each.device in refused], refused)
-        for load in stretches(proven, sending.per_call):
+            proven, refused = await self._proven(sending, sealed_submissions)
+        await self._note(sending, [each for each in sealed_submissions if each.device in refused], refused)
+        for load in chunks(proven, sending.per_call):
             # Waiting here, before the task is made: it begins at once.
             await sending.slots.acquire()
             begun = sending.group.create_task(self._carry(sending, load))
             begun.add_done_callback(lambda _: sending.slots.release())
 
-    async def _carry(self, sending: _Sending, load: Sequence[_Parcel]) -> None:
+    async def _carry(self, sending: _Sending, load: Sequence[_PreparedSubmission]) -> None:
         """Send one call's submissions, and note what became of each."""
         answers = await self._sent(sending, load)
-        stale = [parcel for parcel in load if _is_stale(answers[parcel.device])]
+        stale = [sealed_submission for sealed_submission in load if _is_stale(answers[sealed_submission.device])]
         if stale:
             # Once more with a credential under the master key that is active by now, and not again after that.
             proven, refused = await self._proven(sending, stale, anew=True)
@@ -342,39 +346,45 @@ class Fleet:
         await self._note(sending, load, answers)
 
     async def _proven(
-        self, sending: _Sending, parcels: Sequence[_Parcel], *, anew: bool = False
-    ) -> tuple[list[_Parcel], Refused]:
-        """Return the parcels with their devices' own proofs, and why others have none."""
-        submissions = {parcel.device: parcel.submission for parcel in parcels}
+        self, sending: _Sending, sealed_submissions: Sequence[_PreparedSubmission], *, anew: bool = False
+    ) -> tuple[list[_PreparedSubmission], Refused]:
+        """Return the sealed submissions with their devices' own proofs, and why others have none."""
+        submissions = {
+            sealed_submission.device: sealed_submission.submission for sealed_submission in sealed_submissions
+        }
         with _kept_if_unreachable():
             session, to = self._session, sending.keys.destination
-            proven, refused = await session.enrolled.proven(session.link, to, submissions, session.pacing, anew=anew)
+            proven, refused = await session.enrolled.proven(session.link, to, submissions, session.retrying, anew=anew)
         return [
-            _Parcel(each.device, proven[each.device], each.mentions) for each in parcels if each.device in proven
+            _PreparedSubmission(each.device, proven[each.device], each.mentions)
+            for each in sealed_submissions
+            if each.device in proven
         ], refused
 
-    async def _sent(self, sending: _Sending, load: Sequence[_Parcel]) -> dict[str, Answer]:
+    async def _sent(self, sending: _Sending, load: Sequence[_PreparedSubmission]) -> dict[str, Answer]:
         """Send submissions in one call; return the answers by device."""
         if not load:
             return {}
-        submissions = [parcel.submission for parcel in load]
+        submissions = [sealed_submission.submission for sealed_submission in load]
         with _kept_if_unreachable():
             session, to = self._session, sending.keys.destination
-            answers = await submit_batch(session.link.caller, to, submissions, session.pacing)
-        return {parcel.device: answer for parcel, answer in zip(load, answers, strict=True)}
+            answers = await submit_batch(session.link.caller, to, submissions, session.retrying)
+        return {sealed_submission.device: answer for sealed_submission, answer in zip(load, answers, strict=True)}
 
-    async def _note(self, sending: _Sending, load: Sequence[_Parcel], answers: Mapping[str, Answer]) -> None:
+    async def _note(
+        self, sending: _Sending, load: Sequence[_PreparedSubmission], answers: Mapping[str, Answer]
+    ) -> None:
         """Count what became of each submission, once that is on disk."""
         summary, outcomes = Summary(), dict[str, str]()
-        for parcel in load:
-            answer = answers[parcel.device]
+        for sealed_submission in load:
+            answer = answers[sealed_submission.device]
             if isinstance(answer, Receipt):
-                summary.accepted += parcel.mentions
-                outcomes[parcel.device] = DONE
+                summary.accepted += sealed_submission.mentions
+                outcomes[sealed_submission.device] = DONE
             else:
-                summary.refuse(answer.reason.value, answer.message, parcel.mentions)
+                summary.refuse(answer.reason.value, answer.message, sealed_submission.mentions)
                 if answer.reason in OVER:
-                    outcomes[parcel.device] = answer.reason.value
+                    outcomes[sealed_submission.device] = answer.reason.value
         if outcomes:
             await self._settle(sending.of, outcomes)
         sending.tally.add(summary)
@@ -392,11 +402,11 @@ def _is_stale(answer: Answer) -> bool:
     return isinstance(answer, Refusal) and answer.reason is Reason.NOT_ENROLLED
 
 
-def _by_device(stretch: Sequence[Answers], settled: Summary) -> tuple[dict[str, Mapping[str, Value]], Counter[str]]:
+def _by_device(chunk: Sequence[Answers], settled: Summary) -> tuple[dict[str, Mapping[str, Value]], Counter[str]]:
     """Return each device's first answers, and how often it was named; names that cannot be stored are refused."""
     first: dict[str, Mapping[str, Value]] = {}
     mentions: Counter[str] = Counter()
-    for device, answers in stretch:
+    for device, answers in chunk:
         try:
             mentions[checked_name(device)] += 1
             first.setdefault(device, answers)
@@ -405,16 +415,18 @@ def _by_device(stretch: Sequence[Answers], settled: Summary) -> tuple[dict[str, 
     return first, mentions
 
 
-def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summary) -> list[_Parcel]:
+def _sealed_submissions(
+    entries: Mapping[str, StoredSubmission], mentions: Counter[str], settled: Summary
+) -> list[_PreparedSubmission]:
     """Return the submissions that still wait to be sent, and count those that have an outcome."""
-    parcels = []
+    sealed_submissions = []
     for device, entry in entries.items():
         if entry.submission is not None:
-            parcels.append(_Parcel(device, entry.submission, mentions[device]))
+            sealed_submissions.append(_PreparedSubmission(device, entry.submission, mentions[device]))
         elif entry.outcome == DONE:
             settled.accepted += mentions[device]
         elif entry.outcome == ERASED_HERE:
             settled.refuse(ERASED_HERE, "answered before; what was stored was erased on this device", mentions[device])
         else:
             settled.refuse(str(entry.outcome), "the round was over when it came; it was discarded", mentions[device])
-    return parcels
+    return sealed_submissions

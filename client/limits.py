@@ -1,4 +1,4 @@
-"""Limits: the most that a device may spend, and the weakest promise that it takes part under, as its application says.
+"""The most that a device may spend, and the weakest promise that it takes part under, as its application says.
 
 Without one, nothing is refused.
 """
@@ -17,7 +17,7 @@ OF_PROMISE = ("epsilon", "delta", "epsilon_local")
 
 
 @dataclass(frozen=True)
-class Limits:
+class PrivacyLimits:
     """The most ε that one device may spend, and that a task may promise; None, or infinity, sets no limit.
 
     A day is a UTC day by the device's clock, and counts all tasks that share its state file. A task counts with all its
@@ -70,5 +70,5 @@ class Limits:
         return {name: float(value) for name, value in asdict(self).items() if value is not None and value < math.inf}
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = PrivacyLimits()
 """Nothing is refused."""

@@ -1,4 +1,4 @@
-"""Randomize: turns each symbol into a report, drawn from exactly the law that the certificate is computed for.
+"""Turns each symbol into a report, drawn from exactly the law that the certificate is computed for.
 
 A report is drawn once; a retry sends the same report.
 """

@@ -1,4 +1,4 @@
-"""Recorded: the counts of what became of the calls of a recorder."""
+"""The counts of what became of the calls of a recorder."""
 
 from __future__ import annotations
 

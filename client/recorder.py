@@ -1,7 +1,7 @@
-"""Recorder: answers handed over in passing. A thread stores and sends them, and the application never waits or fails.
+"""Answers handed over in passing. A thread stores and sends them, and the application never waits or fails.
 
 What `record` takes is copied into a bounded queue. The thread randomizes and stores it (`Device.keep`), which takes
-milliseconds. At a moment drawn from what is left of the round it sends what is stored (`Device.resend`), again and
+milliseconds. At a time drawn from what is left of the round it sends what is stored (`Device.resend`), again and
 again until it is acknowledged or its round is over. What was not stored yet when a process is killed is lost; what was
 stored is sent by the next run.
 """
@@ -66,7 +66,7 @@ class Recorder:
         device: whose answers they are. Other threads may use it meanwhile.
         capacity: most calls that wait to be stored; further ones are dropped and counted.
         exit_seconds: how long the end of the program may be held up.
-        spread: send each round's answers at a moment drawn uniformly, once, from what is left of the round, so that
+        spread: send each round's answers at a time drawn uniformly, once, from what is left of the round, so that
             nobody who sees them arrive knows when they were given. False sends as soon as possible, which a program
             that runs once and not again in the round has to say.
         on_error: called in the recorder's thread with what went wrong, of which nothing reaches the application
@@ -110,7 +110,7 @@ class Recorder:
         self._queue: deque[tuple[dict[str, Value], int]] = deque()
         self._counts: Counter[str] = Counter()
         self._storing = 0
-        self._worker: _Worker | None = None
+        self._worker: _RecorderThread | None = None
         self._asked = 0
         self._tried = 0
         self._waits = False
@@ -148,8 +148,9 @@ class Recorder:
     def flush(self, timeout: float = 10.0) -> bool:
         """Store what is recorded and send what is due; return whether nothing waits to be sent any more.
 
-        What waits for its moment stays. Returns once a try was made, or after `timeout` seconds. It blocks: in an event
-        loop, call it with `asyncio.to_thread`. A closed one sends nothing; it says whether something waits on disk.
+        What waits for its send time stays. Returns once a try was made, or after `timeout` seconds. It blocks: in an
+        event loop, call it with `asyncio.to_thread`. A closed one sends nothing; it says whether something waits on
+        disk.
 
         Raises:
             UsageError: where `timeout` is not a number of seconds, 0 or more.
@@ -315,7 +316,7 @@ class Recorder:
         """Have the thread look, and start it where there is none, as after a fork; return whether there is one."""
         with self._changed:
             if self._worker is None or not self._worker.is_alive:
-                worker = _Worker(self)
+                worker = _RecorderThread(self)
                 # At the end of a program no thread can be started.
                 try:
                     worker.start()
@@ -339,7 +340,7 @@ def _logged(error: Exception) -> None:
     _LOG.log(level, "%s: %s", type(error).__name__, error)
 
 
-class _Worker:
+class _RecorderThread:
     """The recorder's thread, with an event loop of its own."""
 
     def __init__(self, recorder: Recorder) -> None:

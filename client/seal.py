@@ -1,4 +1,4 @@
-"""Seal: makes a submission of reports. Each is sealed to the analyzer, and all of them together to the shuffler."""
+"""Makes a submission of reports. Each is sealed to the analyzer, and all of them together to the shuffler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standing: what a device can say of itself, that is the rounds on offer, what became of its answers, and the ε spent.
+"""What a device can say of itself, that is the rounds on offer, what became of its answers, and the ε spent.
 
 All of it comes from the task, the clock and the state file; nothing is asked of anybody.
 """
@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from hubbub.accountant.mechanisms import one_round, paid_rounds
 from hubbub.client.privacy.ledger import rounded_up
-from hubbub.client.state.store import DONE, ERASED_HERE, Entry, History
+from hubbub.client.state.store import DONE, ERASED_HERE, StoredSubmission, SubmissionHistory
 from hubbub.protos.task.delta_warnings import delta_warning
 from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.task import Task
@@ -42,7 +42,7 @@ class Answer(StrEnum):
 class DeviceRound:
     """A round with its times (seconds since 1970, UTC) and what this device did in it; `reason` is a refusal's.
 
-    `moment` is when what is stored is to be sent; None where that is as soon as it can be, or nothing is.
+    `send_time` is when what is stored is to be sent; None where that is as soon as it can be, or nothing is.
     """
 
     number: int
@@ -51,7 +51,7 @@ class DeviceRound:
     cut: int
     answer: Answer
     reason: str | None = None
-    moment: float | None = None
+    send_time: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ class DeviceStatus:
 class Memory:
     """What the state file holds of a device and a task: entries by round, counts, the last round that is forgotten."""
 
-    entries: Mapping[int, Entry]
-    history: History
+    entries: Mapping[int, StoredSubmission]
+    history: SubmissionHistory
     last_forgotten: int
     opted_out: bool
 
@@ -144,9 +144,9 @@ def _round(task: Task, memory: Memory, number: int) -> DeviceRound:
     schedule = task.schedule
     answer, reason = _answer(memory, number)
     entry = memory.entries.get(number)
-    moment = entry.moment if entry is not None and answer in (Answer.KEPT, Answer.SEALED) else None
+    send_time = entry.send_time if entry is not None and answer in (Answer.KEPT, Answer.SEALED) else None
     times = schedule.opens(number), schedule.ends(number), schedule.cut(number)
-    return DeviceRound(number, *times, answer, reason, moment)
+    return DeviceRound(number, *times, answer, reason, send_time)
 
 
 def _answer(memory: Memory, number: int) -> tuple[Answer, str | None]:

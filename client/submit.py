@@ -1,4 +1,4 @@
-"""Submit: calls to the shuffler with deadlines, repeated after growing random pauses as long as that can help.
+"""Calls to the shuffler with deadlines, repeated after growing random pauses as long as that can help.
 
 A retry sends the bytes that were stored and never draws anything anew. `SubmissionCaller` checks that a receipt is
 for the submission that was sent, and never returns another.
@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import grpc
 
-from hubbub.client.session.batching import stretches
+from hubbub.client.session.batching import chunks
 from hubbub.client.validation import checked_function, checked_type, is_number
 from hubbub.protos.errors import Distrusted, Unreachable, UsageError
 from hubbub.protos.identity.keys import KeySet
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long to try, in seconds.
 
     `total` is for one request with all its calls, `call` for each of them. Pauses between calls grow from `first_pause`
@@ -51,7 +51,7 @@ class Patience:
     def __post_init__(self) -> None:
         for name, seconds in vars(self).items():
             if not is_number(seconds) or not seconds > 0:
-                raise UsageError(f"patience {name} is {seconds!r}; it must be a number of seconds above 0")
+                raise UsageError(f"retry policy {name} is {seconds!r}; it must be a number of seconds above 0")
 
     def pause(self, tries: int, share: float, retry_after: float | None) -> float:
         """Return the pause after that many failed tries; `share` is uniform in [0, 1).
@@ -75,14 +75,14 @@ class Retry:
 
 
 @dataclass(frozen=True)
-class Pacing:
-    """Patience, with the clock, the sleep and the randomness to use, which tests replace.
+class Retrying:
+    """A retry policy with the clock, the sleep and the randomness to use, which tests replace.
 
     `progress` is called before each pause. `until`, by the clock `monotonic`, ends all requests together, each of which
-    has its patience besides.
+    has its own policy besides.
     """
 
-    patience: Patience = field(default_factory=Patience)
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Random = os.urandom
@@ -90,47 +90,47 @@ class Pacing:
     until: float = math.inf
 
     def __post_init__(self) -> None:
-        checked_type(self.patience, Patience, "pacing patience", "a Patience(…)")
-        checked_function(self.monotonic, "pacing monotonic", "seconds")
-        checked_function(self.sleep, "pacing sleep", "an awaitable")
-        checked_function(self.random, "pacing random", "bytes")
+        checked_type(self.policy, RetryPolicy, "retrying policy", "a RetryPolicy(…)")
+        checked_function(self.monotonic, "retrying monotonic", "seconds")
+        checked_function(self.sleep, "retrying sleep", "an awaitable")
+        checked_function(self.random, "retrying random", "bytes")
         if self.progress is not None:
-            checked_function(self.progress, "pacing progress", "nothing")
+            checked_function(self.progress, "retrying progress", "nothing")
         if not is_number(self.until) or math.isnan(self.until):
-            raise UsageError(f"pacing until is {self.until!r}; give a time by its clock `monotonic`, in seconds")
+            raise UsageError(f"retrying until is {self.until!r}; give a time by its clock `monotonic`, in seconds")
 
-    def begun(self, timeout: float | None) -> Pacing:
-        """Return the pacing of requests that begin now and have `timeout` seconds together, the patience's by default.
+    def begun(self, timeout: float | None) -> Retrying:
+        """Return the retrying of requests that begin now and have `timeout` seconds together, the policy's by default.
 
         Raises:
             UsageError: where that is not a time.
         """
         if timeout is None:
-            timeout = self.patience.total
+            timeout = self.policy.total
         if not is_number(timeout) or not timeout > 0:
             raise UsageError(f"timeout is {timeout!r}; give a number of seconds above 0")
-        return replace(self, patience=replace(self.patience, total=timeout), until=self.monotonic() + timeout)
+        return replace(self, policy=replace(self.policy, total=timeout), until=self.monotonic() + timeout)
 
-    async def persist(self, attempt: Callable[[float], Awaitable[T]]) -> T:
+    async def retry(self, attempt: Callable[[float], Awaitable[T]]) -> T:
         """Call `attempt` with its deadline in seconds, until it succeeds or trying again cannot help.
 
         Raises:
             Refusal: a final one at once, a transient one when the time is up.
             Unreachable: where nobody answered until the time was up.
         """
-        patience, started = self.patience, self.monotonic()
+        policy, started = self.policy, self.monotonic()
         tries = 0
         while True:
             left = self._left(started)
             try:
-                return await attempt(min(patience.call, max(left, 0.001)))
+                return await attempt(min(policy.call, max(left, 0.001)))
             except (Refusal, Unreachable) as error:
                 tries += 1
                 pause = self._pause_after(error, tries)
                 left = self._left(started)
                 # A pause that uses up the time is not begun: no call could follow it.
                 if pause is None or pause >= left:
-                    raise _given_up(error, tries, patience) from error
+                    raise _given_up(error, tries, policy) from error
                 if self.progress is not None:
                     self.progress(Retry(tries, error, pause, left))
             await self.sleep(pause)
@@ -141,11 +141,11 @@ class Pacing:
         Raises:
             Refusal, Unreachable: as the attempt does.
         """
-        return await attempt(min(self.patience.call, max(self._left(self.monotonic()) / 2, 0.001)))
+        return await attempt(min(self.policy.call, max(self._left(self.monotonic()) / 2, 0.001)))
 
     def _left(self, started: float) -> float:
         now = self.monotonic()
-        return min(self.patience.total - (now - started), self.until - now)
+        return min(self.policy.total - (now - started), self.until - now)
 
     def _pause_after(self, error: Refusal | Unreachable, tries: int) -> float | None:
         """The pause before the next try; None where the error is final."""
@@ -155,14 +155,14 @@ class Pacing:
         if isinstance(error, Distrusted):
             return None
         share = draw(self.random) / 2**32
-        return self.patience.pause(tries, share, error.retry_after if isinstance(error, Refusal) else None)
+        return self.policy.pause(tries, share, error.retry_after if isinstance(error, Refusal) else None)
 
 
-def _given_up(error: Refusal | Unreachable, tries: int, patience: Patience) -> Refusal | Unreachable:
+def _given_up(error: Refusal | Unreachable, tries: int, policy: RetryPolicy) -> Refusal | Unreachable:
     if isinstance(error, Refusal | Distrusted):
         return error
     times = "once" if tries == 1 else f"{tries} times"
-    return Unreachable(f"{error}; tried {times} within {patience.total:g} s")
+    return Unreachable(f"{error}; tried {times} within {policy.total:g} s")
 
 
 def explained(error: Refusal | Unreachable, consequence: str) -> Refusal | Unreachable:
@@ -172,7 +172,7 @@ def explained(error: Refusal | Unreachable, consequence: str) -> Refusal | Unrea
     return type(error)(f"{error}; {consequence}")
 
 
-async def submit(caller: SubmissionCaller, to: Destination, submission: Submission, pacing: Pacing) -> Receipt:
+async def submit(caller: SubmissionCaller, to: Destination, submission: Submission, retrying: Retrying) -> Receipt:
     """Send one submission until it is acknowledged.
 
     Raises:
@@ -180,11 +180,11 @@ async def submit(caller: SubmissionCaller, to: Destination, submission: Submissi
         Unreachable: where the shuffler does not answer.
         MessageError: where the receipt is another submission's.
     """
-    return await pacing.persist(lambda deadline: caller.submit(to, submission, deadline))
+    return await retrying.retry(lambda deadline: caller.submit(to, submission, deadline))
 
 
 async def submit_batch(
-    caller: SubmissionCaller, to: Destination, submissions: Sequence[Submission], pacing: Pacing
+    caller: SubmissionCaller, to: Destination, submissions: Sequence[Submission], retrying: Retrying
 ) -> list[Answer]:
     """Send many submissions, and send those again that were refused for now; return each one's last answer, in order.
 
@@ -192,9 +192,9 @@ async def submit_batch(
         Unreachable: where the shuffler does not answer.
         MessageError: where a receipt is another submission's.
     """
-    sending = _Batch(caller, to, submissions, pacing)
+    sending = _Batch(caller, to, submissions, retrying)
     try:
-        await pacing.persist(sending.attempt)
+        await retrying.retry(sending.attempt)
     except Refusal as refusal:
         # A call that was refused as a whole answers for every submission that has no answer of its own yet.
         sending.answers.update({place: sending.answers.get(place, refusal) for place in sending.open})
@@ -205,43 +205,43 @@ class _Batch:
     """Submissions that are sent together, with the answers so far; `open` are the places that still need one."""
 
     def __init__(
-        self, caller: SubmissionCaller, to: Destination, submissions: Sequence[Submission], pacing: Pacing
+        self, caller: SubmissionCaller, to: Destination, submissions: Sequence[Submission], retrying: Retrying
     ) -> None:
-        self._caller, self._to, self._submissions, self._pacing = caller, to, submissions, pacing
+        self._caller, self._to, self._submissions, self._retrying = caller, to, submissions, retrying
         self.answers: dict[int, Answer] = {}
         self.open = list(range(len(submissions)))
         self._load = max(1, len(submissions))
 
     async def attempt(self, deadline: float) -> None:
         """Send what is open, in as few calls as were not too large so far; all have the deadline together."""
-        until = self._pacing.monotonic() + deadline
+        until = self._retrying.monotonic() + deadline
         try:
-            for stretch in list(stretches(self.open, self._load)) or [[]]:
-                await self._send(stretch, max(until - self._pacing.monotonic(), 0.001))
+            for chunk in list(chunks(self.open, self._load)) or [[]]:
+                await self._send(chunk, max(until - self._retrying.monotonic(), 0.001))
         finally:
             self.open = [place for place in self.open if place not in self.answers or _transient(self.answers[place])]
         transient = [answer for place in self.open if (answer := _transient(self.answers[place])) is not None]
         if transient:
-            # `persist` waits as long as the error it sees asks for: the longest wait serves every submission.
+            # `retry` waits as long as the error it sees asks for: the longest wait serves every submission.
             raise max(transient, key=lambda refusal: refusal.retry_after or 0.0)
 
-    async def _send(self, stretch: Sequence[int], deadline: float) -> None:
-        sent = [self._submissions[place] for place in stretch]
+    async def _send(self, chunk: Sequence[int], deadline: float) -> None:
+        sent = [self._submissions[place] for place in chunk]
         try:
             found = await self._caller.submit_batch(self._to, sent, deadline)
         except Refusal as refusal:
             # Over a slow line a large call is not whole in time, however often it is made again.
             if refusal.reason is Reason.OVERLOADED:
-                self._load = max(1, len(stretch) // 2)
+                self._load = max(1, len(chunk) // 2)
             raise
-        self.answers.update(zip(stretch, found, strict=True))
+        self.answers.update(zip(chunk, found, strict=True))
 
 
 def _transient(answer: Answer) -> Refusal | None:
     return answer if isinstance(answer, Refusal) and answer.reason in TRANSIENT else None
 
 
-class Link:
+class ShufflerLink:
     """A TLS connection to the shuffler, by gRPC (host:port) or HTTPS (https://host:port), opened at its first use.
 
     Of several addresses (with commas between them) it begins with one at random, so that devices spread over them. Who
@@ -257,7 +257,7 @@ class Link:
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
-        return SubmissionCaller(self._opened()) if len(self._addresses) == 1 else AnyCaller(self)
+        return SubmissionCaller(self._opened()) if len(self._addresses) == 1 else FailoverCaller(self)
 
     def opened(self) -> tuple[int, SubmissionCaller]:
         """Return which address is called now, and the shuffler there."""
@@ -281,7 +281,7 @@ class Link:
         for channel in channels.values():
             await channel.close()
 
-    async def __aenter__(self) -> Link:
+    async def __aenter__(self) -> ShufflerLink:
         return self
 
     async def __aexit__(
@@ -290,10 +290,10 @@ class Link:
         await self.close()
 
 
-class AnyCaller(SubmissionCaller):
+class FailoverCaller(SubmissionCaller):
     """The shuffler at any of a link's addresses; a call that fails there is for the caller to make again."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ShufflerLink) -> None:
         self._link = link
 
     async def _call(self, work: Callable[[SubmissionCaller], Awaitable[T]]) -> T:
@@ -322,6 +322,6 @@ class AnyCaller(SubmissionCaller):
         """Send many submissions; each gets its own answer, in order."""
         return await self._call(lambda caller: caller.submit_batch(destination, submissions, deadline))
 
-    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+    async def enroll(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
         """Redeem tickets; each gets its own answer, in order."""
-        return await self._call(lambda caller: caller.enrol(redemptions, deadline))
+        return await self._call(lambda caller: caller.enroll(redemptions, deadline))

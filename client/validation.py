@@ -1,4 +1,4 @@
-"""Arguments: the checks of what an application hands in, each of which names what was given and what to give."""
+"""The checks of what an application hands in, each of which names what was given and what to give."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Ways to run the whole: the command line, the local pipeline, sample settings, key making."""
+"""The command line, the local pipeline, sample settings, key making."""

@@ -1,4 +1,4 @@
-"""Errors of commands: wrong options, files that are not written, and a stdout that is gone."""
+"""Wrong options, files that are not written, and a stdout that is gone."""
 
 import contextlib
 import errno

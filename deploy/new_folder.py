@@ -1,4 +1,4 @@
-"""Folders that commands make: new or empty before, whole afterwards, or not there at all."""
+"""New or empty before, whole afterwards, or not there at all."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ import math
 
 from pydantic import Field
 
-from hubbub.service.settings import Address, Addresses, File, Table, Target, TLSSettings
+from hubbub.service.settings import Address, Addresses, File, SettingsTable, Target, TLSSettings
 
 
-class LimitSettings(Table):
+class PrivacyLimitSettings(SettingsTable):
     """The `[limits]` table: the most that this device may spend, or a task promise; infinity, `inf`, is no limit."""
 
     epsilon_local_per_day: float = Field(default=math.inf, ge=0, description="local ε in a UTC day, over all tasks")
@@ -21,7 +21,7 @@ class LimitSettings(Table):
     epsilon_local: float = Field(default=math.inf, ge=0, description="local ε of a round that a task may allow")
 
 
-class ClientSettings(Table):
+class ClientSettings(SettingsTable):
     """The settings that `hubbub submit` and `hubbub device` read."""
 
     task: File = Field(description="the signed task")
@@ -33,10 +33,10 @@ class ClientSettings(Table):
     ticket: File | None = Field(default=None, description="the ticket by which the operator enrolled this device")
     certificate: File | None = Field(default=None, description="its TLS certificate, for tasks that admit by it")
     key: File | None = Field(default=None, description="private key of that certificate")
-    limits: LimitSettings = LimitSettings()
+    limits: PrivacyLimitSettings = PrivacyLimitSettings()
 
 
-class OperatorSettings(Table):
+class OperatorSettings(SettingsTable):
     """The settings that `hubbub close`, `status`, `results` and `keys` read."""
 
     shuffler_control: Addresses = Field(

@@ -1,1 +1,1 @@
-"""What is decided before anyone is asked: randomizers, capacity, and what floods would do."""
+"""Randomizers, capacity, and what floods would do."""

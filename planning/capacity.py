@@ -1,4 +1,4 @@
-"""Fleet: what a planned task takes of machines at so many submissions a day, on paper, and what breaks first.
+"""What a planned task takes of machines at so many submissions a day, on paper, and what breaks first.
 
 All of it is multiplication. What a step costs was measured on one machine (`MEASURED`, or a `bench.json` of the
 reader's own); what is beyond one machine is extrapolated from that, and nobody has run it.
@@ -96,7 +96,7 @@ class Prices:
 
 
 @dataclass(frozen=True)
-class Limit:
+class CapacityLimit:
     """What one machine as it was measured does not do, and what helps."""
 
     name: str
@@ -106,7 +106,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class Capacity:
     """What so many submissions a day take. Rates are a second; core-hours, bytes and rounds a day."""
 
     submissions: float
@@ -124,7 +124,7 @@ class Fleet:
     mix_core_hours: float
     open_seconds: float
     open_core_hours: float
-    limits: tuple[Limit, ...]
+    limits: tuple[CapacityLimit, ...]
     month: float | None
     """What cores and disk cost in `MONTH_DAYS` days, cores for the peak of single calls paid all day."""
 
@@ -133,7 +133,7 @@ class Fleet:
         return asdict(self) | {"limits": [asdict(each) for each in self.limits]}
 
 
-def fleet_of(plan: Plan, submissions: float, peak: float, costs: Costs, prices: Prices) -> Fleet:
+def capacity_of(plan: Plan, submissions: float, peak: float, costs: Costs, prices: Prices) -> Capacity:
     """Return what a task takes at so many submissions a day, of which the busiest second has `peak` times the mean."""
     suite, length = suite_named(plan.draft.suite), plan.draft.schedule.length
     queries, inner = len(plan.queries), sum(inner_bytes(each.query.report_bytes, suite) for each in plan.queries)
@@ -142,7 +142,7 @@ def fleet_of(plan: Plan, submissions: float, peak: float, costs: Costs, prices: 
     mix, opened = reports * queries / costs.mixed, reports * queries / costs.opened
     mix_hours, open_hours = mix / HOUR * DAY / length, opened * costs.cores / HOUR * DAY / length
     disk = reports * 2 * (inner + HELD_BYTES)
-    return Fleet(
+    return Capacity(
         submissions=submissions,
         rounds=DAY / length,
         average=average,
@@ -163,7 +163,9 @@ def fleet_of(plan: Plan, submissions: float, peak: float, costs: Costs, prices: 
     )
 
 
-def _limits(plan: Plan, peak: float, reports: float, mix: float, opened: float, costs: Costs) -> tuple[Limit, ...]:
+def _limits(
+    plan: Plan, peak: float, reports: float, mix: float, opened: float, costs: Costs
+) -> tuple[CapacityLimit, ...]:
     """Return what is asked above what one machine has, what is exceeded most first."""
     length, most = plan.draft.schedule.length, plan.draft.most_reports
     gateways = "let gateways carry many submissions a call"
@@ -171,17 +173,19 @@ def _limits(plan: Plan, peak: float, reports: float, mix: float, opened: float, 
     shorter = "ask in shorter rounds, or of fewer people a round"
     full = "set maximum_reports in the task" if reports <= MAXIMUM_REPORTS else shorter
     found = [
-        Limit("submissions a second, one a call", peak, costs.single, gateways),
-        Limit("submissions a second, a hundred a call", peak, costs.batched, another),
-        Limit("reports of a round that the task takes", reports, most, full),
-        Limit(
+        CapacityLimit("submissions a second, one a call", peak, costs.single, gateways),
+        CapacityLimit("submissions a second, a hundred a call", peak, costs.batched, another),
+        CapacityLimit("reports of a round that the task takes", reports, most, full),
+        CapacityLimit(
             "memory for a round's ids at the shuffler (bytes)",
             reports * MEMORY_BYTES,
             MEMORY_LIMIT,
             "set limits.memory_mebibytes higher, or ask in shorter rounds",
         ),
-        Limit("seconds to mix a round, of its length", mix, length, shorter),
-        Limit("seconds to open and count a round, of its length", opened, length, f"{shorter}, or on more cores"),
+        CapacityLimit("seconds to mix a round, of its length", mix, length, shorter),
+        CapacityLimit(
+            "seconds to open and count a round, of its length", opened, length, f"{shorter}, or on more cores"
+        ),
     ]
     return tuple(sorted((each for each in found if each.asked > each.has), key=lambda each: -each.asked / each.has))
 
@@ -194,21 +198,21 @@ def _month(core_hours: float, disk: float, prices: Prices) -> float | None:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A fleet that somebody asks about: submissions a day, the peak in times of the average, costs and prices."""
+class CapacityRequest:
+    """What somebody asks about: submissions a day, the peak in times of the average, costs and prices."""
 
     submissions: float
     peak: float
     costs: Costs
     prices: Prices
 
-    def checked(self) -> Asked:
+    def checked(self) -> CapacityRequest:
         """Return it, if its numbers are ones to multiply with.
 
         Raises:
             UsageError: naming one that is not.
         """
-        _check("--fleet", self.submissions, 1.0, MOST_SUBMISSIONS)
+        _check("--capacity", self.submissions, 1.0, MOST_SUBMISSIONS)
         _check("--peak", self.peak, 1.0, float(DAY))
         for option, price in (("--core-hour", self.prices.core_hour), ("--gigabyte-month", self.prices.gigabyte_month)):
             if price is not None:
@@ -216,12 +220,12 @@ class Asked:
         return self
 
     def document(self, plan: Plan) -> dict[str, Any]:
-        """Return the fleet as JSON has it, with the costs that it was multiplied from."""
+        """Return the capacity as JSON has it, with the costs that it was multiplied from."""
         return self.of(plan).as_json() | {"costs": asdict(self.costs), "measured_suite": DEFAULT.name}
 
-    def of(self, plan: Plan) -> Fleet:
+    def of(self, plan: Plan) -> Capacity:
         """Return what it takes."""
-        return fleet_of(plan, self.submissions, self.peak, self.costs, self.prices)
+        return capacity_of(plan, self.submissions, self.peak, self.costs, self.prices)
 
 
 def _check(option: str, value: float, least: float, most: float) -> None:

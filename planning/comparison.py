@@ -1,4 +1,4 @@
-"""Alternatives: what each kind of randomizer would cost at one target, by its exact error at the counts that matter."""
+"""What each kind of randomizer would cost at one target, by its exact error at the counts that matter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hubbub.accountant.calibration.calibrate import calibrate
-from hubbub.accountant.calibration.design import Calibration, Family
+from hubbub.accountant.calibration.design import Calibration, MechanismFamily
 from hubbub.accountant.errors import AccountingError
 from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
@@ -26,7 +26,7 @@ RARE = 1e-9
 
 
 @dataclass(frozen=True)
-class Aim:
+class PrivacyTarget:
     """What a batch is to keep to: (ε, δ) at that many reports, the cap on ε_local, the honest share."""
 
     epsilon: float
@@ -37,12 +37,12 @@ class Aim:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RandomizerCandidate:
     """A randomizer that meets the aim beside that many dummies, or why there is none of its kind.
 
     `errors` are the exact standard errors of one count at true counts; of hashed kRR they are means over the hash
-    functions, without what collisions of unexplained answers add (`queries.decoding`). `largest` is the largest up to
-    the share of people that matters.
+    functions, without what collisions of unexplained answers add (`queries.randomizers.hashed_decoding`). `largest` is
+    the largest up to the share of people that matters.
     """
 
     kind: str
@@ -92,31 +92,35 @@ class _Shown:
     def sizes(self) -> range:
         return self.design.sizes
 
-    def families(self, size: int) -> Sequence[Family[Randomizer]]:
+    def families(self, size: int) -> Sequence[MechanismFamily[Randomizer]]:
         return (self.randomizer.shown_families(symbols_of(self.design.question.sized(size)))[self.place],)
 
     def mse(self, size: int, randomizer: Randomizer, reports: int, dummies: int) -> float:
         return self.design.mse(size, randomizer, reports, dummies)
 
 
-def compared(question: Question, aim: Aim, dummies: int, listed: Question | None = None) -> tuple[Candidate, ...]:
+def compare_randomizers(
+    question: Question, aim: PrivacyTarget, dummies: int, listed: Question | None = None
+) -> tuple[RandomizerCandidate, ...]:
     """Return what meets the aim, each kind without dummies and, where there are some, with them.
 
     `listed` is a question that names each answer, for the kinds that need that; without one they do not apply.
     """
-    found: list[Candidate] = []
+    found: list[RandomizerCandidate] = []
     for added in dict.fromkeys((0, dummies)):
         for kind, randomizer in RANDOMIZERS.items():
-            asked = listed if randomizer.lists_answers else question
+            asked = listed if randomizer.needs_known_domain else question
             if asked is None:
                 why = "its symbols are the answers, which must be known; give their number with --categories"
-                found.append(Candidate(kind, added, None, {}, float("inf"), why))
+                found.append(RandomizerCandidate(kind, added, None, {}, float("inf"), why))
             else:
                 found += _of_kind(_through(asked, kind), randomizer, aim, added)
     return tuple(found)
 
 
-def _of_kind(question: Question, randomizer: type[Randomizer], aim: Aim, dummies: int) -> list[Candidate]:
+def _of_kind(
+    question: Question, randomizer: type[Randomizer], aim: PrivacyTarget, dummies: int
+) -> list[RandomizerCandidate]:
     """Return the best for the share that matters; where more is shown, also the best for rare answers, and these."""
     design = Design(question)
     chosen = _candidate(design, design, aim, dummies)
@@ -125,7 +129,7 @@ def _of_kind(question: Question, randomizer: type[Randomizer], aim: Aim, dummies
     return [chosen, *_of_rare(question, aim, dummies), *shown] if shown else [chosen]
 
 
-def _of_rare(question: Question, aim: Aim, dummies: int) -> list[Candidate]:
+def _of_rare(question: Question, aim: PrivacyTarget, dummies: int) -> list[RandomizerCandidate]:
     if not isinstance(question, Shared):
         return []
     rare = Design(question.for_share(RARE))
@@ -137,7 +141,7 @@ def _of_rare(question: Question, aim: Aim, dummies: int) -> list[Candidate]:
     return [replace(found, largest=sqrt(largest))]
 
 
-def best(candidates: Sequence[Candidate], dummies: int) -> Candidate | None:
+def best(candidates: Sequence[RandomizerCandidate], dummies: int) -> RandomizerCandidate | None:
     """Return the one with the least error up to the share that matters, beside the dummies that the task adds."""
     usable = [each for each in candidates if each.chosen is not None and each.dummies == dummies]
     return min(usable, key=lambda each: each.largest, default=None)
@@ -149,7 +153,7 @@ def _through(question: Question, kind: str) -> Question:
     return through
 
 
-def _candidate(design: Any, of: Design, aim: Aim, dummies: int) -> Candidate:
+def _candidate(design: Any, of: Design, aim: PrivacyTarget, dummies: int) -> RandomizerCandidate:
     kind = of.question.randomizer
     try:
         (chosen,) = calibrate(
@@ -162,8 +166,8 @@ def _candidate(design: Any, of: Design, aim: Aim, dummies: int) -> Candidate:
             dummies=dummies,
         )
     except (AccountingError, TaskError) as error:
-        return Candidate(kind, dummies, None, {}, float("inf"), str(error))
-    return Candidate(kind, dummies, chosen, _errors(of, chosen, aim.reports, dummies), sqrt(chosen.mse))
+        return RandomizerCandidate(kind, dummies, None, {}, float("inf"), str(error))
+    return RandomizerCandidate(kind, dummies, chosen, _errors(of, chosen, aim.reports, dummies), sqrt(chosen.mse))
 
 
 def _errors(design: Design, chosen: Calibration[Randomizer], reports: int, dummies: int) -> dict[int, float]:

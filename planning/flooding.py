@@ -1,4 +1,4 @@
-"""Flooding: what a round leaves a person where somebody fills it with reports of their own, and what dummies would do.
+"""What a round leaves a person where somebody fills it with reports of their own, and what dummies would do.
 
 Who knows the made-up reports takes them out of what is published, so that only the honest ones hide each other.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from hubbub.accountant.bounds import delta_upper
-from hubbub.accountant.certificate.batches import composed, covering, linked_part
+from hubbub.accountant.certificate.batches import certified_epsilon, composed, linked_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.numbers import honest_reports
 from hubbub.planning.plan import Plan, PlannedQuery, first_that
@@ -54,7 +54,7 @@ def floods_of(plan: Plan) -> tuple[Flood, ...]:
 def _flood(plan: Plan, fakes: int) -> Flood:
     terms, honest = Terms.of(plan.draft), plan.draft.minimum_reports - fakes
     parts = tuple(linked_part(terms, mechanism, honest) for mechanism in plan.mechanisms)
-    return Flood(fakes, honest, covering(parts, composed(parts, terms.delta)))
+    return Flood(fakes, honest, certified_epsilon(parts, composed(parts, terms.delta)))
 
 
 def shield_of(plan: Plan) -> Shield | None:

@@ -1,19 +1,19 @@
-"""Full rounds: what a plan's δ leaves of its ε where a round holds the most reports, far above its minimum."""
+"""What a plan's δ leaves of its ε where a round holds the most reports, far above its minimum."""
 
 from __future__ import annotations
 
-from hubbub.accountant.certificate.batches import composed, lone_part
+from hubbub.accountant.certificate.batches import composed, round_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.numbers import honest_reports
 from hubbub.planning.plan import Plan
 
 
-def worthless_when_full(plan: Plan) -> tuple[str, ...]:
+def too_weak_when_full(plan: Plan) -> tuple[str, ...]:
     """Return the queries whose ε would be stated as 0 for a round of the most reports: δ alone allows what is told."""
     terms, most = Terms.of(plan.draft), plan.draft.most_reports
     honest = max(1, honest_reports(most, most, terms.honest_share))
     return tuple(
         each.query.name
         for each in plan.queries
-        if composed((lone_part(terms, each.query.mechanism, honest),), terms.delta).epsilon_upper <= 0
+        if composed((round_part(terms, each.query.mechanism, honest),), terms.delta).epsilon_upper <= 0
     )

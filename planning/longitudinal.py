@@ -1,4 +1,4 @@
-"""Horizons: chooses how a question over time is sent, by the exact error of each strategy over the whole horizon."""
+"""Chooses how a question over time is sent, by the exact error of each strategy over the whole horizon."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class StrategyCandidate:
     """A strategy at its best strength, what it costs over all rounds, and the errors of the count at the minimum.
 
     The errors are the mean over all rounds of the count's standard error, the largest, and the largest if every
@@ -67,7 +67,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StrategyTargets:
     """What is asked of every strategy.
 
     `steady` people of each level answer every round; None where nobody states it. `changing` is the share of devices
@@ -80,7 +80,9 @@ class Wanted:
     changing: float = 0.0
 
     @classmethod
-    def of(cls, horizon: Horizon, goal: Goal, steady_share: float | None = None, changing: float = 0.0) -> Wanted:
+    def of(
+        cls, horizon: Horizon, goal: Goal, steady_share: float | None = None, changing: float = 0.0
+    ) -> StrategyTargets:
         """Count who is steady, of the share of the honest people who answer every round; None states nothing.
 
         Raises:
@@ -96,19 +98,19 @@ class Wanted:
         return cls(horizon, goal, steady, float(changing))
 
 
-def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Candidate, ...]:
+def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[StrategyCandidate, ...]:
     """Return what each strategy that the question allows would cost and how precise it would be."""
     names = [*SENDINGS] if question.strategy == AUTO else [question.strategy]
     try:
         horizon = Horizon(rounds, question.changes)
     except AccountingError as error:
-        return tuple(Candidate(name, why_not=str(error)) for name in names)
-    return compared(Wanted.of(horizon, goal, question.steady_share), names)
+        return tuple(StrategyCandidate(name, why_not=str(error)) for name in names)
+    return compare_strategies(StrategyTargets.of(horizon, goal, question.steady_share), names)
 
 
-def compared(
-    wanted: Wanted, names: Iterable[str] = SENDINGS, progress: Progress = lambda _: None
-) -> tuple[Candidate, ...]:
+def compare_strategies(
+    wanted: StrategyTargets, names: Iterable[str] = SENDINGS, progress: Progress = lambda _: None
+) -> tuple[StrategyCandidate, ...]:
     """Return each of the strategies at the least error within the goal, or why it does not apply."""
     found = []
     for name in names:
@@ -117,32 +119,32 @@ def compared(
     return tuple(found)
 
 
-def chosen(found: tuple[Candidate, ...]) -> Candidate:
+def chosen(found: tuple[StrategyCandidate, ...]) -> StrategyCandidate:
     """Return the candidate with the least mean error; where none applies, the first, which says why not."""
     return min(found, key=lambda each: each.standard_error_mean)
 
 
-def _candidate(name: str, wanted: Wanted) -> Candidate:
+def _candidate(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     if wanted.steady is None and SENDINGS[name].counts_on_steady:
-        return Candidate(name, why_not=f"it {STEADY_MISSING}")
+        return StrategyCandidate(name, why_not=f"it {STEADY_MISSING}")
     try:
         sending = _STRONGEST[name](wanted)
     except AccountingError as error:
-        return Candidate(name, why_not=str(error))
+        return StrategyCandidate(name, why_not=str(error))
     if sending is None:
         goal = wanted.goal
         limits = f"epsilon {goal.epsilon:g} and epsilon_local {goal.local:g} over {wanted.horizon.periods} rounds"
-        return Candidate(name, why_not=f"no strength is within {limits} at {goal.hiding} honest reports")
+        return StrategyCandidate(name, why_not=f"no strength is within {limits} at {goal.hiding} honest reports")
     return _measured(name, sending, wanted)
 
 
-def _measured(name: str, sending: Sent, wanted: Wanted) -> Candidate:
+def _measured(name: str, sending: Sent, wanted: StrategyTargets) -> StrategyCandidate:
     strategy: Strategy = sending.strategy
     rounds, goal = wanted.horizon.periods, wanted.goal
     reports, periods = goal.terms.minimum_reports, range(1, rounds + 1)
     changing = [round(wanted.changing * reports) * len(wanted.horizon.cover(period)) for period in periods]
     errors = [sqrt(strategy.variance(*each)) for each in zip(periods, repeat(reports), repeat(0), changing)]
-    return Candidate(
+    return StrategyCandidate(
         name,
         sending,
         None,
@@ -154,7 +156,7 @@ def _measured(name: str, sending: Sent, wanted: Wanted) -> Candidate:
     )
 
 
-def _strongest(build: Callable[[float], Sent], wanted: Wanted) -> Sent | None:
+def _strongest(build: Callable[[float], Sent], wanted: StrategyTargets) -> Sent | None:
     """Return what tells most within the goal, by halving on a logarithmic scale of ε_local over all rounds."""
     goal, rounds = wanted.goal, wanted.horizon.periods
     low, high = log(1e-6), log(min(goal.local, LOCAL_MOST))
@@ -174,27 +176,27 @@ def _strongest(build: Callable[[float], Sent], wanted: Wanted) -> Sent | None:
     return found
 
 
-def _direct(wanted: Wanted) -> SendingStates | None:
+def _direct(wanted: StrategyTargets) -> SendingStates | None:
     found = least_binary(wanted.horizon, wanted.goal)
     return None if found is None else SendingStates(2, int(found.gamma * DENOMINATOR), wanted.horizon)
 
 
-def _tree(wanted: Wanted) -> SendingNodes | None:
+def _tree(wanted: StrategyTargets) -> SendingNodes | None:
     found = least_nodes(wanted.horizon, wanted.goal, wanted.changing)
     return None if found is None else SendingNodes(found)
 
 
-def _vector(wanted: Wanted) -> Sent | None:
+def _vector(wanted: StrategyTargets) -> Sent | None:
     steady = wanted.steady or 1
     return _strongest(lambda local: SendingVector(Vector.best(wanted.horizon, local), steady), wanted)
 
 
-def _sampled(wanted: Wanted) -> Sent | None:
+def _sampled(wanted: StrategyTargets) -> Sent | None:
     steady = wanted.steady or 1
     return _strongest(lambda local: SendingOneChange(Sampled(wanted.horizon, weight_of(local)), steady), wanted)
 
 
-_STRONGEST: Mapping[str, Callable[[Wanted], Sent | None]] = {
+_STRONGEST: Mapping[str, Callable[[StrategyTargets], Sent | None]] = {
     Direct.kind: _direct,
     Vector.kind: _vector,
     Sampled.kind: _sampled,

@@ -1,4 +1,4 @@
-"""Goals: what a question over time may cost, and the least noise that keeps within it."""
+"""What a question over time may cost, and the least noise that keeps within it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from math import exp, inf, log, sqrt
 from typing import TypeVar
 
 from hubbub.accountant.calibration.design import Target
-from hubbub.accountant.certificate.batches import linked_part, lone_part
+from hubbub.accountant.certificate.batches import linked_part, round_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError
@@ -89,7 +89,7 @@ class Goal:
 
     def reached_alone(self, mechanism: LocalMechanism) -> float:
         """Return the certified ε of one round by itself."""
-        return _upper(lone_part(self.terms, mechanism, self.hiding), self.delta)
+        return _upper(round_part(self.terms, mechanism, self.hiding), self.delta)
 
 
 @lru_cache(maxsize=64)

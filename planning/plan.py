@@ -1,4 +1,4 @@
-"""Planning: chooses a draft's randomizers, and computes the errors to expect, before anyone is asked."""
+"""Chooses a draft's randomizers, and computes the errors to expect, before anyone is asked."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, check_categories
-from hubbub.accountant.spending.budget import Outlook, outlook
+from hubbub.accountant.spending.budget import BudgetForecast, forecast
 from hubbub.planning import longitudinal
-from hubbub.planning.comparison import Aim, Candidate, compared
+from hubbub.planning.comparison import PrivacyTarget, RandomizerCandidate, compare_randomizers
 from hubbub.planning.longitudinal_goals import Goal
 from hubbub.protos.errors import TaskError
 from hubbub.protos.sealing.envelope import inner_bytes, outer_bytes
@@ -32,7 +32,7 @@ from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question
 from hubbub.queries.randomizers.randomizer import Randomizer
 from hubbub.queries.registry import randomizer_of
-from hubbub.queries.texts.heavy_hitters import Discoverable, Step
+from hubbub.queries.texts.heavy_hitters import HeavyHitterQuestion, PrefixStep
 from hubbub.queries.texts.text import Text
 
 HELD_BYTES = 32
@@ -56,7 +56,7 @@ class PlannedQuery:
     expected_error: float
     widest: float
 
-    strategies: tuple[longitudinal.Candidate, ...] = ()
+    strategies: tuple[longitudinal.StrategyCandidate, ...] = ()
     """What each way to send a question over time would cost, where it is one; the errors are of its chosen one."""
 
     @property
@@ -144,9 +144,9 @@ def check_not_over(draft: Draft, now: float) -> None:
         )
 
 
-def outlook_of(plan: Plan) -> Outlook:
+def forecast_of(plan: Plan) -> BudgetForecast:
     """Return what the planned rounds cost together at the minimum, and how many of them fit the task's budget."""
-    return outlook(Terms.of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
+    return forecast(Terms.of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
@@ -332,17 +332,17 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
     return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)
 
 
-def steps_of(plan: Plan) -> dict[str, tuple[Step, ...]]:
+def steps_of(plan: Plan) -> dict[str, tuple[PrefixStep, ...]]:
     """Return, for each text that is asked by prefixes, what each of its rounds takes and tells, by the query's name."""
     found, people, dummies = {}, plan.draft.minimum_reports, plan.draft.privacy.dummies
     for planned in plan.queries:
         question = planned.query.question
-        if isinstance(question, Discoverable) and question.prefixes:
+        if isinstance(question, HeavyHitterQuestion) and question.prefixes:
             found[question.name] = question.steps(planned.query.randomizer, people, dummies)
     return found
 
 
-def candidates_of(plan: Plan) -> dict[str, tuple[Candidate, ...]]:
+def candidates_of(plan: Plan) -> dict[str, tuple[RandomizerCandidate, ...]]:
     """Return what was compared for each query whose randomizer the draft leaves to planning, by the query's name.
 
     Of several queries each is compared at its share of δ and of the cap, and at the ε that it was given.
@@ -354,7 +354,7 @@ def candidates_of(plan: Plan) -> dict[str, tuple[Candidate, ...]]:
             share, privacy = question.weight / total, draft.privacy
             epsilon = privacy.epsilon if len(plan.queries) == 1 else planned.epsilon_upper
             aimed = planned.query.question
-            aim = Aim(
+            aim = PrivacyTarget(
                 epsilon,
                 privacy.delta * share,
                 draft.minimum_reports,
@@ -362,7 +362,7 @@ def candidates_of(plan: Plan) -> dict[str, tuple[Candidate, ...]]:
                 privacy.honest_share,
             )
             listed = aimed if symbols_named(planned.query) is not None else None
-            found[question.name] = compared(aimed, aim, privacy.dummies, listed)
+            found[question.name] = compare_randomizers(aimed, aim, privacy.dummies, listed)
     return found
 
 

@@ -1,1 +1,1 @@
-"""The contract between the parties: messages, tasks, keys, envelopes and typed service adapters."""
+"""Messages, tasks, keys, envelopes and typed service adapters."""

@@ -1,4 +1,4 @@
-"""Copies: what a keeper tells whoever stands by of its keyring, as plain values."""
+"""What a leader tells whoever stands by of its keyring, as plain values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COPY_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Row:
+class KeyringRow:
     """A row of a table as it is now; with what it is known by alone where it is gone."""
 
     table: str
@@ -19,7 +19,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Asked:
+class FollowerPosition:
     """What a copy has on its disk: so many changes of a stream, or so many rows of a whole copy, which it asks for."""
 
     copy: bytes = field(repr=False)
@@ -29,11 +29,11 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class KeyringChanges:
     """Rows of a stream up to a position; with a `keyring`, a part of a whole copy of it, which has `total` rows."""
 
     stream: bytes = field(repr=False)
     position: int
-    rows: tuple[Row, ...] = ()
+    rows: tuple[KeyringRow, ...] = ()
     keyring: bytes = field(default=b"", repr=False)
     total: int = 0

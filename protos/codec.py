@@ -314,18 +314,18 @@ def read_batch_id(message: delivery_pb2.BatchId) -> BatchId:
     return BatchId(read_task_id(message.task_id), message.round, message.query)
 
 
-def write_envelopes(stretch: Envelopes) -> delivery_pb2.PutEnvelopesRequest:
-    """Encode a stretch of a batch."""
+def write_envelopes(chunk: Envelopes) -> delivery_pb2.PutEnvelopesRequest:
+    """Encode a chunk of a batch."""
     return delivery_pb2.PutEnvelopesRequest(
-        batch=write_batch_id(stretch.batch), offset=stretch.offset, envelopes=stretch.envelopes
+        batch=write_batch_id(chunk.batch), offset=chunk.offset, envelopes=chunk.envelopes
     )
 
 
 def read_envelopes(message: delivery_pb2.PutEnvelopesRequest) -> Envelopes:
-    """Decode a stretch of a batch; its envelopes must have one length, which only the task can say."""
+    """Decode a chunk of a batch; its envelopes must have one length, which only the task can say."""
     envelopes = tuple(message.envelopes)
     if len({len(envelope) for envelope in envelopes}) > 1:
-        raise MessageError("the envelopes of a stretch have several lengths; a query's have one")
+        raise MessageError("the envelopes of a chunk have several lengths; a query's have one")
     return Envelopes(read_batch_id(message.batch), message.offset, envelopes)
 
 

@@ -1,4 +1,4 @@
-r"""Readable: texts that others wrote, as they may reach a terminal, a log or a page.
+r"""Texts that others wrote, as they may reach a terminal, a log or a page.
 
 An escape sequence could hide or change what a terminal shows, set its title or hide an address behind a link (OSC 8); a
 line break could forge a log line; characters that order texts from right to left, or that have no width, make two

@@ -6,11 +6,11 @@ out="${1:-src}"
 python="${PYTHON:-python3}"
 PATH="$(dirname "$(command -v "$python")"):$PATH"
 export PATH
-for name in document condition submission control delivery results standby keeper; do
+for name in document incidents submission control delivery results replication leader; do
     "$python" -m grpc_tools.protoc -Ihubbub/protos=protos \
         --python_out="$out" --mypy_out=quiet:"$out" "hubbub/protos/v1/$name.proto"
 done
-for name in submission control delivery results standby keeper; do
+for name in submission control delivery results replication leader; do
     "$python" -m grpc_tools.protoc -Ihubbub/protos=protos \
         --grpc_python_out="$out" --mypy_grpc_out=quiet,only_async:"$out" "hubbub/protos/v1/$name.proto"
 done

@@ -47,7 +47,7 @@ class KeyState(StrEnum):
     RETIRED = "retired"
 
 
-class Step(StrEnum):
+class CredentialAction(StrEnum):
     """What the operator may do with what devices are admitted with."""
 
     STATUS = "status"
@@ -73,7 +73,7 @@ class MasterKey:
 
 @dataclass(frozen=True)
 class CredentialStatus:
-    """How enrolment stands: the master keys, oldest first, tickets spent, devices revoked."""
+    """How enrollment stands: the master keys, oldest first, tickets spent, devices revoked."""
 
     keys: tuple[MasterKey, ...]
     spent: int
@@ -122,7 +122,7 @@ class RoundStatus:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Incident:
     """Something that holds a service up: what is wrong and what to do, and how often it was met since (in seconds)."""
 
     kind: str
@@ -132,10 +132,10 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Condition:
+class IncidentReport:
     """What holds a service up at this moment, and how many lines of its log were lost since it started."""
 
-    troubles: tuple[Trouble, ...] = ()
+    incidents: tuple[Incident, ...] = ()
     log_lines_lost: int = 0
 
 

@@ -1,4 +1,4 @@
-"""Refusals: a service's typed reasons for not doing what it was asked. Counts and metrics use the same names."""
+"""A service's typed reasons for not doing what it was asked. Counts and metrics use the same names."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
     RESULTS_DIFFER = "results_differ"
     ROUND_FULL = "round_full"
-    NO_ROOM = "no_room"
+    DISK_FULL = "disk_full"
 
 
-TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY, Reason.NO_ROOM})
+TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY, Reason.DISK_FULL})
 """Reasons that pass: the same call may succeed later."""
 
 

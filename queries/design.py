@@ -1,4 +1,4 @@
-"""Design: a question for calibration, with the encodings and randomizers to choose from and their exact errors.
+"""A question for calibration, with the encodings and randomizers to choose from and their exact errors.
 
 Only planning uses it; it imports numpy.
 """
@@ -13,7 +13,7 @@ from hubbub.queries.errors import TaskError
 from hubbub.queries.fields import AUTO
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Question, symbols_of
-from hubbub.queries.randomizers.randomizer import Family, Randomizer
+from hubbub.queries.randomizers.randomizer import Randomizer, RandomizerFamily
 from hubbub.queries.registry import RANDOMIZERS, randomizer_of
 
 
@@ -44,7 +44,7 @@ class Design:
         least = self.question.sizes.start + (1 if self.question.optional else 0)
         return tuple(kind for kind in RANDOMIZERS.values() if least <= kind.most_symbols)
 
-    def families(self, size: int) -> Sequence[Family]:
+    def families(self, size: int) -> Sequence[RandomizerFamily]:
         """Return the families of its randomizer, or of all that may be chosen, for that encoding.
 
         Raises:
@@ -62,7 +62,7 @@ class Design:
         People are independent, so it is n times the largest variance of one debiased report, and that of the dummies.
         """
         # Reports that do not depend on the answer: no number of them gives an estimate.
-        if randomizer.keep <= 0:
+        if randomizer.support_gap <= 0:
             return float("inf")
         question = self.question.sized(size)
         weights = question.headline()

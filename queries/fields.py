@@ -1,4 +1,4 @@
-"""Fields: reads a question's table, from a draft's TOML or a frozen task's JSON, with errors that name the key."""
+"""Reads a question's table, from a draft's TOML or a frozen task's JSON, with errors that name the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Query: a question with the randomizer of its answers. It knows no kind: it asks the question and the randomizer."""
+"""A question with the randomizer of its answers. It knows no kind: it asks the question and the randomizer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hubbub.accountant.mechanisms import LocalMechanism, paid_rounds
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.fields import AUTO, Fields
-from hubbub.queries.longitudinal.over_rounds import Batch, ByRound, Encoded, Moment, OverRounds, Repeated
+from hubbub.queries.longitudinal.over_rounds import Batch, ByRound, Encoded, OverRounds, Repeated, RoundContext
 from hubbub.queries.questions.question import Question, Value, symbols_of
 from hubbub.queries.randomizers.randomizer import Randomizer, task_content
 from hubbub.queries.randomizers.sampling import Random
@@ -55,7 +55,7 @@ class Query:
 
     # On the device
 
-    def encode_at(self, answer: Value, moment: Moment, random: Random) -> Encoded:
+    def encode_at(self, answer: Value, moment: RoundContext, random: Random) -> Encoded:
         """Return the symbol that encodes `answer` in a round, and what the device must keep for the next one.
 
         Raises:

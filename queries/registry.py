@@ -1,4 +1,4 @@
-"""Registry: all kinds of questions and of randomizers. A new kind is one more line here."""
+"""All kinds of questions and of randomizers. A new kind is one more line here."""
 
 from __future__ import annotations
 

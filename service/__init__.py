@@ -1,1 +1,1 @@
-"""Service: what every long-running process needs: settings files, logs, metrics, ports, and the tasks it is given."""
+"""What every long-running process needs: settings files, logs, metrics, ports, and the tasks it is given."""

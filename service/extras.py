@@ -1,4 +1,4 @@
-"""Stores: the ones that settings name; what a database needs is an extra of the package, and loaded only then."""
+"""The ones that settings name; what a database needs is an extra of the package, and loaded only then."""
 
 from __future__ import annotations
 

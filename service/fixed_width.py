@@ -1,11 +1,11 @@
-"""Apart: pieces of one width that were joined, taken apart again, a million in 20 ms."""
+"""Pieces of one width that were joined, taken apart again, a million in 20 ms."""
 
 from __future__ import annotations
 
 import numpy as np
 
 
-def taken_apart(joined: bytes, width: int) -> list[bytes]:
+def split_records(joined: bytes, width: int) -> list[bytes]:
     """Return the pieces of `width` bytes that were joined; where bytes are missing, the last one is shorter."""
     whole = len(joined) // width
     # Slicing takes a tenth of a microsecond for each, which is a third of what mixing an envelope takes.

@@ -1,4 +1,4 @@
-"""Run: the life of a service's process: assembled, its ports opened, serving until it is asked to stop, drained."""
+"""Assembled, its ports opened, serving until it is asked to stop, drained."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import structlog
 from hubbub.service.net.file_limits import raise_limit
 from hubbub.service.net.ports import Announce, Ports, asked_to_stop
 from hubbub.service.observability import logs
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.runtime.memory import Returned
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.runtime.memory import MemoryTrim
 from hubbub.service.settings import LogSettings
 
 TELL_SECONDS = 1.0
-"""How often health is told what is in trouble."""
+"""How often health is told what has an incident."""
 
 COLLECTED_AFTER = (20_000, 10, 10)
 """When the collector looks for cycles: after so many new objects, and how often among those that outlived a look. Calls
@@ -28,11 +28,11 @@ for a tenth of what a call takes, and find nothing."""
 _LOG = structlog.get_logger(__name__)
 
 
-class Service(Protocol):
+class RunningService(Protocol):
     """A service that is assembled: its parts are there, and nobody can reach it yet."""
 
     @property
-    def troubles(self) -> Troubles:
+    def incidents(self) -> Incidents:
         """What holds the service up."""
 
     async def listen(self, ports: Ports) -> None:
@@ -47,7 +47,7 @@ class Service(Protocol):
 
 async def run(
     log: LogSettings,
-    assembled: AbstractAsyncContextManager[Service],
+    assembled: AbstractAsyncContextManager[RunningService],
     *,
     announce: Announce | None = None,
     stop: asyncio.Event | None = None,
@@ -71,7 +71,7 @@ async def run(
         await asyncio.to_thread(logs.flush)
 
 
-async def _serve(service: Service, announce: Announce | None, stopping: asyncio.Event) -> None:
+async def _serve(service: RunningService, announce: Announce | None, stopping: asyncio.Event) -> None:
     ports = Ports()
     await service.listen(ports)
     try:
@@ -80,20 +80,20 @@ async def _serve(service: Service, announce: Announce | None, stopping: asyncio.
         gc.freeze()
         gc.set_threshold(*COLLECTED_AFTER)
         await ports.serving(announce)
-        await _until(stopping, service.troubles, ports)
+        await _until(stopping, service.incidents, ports)
     finally:
         await service.leave()
         await ports.drain()
 
 
-async def _until(stopping: asyncio.Event, troubles: Troubles, ports: Ports) -> None:
+async def _until(stopping: asyncio.Event, incidents: Incidents, ports: Ports) -> None:
     """Wait until the service is to stop; see to its ports and its memory meanwhile, and tell health what is wrong."""
-    memory = Returned()
+    memory = MemoryTrim()
     while True:
         try:
-            ports.look(troubles)
+            ports.look(incidents)
             memory.give_back(ports.full())
-            await ports.tell(frozenset(trouble.kind for trouble in troubles.now()))
+            await ports.tell(frozenset(incident.kind for incident in incidents.now()))
         except Exception:
             _LOG.exception("health was not told")
         with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Settings files: TOML, checked at start, unknown keys refused, paths relative to the file."""
+"""TOML, checked at start, unknown keys refused, paths relative to the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.addresses import HostError, checked_address, checked_addresses, checked_target
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.runtime.setting_messages import wanted
+from hubbub.service.runtime.setting_messages import expectation
 
 
 class SettingsError(HubbubError):
@@ -98,13 +98,13 @@ SHOWN_CHARACTERS = 80
 """How much of a wrong value an error shows."""
 
 
-class Table(BaseModel):
+class SettingsTable(BaseModel):
     """A table of a settings file: fixed once read, and every key known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class TLSSettings(Table):
+class TLSSettings(SettingsTable):
     """The `[tls]` table: PEM files."""
 
     authority: File = Field(description="certificate of the authority whose certificates are trusted")
@@ -112,11 +112,11 @@ class TLSSettings(Table):
     key: File = Field(description="private key of that certificate")
 
     def paths(self) -> TLS:
-        """The files as `protos.transport` takes them."""
+        """The files as `protos.transport.channels` takes them."""
         return TLS(self.authority, self.certificate, self.key)
 
 
-class LogSettings(Table):
+class LogSettings(SettingsTable):
     """The `[log]` table: what is logged, to stderr; never a report, a key, an answer or a submission's id."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
@@ -127,7 +127,7 @@ class LogSettings(Table):
     )
 
 
-class LimitSettings(Table):
+class PortLimitSettings(SettingsTable):
     """The `[limits]` table: what callers can take of a service at once, each port by itself."""
 
     connections: int = Field(
@@ -150,7 +150,7 @@ class LimitSettings(Table):
     )
 
 
-class DeviceLimitSettings(LimitSettings):
+class DevicePortLimitSettings(PortLimitSettings):
     """The `[limits]` table of a service whose port for devices everybody can reach."""
 
     memory_mebibytes: int = Field(
@@ -176,7 +176,7 @@ class DeviceLimitSettings(LimitSettings):
     )
 
 
-class SparkSettings(Table):
+class SparkSettings(SettingsTable):
     """The `[spark]` table: the cluster that large batches are given to. Without a master nothing of it is used."""
 
     master: str = Field(
@@ -207,7 +207,7 @@ class SparkSettings(Table):
     )
 
 
-T = TypeVar("T", bound=Table)
+T = TypeVar("T", bound=SettingsTable)
 
 
 def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = MappingProxyType({})) -> T:
@@ -228,7 +228,7 @@ def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = Ma
         raise SettingsError(f"{path}: {_first_problem(error, kind, whose)}") from error
 
 
-def _first_problem(error: ValidationError, kind: type[Table], whose: str) -> str:
+def _first_problem(error: ValidationError, kind: type[SettingsTable], whose: str) -> str:
     problems: list[Any] = error.errors(include_url=False)
     # A key that is misspelt is unknown, and missing under its right name: the first says more.
     problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
@@ -239,28 +239,28 @@ def _first_problem(error: ValidationError, kind: type[Table], whose: str) -> str
         return f"{key} is missing; add it"
     if problem["type"] == "value_error":
         return f"{key}: {problem['ctx']['error']}"
-    return f"{key} is {_shown(problem['input'])}; {wanted(problem)}"
+    return f"{key} is {_shown(problem['input'])}; {expectation(problem)}"
 
 
-def setting_names(kind: type[Table], prefix: str = "") -> list[str]:
+def setting_names(kind: type[SettingsTable], prefix: str = "") -> list[str]:
     """Return the full names of all settings of a table and the tables in it, such as `log.level`."""
     names = []
     for name, field in kind.model_fields.items():
         inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, Table):
+        if isinstance(inner, type) and issubclass(inner, SettingsTable):
             names += setting_names(inner, f"{prefix}{name}.")
         else:
             names.append(prefix + name)
     return names
 
 
-def _instead(place: tuple[str | int, ...], kind: type[Table]) -> str:
+def _instead(place: tuple[str | int, ...], kind: type[SettingsTable]) -> str:
     """Name the setting that was meant: one of nearly that name in its table, or of that name in another table."""
-    wanted, table = str(place[-1]), "".join(f"{part}." for part in place[:-1])
+    expectation, table = str(place[-1]), "".join(f"{part}." for part in place[:-1])
     names = setting_names(kind)
     siblings = {name.removeprefix(table).split(".")[0] for name in names if name.startswith(table)}
-    near = [table + found for found in difflib.get_close_matches(wanted, sorted(siblings), n=1)]
-    near += [name for name in names if name.rpartition(".")[2] == wanted]
+    near = [table + found for found in difflib.get_close_matches(expectation, sorted(siblings), n=1)]
+    near += [name for name in names if name.rpartition(".")[2] == expectation]
     if near:
         return f"did you mean {near[0]}? It knows {', '.join(sorted(names))}"
     return f"it knows {', '.join(sorted(names))}"

@@ -1,1 +1,1 @@
-"""The shuffler: takes sealed submissions, holds them, mixes each round, and releases it to the analyzer."""
+"""Takes sealed submissions, holds them, mixes each round, and releases it to the analyzer."""

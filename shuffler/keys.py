@@ -1,11 +1,11 @@
-"""Keys: one HPKE key pair for each round, made when the analyzer's key for it is known, destroyed with the round."""
+"""One HPKE key pair for each round, made when the analyzer's key for it is known, destroyed with the round."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
 
-from hubbub.protos.enrollment.credentials import PLACE_KEY_BYTES
+from hubbub.protos.enrollment.credentials import PSEUDONYM_KEY_BYTES
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeySet, Role
@@ -15,19 +15,19 @@ from hubbub.service.receiving.round_keys import make_key
 
 
 @dataclass(frozen=True)
-class RoundKeys:
+class RoundKeyMaterial:
     """A round's two signed key records and the shuffler's raw private key (never printed).
 
-    `place_key` (32 bytes; never printed) is what the places of enrolled devices in the round are computed with. It
-    lasts until the round is erased. In rounds that were begun before there were places it is empty.
+    `pseudonym_key` (32 bytes; never printed) is what the pseudonyms of enrolled devices in the round are computed with.
+    It lasts until the round is erased. In rounds that were begun before there were places it is empty.
     """
 
     private_key: bytes = field(repr=False)
     key_set: KeySet
-    place_key: bytes = field(default=b"", repr=False)
+    pseudonym_key: bytes = field(default=b"", repr=False)
 
 
-def make_keys(task: Task, round_number: int, identity: Identity, analyzer: SignedDocument) -> RoundKeys:
+def make_keys(task: Task, round_number: int, identity: Identity, analyzer: SignedDocument) -> RoundKeyMaterial:
     """Make the shuffler's key for a round and join it with the analyzer's record.
 
     Raises:
@@ -38,7 +38,7 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
     key_set = KeySet(made.record, analyzer)
     of_round = signers(task, round_number)
     key_set.read(*(task.id, round_number, task.suite), of_round.shuffler, of_round.analyzer, of_round.hops)
-    return RoundKeys(made.private, key_set, os.urandom(PLACE_KEY_BYTES))
+    return RoundKeyMaterial(made.private, key_set, os.urandom(PSEUDONYM_KEY_BYTES))
 
 
 def check_signers(task: Task, round_number: int, key_set: KeySet) -> None:

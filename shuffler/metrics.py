@@ -1,7 +1,8 @@
-"""Metrics of the shuffler: what the store and the stages hold is read when it is asked for; stages tell their timings.
+"""What the store and the stages hold is read when it is asked for; stages tell their timings.
 
-Counts by task, result and reason only, in steps until a round is cut (`service.coarse`): nothing about a submission, a
-device or an answer. Tasks come from files of the shuffler's own; a task id that somebody sends makes no label.
+Counts by task, result and reason only, in steps until a round is cut (`service.observability.rounding`): nothing about
+a submission, a device or an answer. Tasks come from files of the shuffler's own; a task id that somebody sends makes no
+label.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task.task import Task
 from hubbub.service.ledger.charges import Charges
-from hubbub.service.observability.collectors import TASK, Ages, PictureCollector, Spent, names
-from hubbub.service.observability.rounding import Counts
+from hubbub.service.observability.collectors import TASK, Ages, SnapshotCollector, SpentEpsilonMetric, names
+from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.observability.timing import Observe
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Round, Tally
-from hubbub.shuffler.rounds.lifecycle import Rounds
+from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.rounds.shown_counts import shown_submissions, shown_tally
-from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks
 
 PREFIX = "hubbub_shuffler"
@@ -47,12 +48,12 @@ REFUSED = (
     Reason.OVERLOADED,
     Reason.NOT_READY,
     Reason.ROUND_FULL,
-    Reason.NO_ROOM,
+    Reason.DISK_FULL,
 )
 """What a submission may be refused for; each is shown from the start, with 0."""
 
 
-class Stage(StrEnum):
+class ShufflerStage(StrEnum):
     """What is timed."""
 
     ADMIT = "admit"
@@ -63,7 +64,11 @@ class Stage(StrEnum):
     ERASE = "erase"
 
 
-STEPS = {RoundState.CUT: Stage.MIX, RoundState.MIXED: Stage.RELEASE, RoundState.RELEASED: Stage.ERASE}
+STEPS = {
+    RoundState.CUT: ShufflerStage.MIX,
+    RoundState.MIXED: ShufflerStage.RELEASE,
+    RoundState.RELEASED: ShufflerStage.ERASE,
+}
 """Which stage takes a round out of a state."""
 
 
@@ -73,17 +78,17 @@ EXACT = frozenset(
         f"{PREFIX}_submissions_total",
         f"{PREFIX}_rounds",
         f"{PREFIX}_round_age_seconds",
-        f"{PREFIX}_rounds_in_trouble",
+        f"{PREFIX}_rounds_with_incidents",
         f"{PREFIX}_epsilon_spent",
         f"{PREFIX}_epsilon_budget",
-        # A limit that is full is trouble anyhow; that some call met it in a second tells no submission.
+        # A limit that is full is incident anyhow; that some call met it in a second tells no submission.
         f"{PREFIX}_limit_full_seconds_total",
-        f"{PREFIX}_troubles",
+        f"{PREFIX}_incidents",
         f"{PREFIX}_log_lines_lost_total",
         f"{PREFIX}_log_lines_waiting",
         f"{PREFIX}_certificate_days_left",
         f"{PREFIX}_build_info",
-        f"{PREFIX}_keeper",
+        f"{PREFIX}_leader",
         f"{PREFIX}_term",
         "process_start_time_seconds",
         "process_max_fds",
@@ -109,40 +114,40 @@ def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float]
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedRound:
     """A round in a picture, with how many submissions are shown of it and whether something holds it up."""
 
     round: Round
     submissions: int
-    in_trouble: bool
+    with_incidents: bool
 
 
 @dataclass(frozen=True)
-class Picture:
+class ShufflerSnapshot:
     """The shuffler at one moment: its rounds, and by task the refusals, retries and charges."""
 
-    rounds: Sequence[Seen]
+    rounds: Sequence[ObservedRound]
     tallies: Mapping[bytes, Tally]
     charges: Mapping[bytes, Charges]
     stuck: frozenset[bytes]
     """Ids of the tasks whose next round cannot begin."""
 
-    def of(self, task: Task) -> list[Seen]:
+    def of(self, task: Task) -> list[ObservedRound]:
         """Return a task's rounds."""
         return [held for held in self.rounds if held.round.task_id == task.id]
 
 
-class ShufflerCollector(PictureCollector[Picture]):
+class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
     """Reads tasks, rounds, counts and queues when Prometheus asks. `clock` is the service's."""
 
     def __init__(
         self,
         tasks: Tasks,
-        store: Store,
-        rounds: Rounds,
+        store: ShufflerStore,
+        rounds: RoundLifecycle,
         queues: Mapping[str, Callable[[], int]],
         clock: Callable[[], float],
-        counts: Counts = Counts(),  # noqa: B008 - a value
+        counts: CountRounding = CountRounding(),  # noqa: B008 - a value
     ) -> None:
         super().__init__()
         self._counts = counts
@@ -152,13 +157,13 @@ class ShufflerCollector(PictureCollector[Picture]):
         self._queues = queues
         self._clock = clock
         self._ages = Ages(clock)
-        self._spent = Spent(PREFIX)
+        self._spent = SpentEpsilonMetric(PREFIX)
 
-    async def _picture(self) -> Picture:
-        store, in_trouble = self._store, self._rounds.in_trouble
+    async def _snapshot(self) -> ShufflerSnapshot:
+        store, with_incidents = self._store, self._rounds.has_incident
         counts = self._counts
         rounds = [
-            Seen(each, shown_submissions(counts, each, await store.submissions(each)), in_trouble(each))
+            ObservedRound(each, shown_submissions(counts, each, await store.submissions(each)), with_incidents(each))
             for each in await store.rounds()
         ]
         # An empty id is for what names no task of this shuffler.
@@ -171,43 +176,43 @@ class ShufflerCollector(PictureCollector[Picture]):
             tallies[round_.task_id].update(shown_tally(counts, round_, tally))
         charges = {task_id: await store.charges(task_id) for task_id in self._tasks}
         stuck = frozenset(task.id for task in self._tasks.values() if self._rounds.cannot_begin(task))
-        return Picture(rounds, tallies, charges, stuck)
+        return ShufflerSnapshot(rounds, tallies, charges, stuck)
 
-    def _metrics(self, picture: Picture) -> Iterator[Metric]:
-        yield from (self._submissions(picture), *self._of_rounds(picture), self._waiting())
-        yield from self._spent.metrics(self._tasks.values(), picture.charges)
+    def _metrics(self, snapshot: ShufflerSnapshot) -> Iterator[Metric]:
+        yield from (self._submissions(snapshot), *self._of_rounds(snapshot), self._waiting())
+        yield from self._spent.metrics(self._tasks.values(), snapshot.charges)
 
-    def _submissions(self, picture: Picture) -> Metric:
+    def _submissions(self, snapshot: ShufflerSnapshot) -> Metric:
         family = CounterMetricFamily(
             f"{PREFIX}_submissions",
             "Submissions by what became of them.",
             labels=(*TASK, "result", "reason"),
         )
         for task in self._tasks.values():
-            tally = picture.tallies[task.id]
-            accepted = sum(held.submissions for held in picture.of(task))
+            tally = snapshot.tallies[task.id]
+            accepted = sum(held.submissions for held in snapshot.of(task))
             family.add_metric((*names(task), "accepted", ""), accepted)
             family.add_metric((*names(task), "retried", ""), tally[RETRIED])
             _add_refusals(family, names(task), tally, REFUSED)
         unknown = (Reason.MALFORMED, Reason.UNKNOWN_TASK)
-        _add_refusals(family, (UNKNOWN_TASK, ""), picture.tallies[b""], unknown)
+        _add_refusals(family, (UNKNOWN_TASK, ""), snapshot.tallies[b""], unknown)
         return family
 
-    def _of_rounds(self, picture: Picture) -> Iterator[Metric]:
+    def _of_rounds(self, snapshot: ShufflerSnapshot) -> Iterator[Metric]:
         labels = (*TASK, "state")
         count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
-        trouble = GaugeMetricFamily(f"{PREFIX}_rounds_in_trouble", "Rounds that something holds up.", labels=TASK)
-        ages = self._ages_of([held.round for held in picture.rounds if held.round.state in STEPS])
+        incident = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", "Rounds that something holds up.", labels=TASK)
+        ages = self._ages_of([held.round for held in snapshot.rounds if held.round.state in STEPS])
         for task in self._tasks.values():
-            mine = picture.of(task)
+            mine = snapshot.of(task)
             for state in RoundState:
                 here = [held.round.key for held in mine if held.round.state is state]
                 count.add_metric((*names(task), state.value), len(here))
                 if state in STEPS:
                     age.add_metric((*names(task), state.value), max((ages[key, state] for key in here), default=0.0))
-            trouble.add_metric(names(task), sum(held.in_trouble for held in mine) + (task.id in picture.stuck))
-        yield from (count, age, trouble)
+            incident.add_metric(names(task), sum(held.with_incidents for held in mine) + (task.id in snapshot.stuck))
+        yield from (count, age, incident)
 
     def _ages_of(self, rounds: Sequence[Round]) -> dict[tuple[int, RoundState], float]:
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Records: the values that the stages and the store exchange."""
+"""The values that the stages and the store exchange."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from hubbub.protos.enrollment.admitted import Master as Master
+from hubbub.protos.enrollment.admitted import MasterKey as MasterKey
+from hubbub.protos.enrollment.admitted import RedeemedTicket as RedeemedTicket
 from hubbub.protos.enrollment.admitted import Revoked as Revoked
-from hubbub.protos.enrollment.admitted import Spent as Spent
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Close
 from hubbub.service.errors import StoreError as StoreError
-from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.keys import RoundKeyMaterial
 
 NOT_READY_SECONDS = 1.0
 """When a device may ask again for keys of a round whose analyzer has not answered yet."""
@@ -47,7 +47,7 @@ class Round:
     task_id: bytes
     number: int
     state: RoundState
-    keys: RoundKeys | None = None
+    keys: RoundKeyMaterial | None = None
     submissions: int = 0
     closed_by: Close | None = None
     refusals_at_cut: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def is_over(round_: Round) -> bool:
 class Opened:
     """A submission whose outer layer is open: its id, its outer envelope's digest, its inner envelopes joined.
 
-    The id is the submission's own, and that of its device's place in the round where devices are enrolled.
+    The id is the submission's own, and its device's pseudonym in the round where devices are enrolled.
     """
 
     id: bytes = field(repr=False)
@@ -77,11 +77,11 @@ class Opened:
         fields["id"], fields["digest"], fields["inners"] = id, digest, inners
 
 
-class Held(Enum):
+class InsertOutcome(Enum):
     """What became of a submission at the store."""
 
-    NEW = "new"
-    SAME = "same"
+    STORED = "new"
+    DUPLICATE = "same"
     """Held already, with the same bytes: a retry."""
     CONFLICT = "conflict"
     """Its id is held already, with other bytes."""

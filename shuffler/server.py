@@ -1,4 +1,4 @@
-"""The shuffler as a process: a port for devices, one for the operator, a store, and processes that open envelopes."""
+"""A port for devices, one for the operator, a store, and processes that open envelopes."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.rpc import CONTROL_SERVICE
 from hubbub.service.lifecycle import run
 from hubbub.service.net import grpc_server
-from hubbub.service.net.limits import connections_of, operator_intake
+from hubbub.service.net.port_limits import connections_of, operator_pipeline
 from hubbub.service.net.ports import Announce, Ports
-from hubbub.service.net.saturation import Crowds
-from hubbub.service.net.tls_reload import Certificates
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.observability.metrics import Conditions, Disk, Metrics
-from hubbub.service.observability.rounding import Counts
-from hubbub.service.rpc import FollowHandler, KeeperHandler, serve_control
+from hubbub.service.net.saturation import SaturationCollector
+from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.observability.rounding import CountRounding
+from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
 from hubbub.service.runtime.succession_files import load_successions, own_identity
 from hubbub.service.spark.session import check_installed
-from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.device_ports import open_to_devices
-from hubbub.shuffler.admit.disk_reserve import Room
-from hubbub.shuffler.admit.enrollment import Enrolment, Rate, signers_of_tickets
+from hubbub.shuffler.admit.disk_reserve import DiskReserve
+from hubbub.shuffler.admit.enrollment import EnrollmentControl, Rate, signers_of_tickets
 from hubbub.shuffler.admit.handler import DeviceHandler
-from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.admit.opening_pool import Openers
-from hubbub.shuffler.cluster.failover import OPERATORS, in_turns, keeper_gauge, open_to_others
-from hubbub.shuffler.metrics import ShufflerCollector, Stage, is_exact, timed_steps
+from hubbub.shuffler.cluster.failover import OPERATORS, leader_gauge, open_to_cluster, run_with_failover
+from hubbub.shuffler.metrics import ShufflerCollector, ShufflerStage, is_exact, timed_steps
 from hubbub.shuffler.mix.spark import order_by
-from hubbub.shuffler.release.analyzer_client import Reached
+from hubbub.shuffler.release.analyzer_client import ReconnectingAnalyzer
 from hubbub.shuffler.rounds.control import Control
-from hubbub.shuffler.rounds.lifecycle import Rounds
-from hubbub.shuffler.settings import Settings
-from hubbub.shuffler.stores.factory import open_store, sharing_of, standbys_of
-from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
+from hubbub.shuffler.settings import ShufflerSettings
+from hubbub.shuffler.stores.factory import open_store, replication_of, secret_server_of
+from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks, load_tasks
 from hubbub.shuffler.workers.handshake import Served
-from hubbub.shuffler.workers.metrics import Joined, JoinedRegistry
-from hubbub.shuffler.workers.store_server import Desk, SharedCredentials
-from hubbub.shuffler.workers.supervisor import Acceptors
+from hubbub.shuffler.workers.metrics import MergedMetrics, MergedRegistry
+from hubbub.shuffler.workers.store_server import SharedCredentials, StoreServer
+from hubbub.shuffler.workers.supervisor import WorkerSupervisor
 
 if TYPE_CHECKING:
-    from hubbub.shuffler.stores.postgres.replication.leadership import Term
+    from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 
 
 async def serve(
-    settings: Settings,
+    settings: ShufflerSettings,
     *,
     clock: Callable[[], float] = time.time,
     announce: Announce | None = None,
@@ -67,45 +67,47 @@ async def serve(
         HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
     if settings.store:
-        await in_turns(settings, clock, functools.partial(_assembled, settings, clock), announce=announce, stop=stop)
+        await run_with_failover(
+            settings, clock, functools.partial(_assembled, settings, clock), announce=announce, stop=stop
+        )
     else:
         await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
 
 @dataclass(frozen=True)
 class _Shuffler:
-    settings: Settings
+    settings: ShufflerSettings
     tasks: Tasks
     admission: DeviceHandler
     control: Control
-    rounds: Rounds
+    rounds: RoundLifecycle
     metrics: Metrics
-    certificates: Certificates
+    certificates: ReloadingCertificates
     devices: DevicesAuthority | None
-    standbys: FollowHandler | None
-    sharing: KeeperHandler | None
-    acceptors: Acceptors | None
+    standbys: ReplicationHandler | None
+    secret_server: LeaderHandler | None
+    workers: WorkerSupervisor | None
 
     @property
-    def troubles(self) -> Troubles:
-        return self.rounds.troubles
+    def incidents(self) -> Incidents:
+        return self.rounds.incidents
 
     async def listen(self, ports: Ports) -> None:
         settings, certificates, limits = self.settings, self.certificates, self.settings.limits
-        intakes = {}
-        if self.acceptors is not None:
-            await self.acceptors.start(ports)
-        elif settings.role != "keeper":
+        pipelines = {}
+        if self.workers is not None:
+            await self.workers.start(ports)
+        elif settings.role != "leader":
             admission, devices = self.admission, self.devices
-            intakes = await open_to_devices(ports, settings, self.tasks, admission, certificates, devices, others=1)
-        few = connections_of(limits, len(intakes) + 1)
-        intakes["control"] = operator_intake(limits, few)
-        self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
+            pipelines = await open_to_devices(ports, settings, self.tasks, admission, certificates, devices, others=1)
+        few = connections_of(limits, len(pipelines) + 1)
+        pipelines["control"] = operator_pipeline(limits, few)
+        self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))
         operators = grpc_server.new_server(few)
-        serve_control(operators, self.control, OPERATORS, intakes["control"])
+        serve_control(operators, self.control, OPERATORS, pipelines["control"])
         mutual, service = certificates.server(mutual=True), CONTROL_SERVICE
-        await ports.open("control", settings.control_listen, service, operators, mutual, intakes["control"])
-        await open_to_others(ports, settings, certificates, self.standbys, self.sharing)
+        await ports.open("control", settings.control_listen, service, operators, mutual, pipelines["control"])
+        await open_to_cluster(ports, settings, certificates, self.standbys, self.secret_server)
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
@@ -114,57 +116,57 @@ class _Shuffler:
 
     async def leave(self) -> None:
         """Let the calls in work finish; each takes only a short time."""
-        if self.acceptors is not None:
-            await self.acceptors.stop()
+        if self.workers is not None:
+            await self.workers.stop()
 
 
 @contextlib.asynccontextmanager
 async def _assembled(
-    settings: Settings, clock: Callable[[], float], term: Term | None = None
+    settings: ShufflerSettings, clock: Callable[[], float], lease: Lease | None = None
 ) -> AsyncIterator[_Shuffler]:
     check_installed(settings.spark)
     identity, tasks = own_tasks(settings)
     certificates, devices = _certificates(settings, clock)
-    analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
-    joined, troubles = Joined(), Troubles()
-    counts, metrics = _metrics(settings, term, joined)
-    store = open_store(settings, metrics.stage(Stage.STORE), troubles, term)
-    openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
-    room = Room(settings.data, settings.disk_reserve, troubles)
-    credentials, enrolment = _enrolment(settings, store, identity, tasks, clock)
-    own, observe, order = (tasks, store, identity), timed_steps(metrics.stage), order_by(settings.spark)
-    rounds = Rounds(*own, analyzer, settings.analyzer, clock=clock, observe=observe, troubles=troubles, order=order)
-    desk = Desk(store, credentials, rounds.damaged_keys)
+    analyzer = ReconnectingAnalyzer(settings.analyzer, settings.tls.paths(), certificates)
+    merged, incidents = MergedMetrics(), Incidents()
+    counts, metrics = _metrics(settings, lease, merged)
+    store = open_store(settings, metrics.stage(ShufflerStage.STORE), incidents, lease)
+    openers = Openers(settings.processes, metrics.stage(ShufflerStage.OPEN))
+    reserve = DiskReserve(settings.data, settings.disk_reserve, incidents)
+    credentials, enrollment = _enrollment(settings, store, identity, tasks, clock)
+    parts, order = (tasks, store, identity, analyzer, settings.analyzer), order_by(settings.spark)
+    rounds = RoundLifecycle(*parts, clock=clock, observe=timed_steps(metrics.stage), incidents=incidents, order=order)
+    store_server = StoreServer(store, credentials, rounds.damaged_keys)
     served = Served(load_public(settings.operator_key), identity.public, tasks)
-    acceptors = Acceptors(settings, served, desk, troubles, joined) if settings.acceptors else None
+    workers = WorkerSupervisor(settings, served, store_server, incidents, merged) if settings.workers else None
     try:
-        queue = Queue(settings.queue, settings.queue_seconds)
-        admission = Admission(tasks, store, openers, clock, queue, credentials, room, rounds.damaged_keys)
-        queues = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
-        queues["admission"] = lambda: admission.in_work
-        _collect(metrics, ShufflerCollector(tasks, store, rounds, queues, clock, counts), settings, troubles)
+        queue, damaged = LoadShedder(settings.queue, settings.queue_seconds), rounds.damaged_keys
+        admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials, reserve, damaged)
+        waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
+        queues = {**waiting, "admission": lambda: admission.in_work}
+        _collect(metrics, ShufflerCollector(tasks, store, rounds, queues, clock, counts), settings, incidents)
         metrics.registry.register(certificates)
-        if acceptors is not None:
-            credentials.tell = acceptors.tell
+        if workers is not None:
+            credentials.tell = workers.tell
         else:
             openers.warm_up()
-        await enrolment.start()
-        handler = DeviceHandler(admission, enrolment, metrics.stage(Stage.ADMIT))
+        await enrollment.start()
+        handler = DeviceHandler(admission, enrollment, metrics.stage(ShufflerStage.ADMIT))
         async with certificates.watched():
-            control = Control(tasks, store, rounds, clock, enrolment, counts)
-            others = standbys_of(store), sharing_of(store, rounds.damaged_keys), acceptors
+            control = Control(tasks, store, rounds, clock, enrollment, counts)
+            others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
             yield _Shuffler(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)
     finally:
         # Whoever asks first, then rounds, as they use all the others; the store last, as it still writes what waits.
-        if acceptors is not None:
-            await acceptors.stop()
+        if workers is not None:
+            await workers.stop()
         await rounds.stop()
         await analyzer.close()
         await openers.close()
         await asyncio.to_thread(store.close)
 
 
-def own_tasks(settings: Settings) -> tuple[Identity, Tasks]:
+def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
     """Return the shuffler's identity and the tasks that it runs by its settings.
 
     Raises:
@@ -177,27 +179,29 @@ def own_tasks(settings: Settings) -> tuple[Identity, Tasks]:
     return identity, tasks
 
 
-def _metrics(settings: Settings, term: Term | None, joined: Joined) -> tuple[Counts, Metrics]:
-    counts = Counts(settings.count_step)
-    metrics = Metrics("shuffler", Stage, JoinedRegistry(counts, is_exact, joined))
-    keeper_gauge(metrics.registry, 0 if term is None else term.number)
+def _metrics(settings: ShufflerSettings, lease: Lease | None, merged: MergedMetrics) -> tuple[CountRounding, Metrics]:
+    counts = CountRounding(settings.count_step)
+    metrics = Metrics("shuffler", ShufflerStage, MergedRegistry(counts, is_exact, merged))
+    leader_gauge(metrics.registry, 0 if lease is None else lease.fencing_token)
     return counts, metrics
 
 
-def _collect(metrics: Metrics, collector: ShufflerCollector, settings: Settings, troubles: Troubles) -> None:
-    for each in (collector, Disk("shuffler", settings.data), Conditions("shuffler", troubles)):
+def _collect(metrics: Metrics, collector: ShufflerCollector, settings: ShufflerSettings, incidents: Incidents) -> None:
+    for each in (collector, Disk("shuffler", settings.data), IncidentCollector("shuffler", incidents)):
         metrics.registry.register(each)
 
 
-def _certificates(settings: Settings, clock: Callable[[], float]) -> tuple[Certificates, DevicesAuthority | None]:
+def _certificates(
+    settings: ShufflerSettings, clock: Callable[[], float]
+) -> tuple[ReloadingCertificates, DevicesAuthority | None]:
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
-    return Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock, check), devices
+    return ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock, check), devices
 
 
-def _enrolment(
-    settings: Settings, store: Store, identity: Identity, tasks: Tasks, clock: Callable[[], float]
-) -> tuple[SharedCredentials, Enrolment]:
-    credentials, rate = SharedCredentials(), Rate(settings.enrolments_per_second)
+def _enrollment(
+    settings: ShufflerSettings, store: ShufflerStore, identity: Identity, tasks: Tasks, clock: Callable[[], float]
+) -> tuple[SharedCredentials, EnrollmentControl]:
+    credentials, rate = SharedCredentials(), Rate(settings.enrollments_per_second)
     who = signers_of_tickets(load_public(settings.operator_key), identity.public, tasks)
-    return credentials, Enrolment(credentials, store, *who, clock, rate)
+    return credentials, EnrollmentControl(credentials, store, *who, clock, rate)

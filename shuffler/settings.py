@@ -1,4 +1,4 @@
-"""Settings of the shuffler: every key is described here and no other is taken."""
+"""Every key is described here and no other is taken."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hubbub.service.runtime.event_loop import EventLoop
 from hubbub.service.settings import (
     Address,
     Database,
-    DeviceLimitSettings,
+    DevicePortLimitSettings,
     File,
     Listen,
     LogSettings,
     OptionalListen,
     SettingsError,
+    SettingsTable,
     SparkSettings,
-    Table,
     TLSSettings,
 )
 from hubbub.service.settings import load as load_table
 
 
-class PublicSettings(Table):
+class DevicePortSettings(SettingsTable):
     """What every process that answers devices is started with. Relative paths are relative to the settings file."""
 
     listen: Listen = Field(
@@ -81,29 +81,29 @@ class PublicSettings(Table):
         le=1_000_000,
         description="submissions in status and metrics are rounded down to multiples of this until a round is cut",
     )
-    enrolments_per_second: int = Field(
+    enrollments_per_second: int = Field(
         default=2000,
         ge=1,
         le=1_000_000,
         description="tickets checked in a second at most; more are answered OVERLOADED",
     )
     tls: TLSSettings
-    limits: DeviceLimitSettings = DeviceLimitSettings()
+    limits: DevicePortLimitSettings = DevicePortLimitSettings()
     log: LogSettings = LogSettings()
 
 
-class Settings(PublicSettings):
+class ShufflerSettings(DevicePortSettings):
     """Everything a shuffler is started with."""
 
-    role: Literal["both", "keeper"] = Field(
+    role: Literal["both", "leader"] = Field(
         default="both",
-        description="`keeper` keeps rounds, and leaves devices to replicas; `both` answers devices as well",
+        description="`leader` keeps rounds, and leaves devices to front ends; `both` answers devices as well",
     )
-    acceptors: int = Field(
+    workers: int = Field(
         default=0,
         ge=0,
         le=256,
-        description="processes that answer devices beside the one that keeps the rounds, and open what they take "
+        description="processes that answer devices beside the main process, and open what they take "
         "(`processes` is not used then); each has `queue` and `limits` for itself; 0: that one answers",
     )
     control_listen: Listen = Field(
@@ -119,7 +119,7 @@ class Settings(PublicSettings):
         description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
         "`data`; empty for SQLite in `data`",
     )
-    keeper_listen: OptionalListen = Field(
+    leader_listen: OptionalListen = Field(
         default="",
         description="host:port where standbys follow this one's keyring, over mutual TLS; empty for none",
     )
@@ -131,70 +131,70 @@ class Settings(PublicSettings):
         default=2**28, ge=0, description="bytes of the store's disk kept free: below, new submissions are refused"
     )
     spark: SparkSettings = SparkSettings()
-    keepers: tuple[Address, ...] = Field(
+    leaders: tuple[Address, ...] = Field(
         default=(),
-        description="host:port of the `keeper_listen` of the others that keep the same rounds, one at a time",
+        description="host:port of the `leader_listen` of the others that keep the same rounds, one at a time",
     )
 
 
 def _shared(store: str) -> str:
     if not store:
-        raise ValueError("a replica's store is its keeper's, in PostgreSQL: postgresql://user@host/database")
+        raise ValueError("a front end's store is its leader's, in PostgreSQL: postgresql://user@host/database")
     return store
 
 
-class ReplicaSettings(PublicSettings):
-    """Everything a replica is started with, which answers devices beside others and keeps no rounds."""
+class FrontendSettings(DevicePortSettings):
+    """Everything a front end is started with, which answers devices beside others and keeps no rounds."""
 
-    role: Literal["replica"] = Field(description="what it is")
+    role: Literal["frontend"] = Field(description="what it is")
     store: Annotated[Database, AfterValidator(_shared)] = Field(
-        description="postgresql://user@host/database without a password: the keeper's store"
+        description="postgresql://user@host/database without a password: the leader's store"
     )
-    keepers: tuple[Address, ...] = Field(
-        min_length=1, description="host:port of the `keeper_listen` of the keeper and of those that stand by for it"
+    leaders: tuple[Address, ...] = Field(
+        min_length=1, description="host:port of the `leader_listen` of the leader and of those that stand by for it"
     )
     shuffler_key: File = Field(description="PEM public key of the shuffler, whose rounds these are")
 
 
-def load(path: Path, role: str = "") -> Settings:
+def load(path: Path, role: str = "") -> ShufflerSettings:
     """Return the settings of a TOML file; `role` goes before the one that they name.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
     """
-    found = load_table(path, Settings, "shuffler", _given(role))
+    found = load_table(path, ShufflerSettings, "shuffler", _given(role))
     shared = {
-        "role": found.role == "keeper",
-        "keeper_listen": bool(found.keeper_listen),
-        "keepers": bool(found.keepers),
+        "role": found.role == "leader",
+        "leader_listen": bool(found.leader_listen),
+        "leaders": bool(found.leaders),
         "standbys": bool(found.standbys),
     }
     for name in (name for name, given in shared.items() if given and not found.store):
         raise SettingsError(
             f"{path}: {name} is for several processes on one store, which has to be in PostgreSQL; name its database "
-            f"in `store`, or leave {name} out: over SQLite one process keeps rounds, and `acceptors` answer devices"
+            f"in `store`, or leave {name} out: over SQLite one process keeps rounds, and `workers` answer devices"
         )
-    if found.acceptors and found.role == "keeper":
-        raise SettingsError(f"{path}: acceptors answer devices, and a keeper leaves these to replicas; leave one out")
+    if found.workers and found.role == "leader":
+        raise SettingsError(f"{path}: workers answer devices, and a leader leaves these to front ends; leave one out")
     return found
 
 
-def load_replica(path: Path, role: str = "") -> ReplicaSettings:
-    """Return the settings of a replica in a TOML file; `role` goes before the one that they name.
+def load_frontend(path: Path, role: str = "") -> FrontendSettings:
+    """Return the settings of a front end in a TOML file; `role` goes before the one that they name.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
     """
-    return load_table(path, ReplicaSettings, "replica", _given(role))
+    return load_table(path, FrontendSettings, "frontend", _given(role))
 
 
 def _given(role: str) -> dict[str, str]:
     return {"role": role} if role else {}
 
 
-def is_replica(path: Path) -> bool:
-    """Return whether a file holds the settings of a replica, by its `role`; what is wrong with it, loading says."""
+def is_frontend(path: Path) -> bool:
+    """Return whether a file holds the settings of a front end, by its `role`; what is wrong with it, loading says."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).get("role") == "replica"
+        return tomllib.loads(path.read_text(encoding="utf-8")).get("role") == "frontend"
     except (OSError, ValueError, RecursionError):
         return False

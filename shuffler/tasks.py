@@ -1,4 +1,4 @@
-"""Tasks: which signed tasks this shuffler runs, and why it refuses others."""
+"""Which signed tasks this shuffler runs, and why it refuses others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests share: property tests draw the same examples each time, and logs are written before the next test."""
+"""Property tests draw the same examples each time, and logs are written before the next test."""
 
 import os
 import shutil

@@ -1,1 +1,1 @@
-"""What anyone can check from files: certificates, histories, saved results and proofs. No service is needed."""
+"""Certificates, histories, saved results and proofs. No service is needed."""

@@ -1,4 +1,4 @@
-"""Verification: checks a certificate's form, signatures, records and numbers; the first that is wrong is named."""
+"""Checks a certificate's form, signatures, records and numbers; the first that is wrong is named."""
 
 from __future__ import annotations
 

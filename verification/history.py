@@ -1,4 +1,4 @@
-"""Histories: all certificates of a task, checked one by one, and together: one chain, no gap, nothing said twice.
+"""All certificates of a task, checked one by one, and together: one chain, no gap, nothing said twice.
 
 The task's batch records attest its releases, so the last certificate's list names every round released before it. The
 others must be certificates of those very releases.
@@ -22,11 +22,11 @@ from hubbub.verification.certificate import (
     other_document,
     verify,
 )
-from hubbub.verification.results import Recomputed, ResultsFile, read_results, recompute
+from hubbub.verification.results import RecomputedResults, ResultsFile, read_results, recompute
 
 
 @dataclass(frozen=True)
-class Held:
+class VerifiedCertificate:
     """A certificate that holds by itself, and the file that it is in."""
 
     path: Path
@@ -69,14 +69,14 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class History:
+class CertificateHistory:
     """A task's certificates in the order of their rounds' release, and what does not hold of them together."""
 
-    certificates: tuple[Held, ...]
+    certificates: tuple[VerifiedCertificate, ...]
     problems: tuple[Problem, ...]
 
     @property
-    def last(self) -> Held:
+    def last(self) -> VerifiedCertificate:
         """The certificate that composes most."""
         return self.certificates[-1]
 
@@ -85,10 +85,10 @@ class History:
 class Histories:
     """What was found: a history for each task, what does not hold of files by themselves, and what else lay there."""
 
-    histories: tuple[History, ...]
+    histories: tuple[CertificateHistory, ...]
     alone: tuple[Problem, ...]
     skipped: tuple[Path, ...]
-    results: tuple[Recomputed, ...] = ()
+    results: tuple[RecomputedResults, ...] = ()
     """Files of results that are what their certificates are of."""
 
     @property
@@ -112,7 +112,7 @@ def read_histories(
     Raises:
         NotACertificate: where there is no certificate at all.
     """
-    held: list[Held] = []
+    held: list[VerifiedCertificate] = []
     alone: list[Problem] = []
     skipped: list[Path] = []
     files: list[ResultsFile] = []
@@ -126,31 +126,35 @@ def read_histories(
             elif not named and other_document(document):
                 skipped.append(path)
             else:
-                held.append(Held(path, document, verify(document, pins, successions)))
+                held.append(VerifiedCertificate(path, document, verify(document, pins, successions)))
     for file in files:
         # Results hold their round's certificate: it is one of the history, where it is not there by itself.
         if file.certificate not in {each.document for each in held}:
             progress(str(file.path))
             with _noted(file.path, alone):
-                held.append(Held(file.path, file.certificate, verify(file.certificate, pins, successions)))
+                held.append(
+                    VerifiedCertificate(file.path, file.certificate, verify(file.certificate, pins, successions))
+                )
     if not held and not alone:
         where = ", ".join(map(str, paths))
         raise NotACertificate(f"no certificate in {where}; `hubbub results --certificate FILE` saves one")
     found = list(recompute(files, {each.document for each in held}))
     problems = [Problem(None, None, str(each)) for each in found if isinstance(each, VerificationError)]
-    again = tuple(each for each in found if isinstance(each, Recomputed))
+    again = tuple(each for each in found if isinstance(each, RecomputedResults))
     alone += [*_unmatched(paths, held, files), *problems]
     return Histories(_by_task(held), tuple(alone), tuple(skipped), again)
 
 
-def _by_task(held: Sequence[Held]) -> tuple[History, ...]:
-    tasks: dict[bytes, list[Held]] = {}
+def _by_task(held: Sequence[VerifiedCertificate]) -> tuple[CertificateHistory, ...]:
+    tasks: dict[bytes, list[VerifiedCertificate]] = {}
     for each in held:
         tasks.setdefault(each.verified.task.id, []).append(each)
     return tuple(_history(of) for of in tasks.values())
 
 
-def _unmatched(paths: Sequence[Path], held: Sequence[Held], files: Sequence[ResultsFile]) -> list[Problem]:
+def _unmatched(
+    paths: Sequence[Path], held: Sequence[VerifiedCertificate], files: Sequence[ResultsFile]
+) -> list[Problem]:
     """Say of which results no certificate was named, where certificates and results were: each holds another one."""
     named = set(paths) - {file.path for file in files}
     certificates = [each for each in held if each.path in named]
@@ -186,7 +190,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
                 yield file, file == path
 
 
-def _history(held: Sequence[Held]) -> History:
+def _history(held: Sequence[VerifiedCertificate]) -> CertificateHistory:
     ordered = sorted(held, key=lambda each: (len(each.chain), each.round))
     last = ordered[-1]
     problems = [
@@ -196,19 +200,19 @@ def _history(held: Sequence[Held]) -> History:
         *_one_chain(ordered, last),
         *_gaps(ordered, last),
     ]
-    return History(tuple(ordered), tuple(problems))
+    return CertificateHistory(tuple(ordered), tuple(problems))
 
 
-def _twice(held: Sequence[Held]) -> Iterator[Problem]:
+def _twice(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
     """Find certificates of one round that differ; the same bytes in two files are a copy."""
-    first: dict[int, Held] = {}
+    first: dict[int, VerifiedCertificate] = {}
     for each in held:
         other = first.setdefault(each.round, each)
         if other.document != each.document:
             yield Problem(each.path, each.round, f"{other.path} is another certificate of this round")
 
 
-def _counts(held: Sequence[Held]) -> Iterator[Problem]:
+def _counts(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
     """Find rounds of which two certificates state different counts."""
     first = {each.round: (each.history[each.round], each) for each in reversed(held)}
     for each in held:
@@ -218,7 +222,7 @@ def _counts(held: Sequence[Held]) -> Iterator[Problem]:
                 yield Problem(each.path, number, f"its counts are others in {source.path}")
 
 
-def _totals(held: Sequence[Held]) -> Iterator[Problem]:
+def _totals(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
     """Find totals below what is proven that an earlier round costs by itself: no bound on all rounds is so low."""
     # Not compared with earlier totals: a later bound may be tighter, and then it is the better one for both.
     known, of = 0.0, None
@@ -232,7 +236,7 @@ def _totals(held: Sequence[Held]) -> Iterator[Problem]:
             yield Problem(each.path, each.round, text)
 
 
-def _one_chain(held: Sequence[Held], last: Held) -> Iterator[Problem]:
+def _one_chain(held: Sequence[VerifiedCertificate], last: VerifiedCertificate) -> Iterator[Problem]:
     """Find certificates whose releases are not the beginning of the last one's."""
     for each in held:
         for place, (own, other) in enumerate(zip(each.chain, last.chain, strict=False)):
@@ -243,7 +247,7 @@ def _one_chain(held: Sequence[Held], last: Held) -> Iterator[Problem]:
                 break
 
 
-def _gaps(held: Sequence[Held], last: Held) -> Iterator[Problem]:
+def _gaps(held: Sequence[VerifiedCertificate], last: VerifiedCertificate) -> Iterator[Problem]:
     """Find rounds that the last certificate composes and that no certificate is here of, unless none was made."""
     rounds = {each.round for each in held}
     for number in last.history:

@@ -1,4 +1,4 @@
-"""Pins: what whoever checks a certificate knows out of band, and holds it to."""
+"""What whoever checks a certificate knows out of band, and holds it to."""
 
 from __future__ import annotations
 

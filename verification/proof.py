@@ -1,4 +1,4 @@
-"""Proof mode: proves each upper number of a valid certificate in ball arithmetic, and says how long it took."""
+"""Proves each upper number of a valid certificate in ball arithmetic, and says how long it took."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> d
     """Return `queries`, `round_total` and `all_rounds` of a certificate with every upper number as it was proven.
 
     The number that was stated is beside it, under its name and `_stated`. One that was not proven is None; what is left
-    without the analyzer's word never is, as nothing here claims it.
+    without the analyzer's claim never is, as nothing here claims it.
     """
     queries, left = content["queries"], list(findings)
     proven = []

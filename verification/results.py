@@ -1,4 +1,4 @@
-"""Recomputing: whether a round's results, as a reader saved them, are what its certificate is of.
+"""Whether a round's results, as a reader saved them, are what its certificate is of.
 
 A file of results (`hubbub results --json`) holds the counts of each published query and the round's certificate. The
 counts are compared with the certificate's digest, and the estimates, which follow from counts and task alone, are made
@@ -57,7 +57,7 @@ class ResultsFile:
 
 
 @dataclass(frozen=True)
-class Recomputed:
+class RecomputedResults:
     """What was found of a file of results.
 
     `queries` are those whose estimates were made again and are the same, `left` those that were not, with the reason.
@@ -149,7 +149,9 @@ def as_file(results: RoundResults) -> ResultsFile:
     return ResultsFile(where, json.loads(json.dumps(results_document(results))), results.certificate)
 
 
-def recompute(files: Sequence[ResultsFile], verified: Collection[bytes]) -> Iterator[Recomputed | VerificationError]:
+def recompute(
+    files: Sequence[ResultsFile], verified: Collection[bytes]
+) -> Iterator[RecomputedResults | VerificationError]:
     """Check files of results against the certificates in them, which are to be `verified`; yield what is found of each.
 
     What does not hold is yielded as an error, which names the file, so that others are still looked at.
@@ -202,7 +204,7 @@ def _check_about(document: Mapping[str, Any], certified: Certified) -> None:
 
 def _recomputed(
     file: ResultsFile, certified: Certified, held: Mapping[tuple[bytes, int], Sequence[Counted]]
-) -> Recomputed:
+) -> RecomputedResults:
     task, number = certified.task, certified.content["round"]
     again, left = [], {}
     for index, (query, stated) in enumerate(zip(task.queries, file.document["queries"], strict=True)):
@@ -219,7 +221,7 @@ def _recomputed(
             again.append(query.name)
         else:
             left[query.name] = reason
-    return Recomputed(file.path, task.name, number, tuple(again), left)
+    return RecomputedResults(file.path, task.name, number, tuple(again), left)
 
 
 def _check_withheld(query: Query, stated: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""One round: what n shuffled reports of one mechanism give, as brackets with a name and a source.
+"""What n shuffled reports of one mechanism give, as brackets with a name and a source.
 
 `epsilon_bracket` and `delta_bracket` join the tightest proven upper bound with the best known attack. Every `upper` is
 never below the truth, every `lower` never above.

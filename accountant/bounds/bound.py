@@ -1,4 +1,4 @@
-"""What a bound is: a value with a name, a source and a direction, that checks its conditions before it answers."""
+"""A value with a name, a source and a direction, that checks its conditions before it answers."""
 
 from typing import Literal, Protocol
 

@@ -1,4 +1,4 @@
-"""Every bound side by side: which holds, which does not and why, and what each gives.
+"""Which holds, which does not and why, and what each gives.
 
 `CATALOGUE` has every bound by its name; `assess` asks all of them the same question. A certificate rests on those that
 are evaluated exactly; the others are here to be compared with.

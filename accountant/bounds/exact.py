@@ -1,4 +1,4 @@
-"""Bounds that are evaluated exactly: each is the divergence of a pair, summed by the engine of `divergence`.
+"""Bounds that are exact: each is the divergence of a pair, summed by the engine of `divergence`.
 
 Every `upper` is never below the truth, every `lower` never above.
 """

@@ -44,9 +44,9 @@ def stronger_closed(case: Case, delta: Decimal) -> Decimal:
 def clones_renyi(case: Case, order: float) -> float:
     """Cor. 7.2 (Cor. 4.3 corrected), of the clone pair, at any order λ > 1; never below the pair's divergence.
 
-    ln(e^b + (e^{(λ−1)ε₀} − 1)(e^{−(n−1)/(8E)} + 2e^{−n̄/8}))/(λ − 1), where b = λ(λ−1)ρ²/(2n̄), n̄ = ⌊(n−1)/(2E)⌋ + 1 and
-    ρ = 2 ln((3E+1)/(E+3)). The paper leaves its constant open; docs/accounting.md proves this one, and that the paper's
-    form cλE((E−1)/(E+1))²/(n−1) follows with c < 5 but for the second term.
+    ln(e^b + (e^{(λ−1)ε₀} − 1)(e^{−(n−1)/(8E)} + 2e^{−n̄/8}))/(λ − 1), where b = λ(λ−1)ρ²/(2n̄), n̄ = ⌊(n−1)/(2E)⌋ + 1
+    and ρ = 2 ln((3E+1)/(E+3)). The paper leaves its constant open; docs/accounting.md proves this one, and that the
+    paper's form cλE((E−1)/(E+1))²/(n−1) follows with c < 5 but for the second term.
     """
     with localcontext(PRECISE):
         crowd = floor(Decimal(case.people - 1) / (2 * case.ratio)) + 1

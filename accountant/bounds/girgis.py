@@ -86,10 +86,10 @@ def _total(logs: list[float]) -> float:
 def simplified(case: Case, order: float) -> float:
     """(6), λ an integer ≥ 2: ln(1 + C(λ,2)·4(E−1)²/n)/(λ − 1), for λ⁴e^{5ε₀} < n/9 and its proof's (47).
 
-    (47) is e^{ε₀λ − (n−1)/(8E)} ≤ (λ(E²−1)/√(2E²n̄))³; the proof calls it automatic, and it is not at small n or ε₀. The
-    proof takes n̄ = (n−1)/(2E) + 1, without the floor of (5). With it, 1/(n̄E) ≤ 2/(n − 1), and the higher terms are at
-    most 9/16·(n/(n−1))^{3/2} of their share C(λ,2)(E−1)²·2/n, since (E²−1)(E+1)²/(3E⁴) ≤ 9/16, reached at E = 2; as
-    n > 144, both fit into 4/n. (47) is asked at the larger n̄, where it says more.
+    (47) is e^{ε₀λ − (n−1)/(8E)} ≤ (λ(E²−1)/√(2E²n̄))³; the proof calls it automatic, and it is not at small n or ε₀.
+    The proof takes n̄ = (n−1)/(2E) + 1, without the floor of (5). With it, 1/(n̄E) ≤ 2/(n − 1), and the higher terms
+    are at most 9/16·(n/(n−1))^{3/2} of their share C(λ,2)(E−1)²·2/n, since (E²−1)(E+1)²/(3E⁴) ≤ 9/16, reached at E = 2;
+    as n > 144, both fit into 4/n. (47) is asked at the larger n̄, where it says more.
     """
     with localcontext(PRECISE):
         whole, ratio, people = Decimal(order), case.ratio, case.people

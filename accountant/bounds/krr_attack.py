@@ -51,7 +51,7 @@ class KrrAttack(SumBound):
 
 
 @dataclass(frozen=True)
-class _Counted(SumBound):
+class _ColumnCounts(SumBound):
     """The worst of the data sets that are summed count by count."""
 
     def log_delta(
@@ -101,7 +101,7 @@ _NAME = "krr-lower"
 _SOURCE = "feldman-2022, Thm 5.3, or others with the victim's value"
 _NEEDS = "kRR with 3 or more categories"
 
-_COUNTED = _Counted(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)
+_COUNTED = _ColumnCounts(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)
 _THIRD = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _third, _rdp)
 _OWN = SumBound(_NAME, _SOURCE, "lower", _NEEDS, _is_attacked, _own, _rdp)
 

@@ -1,4 +1,4 @@
-"""Attacks on mechanisms other than kRR: no valid ε is below what they reach."""
+"""No valid ε is below what they reach."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""From Rényi divergences to ε: the conversion, real orders between whole ones, and composition by adding.
+"""The conversion, real orders between whole ones, and composition by adding.
 
 girgis-2021: Lemma 2.1 (Canonne, Kamath and Steinke, 2020, Prop. 12), Lemma 2.2, and (7).
 """

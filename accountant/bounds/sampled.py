@@ -1,4 +1,4 @@
-"""Poisson sampling: the exact pair of kRR, which is proven, beside what girgis-2021 plots, which is not a bound.
+"""The exact pair of kRR, which is proven, beside what girgis-2021 plots, which is not a bound.
 
 Everyone takes part in a round with probability q, by itself and in secret. girgis-2021, §4 (Fig. 5) puts (5), a Rényi
 divergence of *replacing* a report, into the theorem of Zhu and Wang (2019) on Poisson sampling, which is about *adding

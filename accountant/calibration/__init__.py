@@ -1,1 +1,1 @@
-"""Calibration: from a privacy target to the randomizer with the least error that meets it."""
+"""From a privacy target to the randomizer with the least error that meets it."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from hubbub.accountant import composition
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.calibration.design import Calibration, Design, R, Target
+from hubbub.accountant.calibration.design import Calibration, QueryDesign, R, Target
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.numbers import EPSILON_MOST, real
@@ -27,7 +27,7 @@ _DOWN = 1 - 1e-12
 
 @answering
 def calibrate(
-    designs: Sequence[Design[R]],
+    designs: Sequence[QueryDesign[R]],
     epsilon: float,
     delta: float,
     reports: int,
@@ -53,7 +53,7 @@ def calibrate(
 
 
 def reports_for_error(
-    design: Design[Any], epsilon: float, delta: float, error: float, *, epsilon_local_cap: float | None = None
+    design: QueryDesign[Any], epsilon: float, delta: float, error: float, *, epsilon_local_cap: float | None = None
 ) -> int:
     """Reports needed for a standard error of at most `error` per report (of a share, or of the mean in [0, 1]).
 
@@ -85,7 +85,7 @@ def reports_for_error(
     return high
 
 
-def _shares(designs: Sequence[Design[R]]) -> tuple[float, ...]:
+def _shares(designs: Sequence[QueryDesign[R]]) -> tuple[float, ...]:
     if not designs:
         raise AccountingError("there are 0 queries, must be at least 1; add one")
     for design in designs:
@@ -96,7 +96,7 @@ def _shares(designs: Sequence[Design[R]]) -> tuple[float, ...]:
 
 
 def _at_scale(
-    designs: Sequence[Design[R]], shares: Sequence[float], target: Target, scale: float
+    designs: Sequence[QueryDesign[R]], shares: Sequence[float], target: Target, scale: float
 ) -> tuple[Calibration[R], ...]:
     """Each query at its share of the budget times `scale`, as far as an ε goes; scale 1 is basic composition."""
     return tuple(
@@ -138,7 +138,7 @@ def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
     return composition.compose(parts, target.delta).epsilon_upper
 
 
-def _calibrated(design: Design[R], target: Target) -> Calibration[R]:
+def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
     """Return the family with the least error at its best size; sizes are compared quickly, the best one precisely."""
     candidates = []
     for place in _promising(design, target):
@@ -148,7 +148,7 @@ def _calibrated(design: Design[R], target: Target) -> Calibration[R]:
     return min(candidates, key=lambda each: each.mse)
 
 
-def _promising(design: Design[R], target: Target) -> list[int]:
+def _promising(design: QueryDesign[R], target: Target) -> list[int]:
     """Return the places of the families that are worth a precise search: all where they are few."""
     places = range(len(design.families(design.sizes[0])))
     if len(places) <= PRECISE_FAMILIES:
@@ -160,13 +160,13 @@ def _promising(design: Design[R], target: Target) -> list[int]:
     return sorted(errors, key=lambda place: errors[place])[:PRECISE_FAMILIES]
 
 
-def _error_at_best(design: Design[R], place: int, target: Target) -> float:
+def _error_at_best(design: QueryDesign[R], place: int, target: Target) -> float:
     error = _errors(design, place, target)
     size = _best_size(error, design.sizes)
     return error(size)
 
 
-def _errors(design: Design[R], place: int, target: Target) -> Callable[[int], float]:
+def _errors(design: QueryDesign[R], place: int, target: Target) -> Callable[[int], float]:
     """Return what tells the error of a family at each size, quickly."""
 
     def error(size: int) -> float:
@@ -177,7 +177,7 @@ def _errors(design: Design[R], place: int, target: Target) -> Callable[[int], fl
     return error
 
 
-def _candidate(design: Design[R], place: int, target: Target) -> list[Calibration[R]]:
+def _candidate(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
     """Return the best of one family, in a list that is empty where a design has others and this one cannot do it."""
     try:
         error = _errors(design, place, target)

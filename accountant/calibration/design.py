@@ -1,4 +1,4 @@
-"""What is calibrated: a query as a choice of encodings and of randomizers of rising strength, and the target they meet.
+"""A query as a choice of encodings and of randomizers of rising noise, and the target they meet.
 
 The accountant names no query and no randomizer here: a design says what may be chosen and what each choice costs.
 """
@@ -21,8 +21,8 @@ from hubbub.accountant.numbers import (
     real,
 )
 
-STRENGTHS = 2**32
-"""A family's strengths are the whole numbers from 1 to below this: a task writes probabilities over it."""
+NOISE_LEVELS = 2**32
+"""A family's noise levels are the whole numbers from 1 to below this: a task writes probabilities over it."""
 
 
 class Randomized(Protocol):
@@ -37,14 +37,14 @@ R = TypeVar("R", bound=Randomized)
 R_co = TypeVar("R_co", bound=Randomized, covariant=True)
 
 
-class Family(Protocol[R_co]):
-    """Randomizers of one kind, from the least private (1) to the most (`STRENGTHS` - 1)."""
+class MechanismFamily(Protocol[R_co]):
+    """Randomizers of one kind, from the least private (1) to the most (`NOISE_LEVELS` - 1)."""
 
-    def at(self, strength: int) -> R_co:
-        """Return the randomizer of that strength."""
+    def at(self, noise_level: int) -> R_co:
+        """Return the randomizer at that level of noise: the larger, the more private."""
 
 
-class Design(Protocol[R]):
+class QueryDesign(Protocol[R]):
     """A query: the numbers of answers it may be encoded into, the randomizers of each, and their errors."""
 
     @property
@@ -55,7 +55,7 @@ class Design(Protocol[R]):
     def sizes(self) -> range:
         """The numbers of answers to choose from; the error first falls and then rises along them, up to ripples."""
 
-    def families(self, size: int) -> Sequence[Family[R]]:
+    def families(self, size: int) -> Sequence[MechanismFamily[R]]:
         """Return what may randomize the encoding of that size."""
 
     def mse(self, size: int, randomizer: R, reports: int, dummies: int) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import ceil, exp, inf, log
 
-from hubbub.accountant.calibration.design import STRENGTHS, Target
+from hubbub.accountant.calibration.design import NOISE_LEVELS, Target
 from hubbub.accountant.divergence import two_rr
 from hubbub.accountant.divergence.binomial_shift import shift_at
 from hubbub.accountant.divergence.contour import positive_part
@@ -22,7 +22,7 @@ def quick(categories: int, target: Target) -> int:
     """A w near the least that meets the target, from coarse evaluations; at most the one of the local bound."""
     high = _local_numerator(categories, min(target.epsilon, target.cap))
     floor = _local_numerator(categories, target.cap)
-    if high >= STRENGTHS:
+    if high >= NOISE_LEVELS:
         raise _impossible(categories, target)
     low = 1
     goal = log(target.delta)
@@ -60,15 +60,15 @@ def refined(categories: int, numerator: int, target: Target) -> int:
         slope = (there - here) / log(numerator / below)
         # A little above the root: more γ is more privacy, and the bound itself is asked at the result.
         moved = numerator * exp(min((here - log(target.delta)) / slope, 30.0)) * (1 + 4e-6)
-        numerator = min(max(ceil(moved), floor, 1), local, STRENGTHS - 1)
+        numerator = min(max(ceil(moved), floor, 1), local, NOISE_LEVELS - 1)
     return numerator
 
 
 def _local_numerator(categories: int, epsilon_local: float) -> int:
     """The least w whose mechanism is `epsilon_local`-LDP."""
     gamma = KRR.from_local_epsilon(categories, min(epsilon_local, 40.0)).gamma
-    numerator = -(-gamma.numerator * STRENGTHS // gamma.denominator)
-    while numerator < STRENGTHS and KRR.from_numerator(categories, numerator).epsilon_local > epsilon_local:
+    numerator = -(-gamma.numerator * NOISE_LEVELS // gamma.denominator)
+    while numerator < NOISE_LEVELS and KRR.from_numerator(categories, numerator).epsilon_local > epsilon_local:
         numerator += 1
     return numerator
 

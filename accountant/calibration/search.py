@@ -1,4 +1,4 @@
-"""Finds the least strength of a family that meets a target; the bound itself decides, at the strength returned."""
+"""Finds the least noise level of a family that meets a target, decided by the bound itself."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from typing import Protocol
 
 from hubbub.accountant import bounds
 from hubbub.accountant.calibration import krr
-from hubbub.accountant.calibration.design import STRENGTHS, Family, R, Target
+from hubbub.accountant.calibration.design import NOISE_LEVELS, MechanismFamily, R, Target
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Hashed, LocalMechanism
 
 COARSE_STEPS = 64
-"""The quick search ends when a step is a 64th of the strength: errors of neighbouring encodings differ by more."""
+"""The quick search ends when a step is a 64th of the noise level: errors of neighbouring encodings differ by more."""
 
 FINE_STEPS = 2**20
-"""The precise search ends when a step is a millionth of the strength: no error that anyone can see."""
+"""The precise search ends when a step is a millionth of the noise level: no error that anyone can see."""
 
 
 class Search(Protocol):
-    """How the least strength of one kind of mechanism is found."""
+    """How the least noise level of one kind of mechanism is found."""
 
-    def quick(self, family: Family[R], target: Target) -> int:
-        """Return a strength near the least, good enough to compare encodings."""
+    def quick(self, family: MechanismFamily[R], target: Target) -> int:
+        """Return a noise level near the least, good enough to compare encodings."""
 
-    def precise(self, family: Family[R], target: Target) -> int:
-        """Return a strength at, or a little below, the least."""
+    def precise(self, family: MechanismFamily[R], target: Target) -> int:
+        """Return a noise level at, or a little below, the least."""
 
 
 class Bisection:
     """For any mechanism: the bound is asked at every step."""
 
-    def quick(self, family: Family[R], target: Target) -> int:
+    def quick(self, family: MechanismFamily[R], target: Target) -> int:
         """Bisect to a 64th."""
-        return _bisected(lambda strength: _delta_holds(family.at(strength).mechanism, target), COARSE_STEPS)
+        return _bisected(lambda noise_level: _delta_holds(family.at(noise_level).mechanism, target), COARSE_STEPS)
 
-    def precise(self, family: Family[R], target: Target) -> int:
+    def precise(self, family: MechanismFamily[R], target: Target) -> int:
         """Bisect to a millionth. `least` goes on from there and asks both ways, so one is enough here."""
-        return _bisected(lambda strength: _delta_holds(family.at(strength).mechanism, target), FINE_STEPS)
+        return _bisected(lambda noise_level: _delta_holds(family.at(noise_level).mechanism, target), FINE_STEPS)
 
 
 class OfKRR:
     """kRR, whose divergence is cheap to guess (`calibration.krr`)."""
 
-    def quick(self, family: Family[R], target: Target) -> int:
+    def quick(self, family: MechanismFamily[R], target: Target) -> int:
         """Return the place found from coarse evaluations."""
         return krr.quick(_categories(family), target)
 
-    def precise(self, family: Family[R], target: Target) -> int:
+    def precise(self, family: MechanismFamily[R], target: Target) -> int:
         """Return that place, moved by Newton's method."""
         categories = _categories(family)
         return krr.refined(categories, krr.quick(categories, target), target)
 
 
-def _categories(family: Family[R]) -> int:
+def _categories(family: MechanismFamily[R]) -> int:
     mechanism = family.at(1).mechanism
     # The bound of hashed answers is kRR's over the cells of a row, so γ is found as for that.
     krr = mechanism.krr if isinstance(mechanism, Hashed) else mechanism
@@ -68,30 +68,30 @@ _SEARCHES: dict[type, Search] = {KRR: OfKRR(), Hashed: OfKRR()}
 """Searches of mechanisms that have a faster one than bisection."""
 
 
-def search_of(family: Family[R]) -> Search:
-    """Return how a family's least strength is found."""
+def search_of(family: MechanismFamily[R]) -> Search:
+    """Return how a family's least noise level is found."""
     return _SEARCHES.get(type(family.at(1).mechanism), Bisection())
 
 
-def least(family: Family[R], target: Target) -> R:
-    """Return the randomizer of the least strength found that meets the target; it was checked to.
+def least(family: MechanismFamily[R], target: Target) -> R:
+    """Return the randomizer of the least noise level found that meets the target; it was checked to.
 
     Raises:
         AccountingError: where none meets it.
     """
-    strength = search_of(family).precise(family, target)
-    finest = step = max(1, strength // 1_000_000)
-    failed = strength
+    noise_level = search_of(family).precise(family, target)
+    finest = step = max(1, noise_level // 1_000_000)
+    failed = noise_level
     # The search may be off by its rounding: go up until the bound itself says yes.
-    while not holds(family.at(strength).mechanism, target):
-        failed, strength, step = strength, strength + step, 2 * step
-        if strength >= STRENGTHS:
+    while not holds(family.at(noise_level).mechanism, target):
+        failed, noise_level, step = noise_level, noise_level + step, 2 * step
+        if noise_level >= NOISE_LEVELS:
             raise impossible(target)
     # The last step may have gone far beyond the least; both ends were asked, so halving finds one that holds.
-    while strength - failed > finest:
-        middle = (failed + strength) // 2
-        failed, strength = (failed, middle) if holds(family.at(middle).mechanism, target) else (middle, strength)
-    return family.at(strength)
+    while noise_level - failed > finest:
+        middle = (failed + noise_level) // 2
+        failed, noise_level = (failed, middle) if holds(family.at(middle).mechanism, target) else (middle, noise_level)
+    return family.at(noise_level)
 
 
 def holds(mechanism: LocalMechanism, target: Target) -> bool:
@@ -120,11 +120,11 @@ def _certified(mechanism: LocalMechanism, hiding: int, delta: float, dummies: in
 
 
 def _bisected(does: Callable[[int], bool], steps: int) -> int:
-    """Return the least strength that does, to within a part in `steps`, on a logarithmic scale; else the last one.
+    """Return the least noise level that does, to within a part in `steps`, on a logarithmic scale; else the last one.
 
     Strength only adds privacy, so what does is an upper interval.
     """
-    low, high = 1, STRENGTHS - 1
+    low, high = 1, NOISE_LEVELS - 1
     if does(low):
         return low
     while high - low > max(1, low // steps):

@@ -1,1 +1,1 @@
-"""Certificates: what a round really promises everyone in it, as numbers that anyone can recompute."""
+"""What a round really promises everyone in it, as numbers that anyone can recompute."""

@@ -12,7 +12,8 @@ numbers beside each ε at the valid reports that are stated, for one person whos
   that the shuffler attests, are taken from these. It is None where the analyzer itself says that fewer were valid.
 
 Both are upper bounds of what a smaller number of valid reports can cost, so a careful reader takes the largest that may
-be true: neither is ever below the ε at the valid reports that are stated (docs/accounting.md, "Whose word it is").
+be true: neither is ever below the ε at the valid reports that are stated (docs/accounting.md, "What the analyzer
+claims").
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from typing import Any
 
 from hubbub.accountant.certificate.batches import (
     bracket,
+    certified_epsilon,
     composed,
-    covering,
     linked_rounds,
     local_of,
-    lone_part,
+    round_part,
 )
 from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.minimum import parts_of_horizon_at
@@ -35,38 +36,39 @@ from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.numbers import honest_reports, round_up_significant
 from hubbub.accountant.pairs import Part, kept_delta
 
-ALONE = 1
+ROUND_ONLY = 1
 """The reports that are attested to be valid in a batch: the one of the person who is protected."""
 
 
-def lone_attested(terms: Terms, query: QueryCount) -> Part:
+def round_attested(terms: Terms, query: QueryCount) -> Part:
     """Return a batch by itself in which nobody else's report is valid."""
-    return lone_part(terms, query.mechanism, ALONE)
+    return round_part(terms, query.mechanism, ROUND_ONLY)
 
 
-def lone_if_minimum(terms: Terms, query: QueryCount) -> Part:
+def round_if_minimum(terms: Terms, query: QueryCount) -> Part:
     """Return a batch by itself in which as many reports are valid as the task's minimum."""
-    return lone_part(terms, query.mechanism, honest_if_minimum(terms, query))
+    return round_part(terms, query.mechanism, honest_if_minimum(terms, query))
 
 
 def honest_if_minimum(terms: Terms, query: QueryCount) -> int:
     """Return how many reports surely hide a person where the minimum is valid; one at least.
 
     The dishonest are a share of all reports that came, and not of the minimum: any of them may be among the valid ones.
-    That a round was never counted is the analyzer's word too, so its dishonest are a share of all it was released with.
+    That a round was never counted is claimed by the analyzer too, so its dishonest are a share of all it was released
+    with.
     """
     came = query.reports if query.released is None else query.released
-    return max(ALONE, honest_reports(min(terms.minimum_reports, came), came, terms.honest_share))
+    return max(ROUND_ONLY, honest_reports(min(terms.minimum_reports, came), came, terms.honest_share))
 
 
-def says_fewer(terms: Terms, queries: Sequence[QueryCount]) -> bool:
+def claims_fewer(terms: Terms, queries: Sequence[QueryCount]) -> bool:
     """Whether fewer valid reports than the minimum are stated of a batch: then nothing can be said at the minimum."""
     return any(query.valid < terms.minimum_reports for query in queries)
 
 
 def rounds_attested(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
     """Return what rounds cost a person together where nobody else's report is valid in any."""
-    return linked_rounds(terms, history, lambda _: ALONE)
+    return linked_rounds(terms, history, lambda _: ROUND_ONLY)
 
 
 def rounds_if_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
@@ -76,10 +78,12 @@ def rounds_if_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part
 
 def horizon_attested(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> tuple[Part, ...]:
     """Return what all rounds of a task cost a person together where nobody else's report is valid in any."""
-    return parts_of_horizon_at(terms, mechanisms, rounds, ALONE)
+    return parts_of_horizon_at(terms, mechanisms, rounds, ROUND_ONLY)
 
 
-def word_of(terms: Terms, stated: float, attested: Sequence[Part], minimum: Sequence[Part] | None) -> dict[str, Any]:
+def attested_members(
+    terms: Terms, stated: float, attested: Sequence[Part], minimum: Sequence[Part] | None
+) -> dict[str, Any]:
     """Return both members beside a stated `epsilon_upper`; `minimum` is None where fewer valid reports are stated.
 
     Raises:
@@ -102,11 +106,11 @@ def reached_by(terms: Terms, parts: Sequence[Part]) -> float:
     Of reports that nothing hides it is ε_local: what composing them would gain by δ is not worth the time. A batch by
     itself is bounded at what its chances leave of δ, as composing it would (`pairs.kept_delta`).
     """
-    if all(part.reports == ALONE and not part.dummies for part in parts):
+    if all(part.reports == ROUND_ONLY and not part.dummies for part in parts):
         return local_of(parts)
     if len(parts) == 1 and parts[0].rounds == 1:
         return min(bracket(parts[0], kept_delta(parts, terms.delta)).epsilon_upper, local_of(parts))
-    return covering(parts, composed(parts, terms.delta))
+    return certified_epsilon(parts, composed(parts, terms.delta))
 
 
 SIGNIFICANT_DIGITS = 6

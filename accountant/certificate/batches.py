@@ -29,10 +29,10 @@ def honest(terms: Terms, query: QueryCount) -> int:
 def part_of_round(terms: Terms, query: QueryCount) -> Part:
     """Return the batch by itself, at its honest number of valid reports."""
     # A person without any other honest report still has the local guarantee, which is what one report gives.
-    return lone_part(terms, query.mechanism, max(1, honest(terms, query)))
+    return round_part(terms, query.mechanism, max(1, honest(terms, query)))
 
 
-def lone_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
+def round_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
     """Return a batch by itself, of so many honest reports; dummies that its bound cannot count are left out."""
     return Part(one_round(mechanism), reports, dummies=terms.dummies if mechanism.counts_dummies else 0)
 
@@ -40,15 +40,15 @@ def lone_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
 def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int, missing: int | None = None) -> Part:
     """Return a batch of so many honest reports as one of several rounds: where these are linked, the steady ones hide.
 
-    `missing` is what all the rounds together lack (`missing_people`); where it is None, what this batch lacks. Dummies
+    `missing` is what all the rounds together lack (`missing_reports`); where it is None, what this batch lacks. Dummies
     are made anew in each round, so that nobody's reports over linked rounds hide among them.
     """
-    lacked = missing_people(terms, [reports]) if missing is None else missing
+    lacked = missing_reports(terms, [reports]) if missing is None else missing
     hiding = hiding_reports(mechanism, reports, lacked)
     return Part(mechanism, hiding, dummies=terms.dummies if mechanism.counts_dummies else 0)
 
 
-def missing_people(terms: Terms, reports: Iterable[int]) -> int:
+def missing_reports(terms: Terms, reports: Iterable[int]) -> int:
     """Return how many people rounds of so many honest `reports` lack together of the honest minimum of each.
 
     `steady` people of one level are among the honest minimum of every round: that is what a task states. A round that
@@ -62,7 +62,7 @@ def missing_people(terms: Terms, reports: Iterable[int]) -> int:
 def linked_rounds(terms: Terms, history: Sequence[RoundCounts], reports_of: Callable[[QueryCount], int]) -> list[Part]:
     """Return what rounds cost a person together, at so many honest reports of each batch; one at least."""
     reports = [[max(1, reports_of(query)) for query in counts.queries] for counts in history]
-    missing = [missing_people(terms, of_query) for of_query in zip(*reports, strict=True)]
+    missing = [missing_reports(terms, of_query) for of_query in zip(*reports, strict=True)]
     return parts_over_rounds(
         [
             [
@@ -74,17 +74,17 @@ def linked_rounds(terms: Terms, history: Sequence[RoundCounts], reports_of: Call
     )
 
 
-def short_parts(terms: Terms, counted: Iterable[tuple[int, QueryCount]]) -> dict[tuple[int, str], Part]:
+def parts_below_minimum(terms: Terms, counted: Iterable[tuple[int, QueryCount]]) -> dict[tuple[int, str], Part]:
     """Return the batches that are short (`is_short`), by round and query, at what came: dearer than the minimum."""
     batches = list(counted)
     reports: dict[str, list[int]] = {}
     for _, query in batches:
         reports.setdefault(query.name, []).append(max(1, honest(terms, query)))
-    missing = {name: missing_people(terms, each) for name, each in reports.items()}
+    missing = {name: missing_reports(terms, each) for name, each in reports.items()}
     return {
         (number, query.name): linked_part(terms, query.mechanism, max(1, honest(terms, query)), missing[query.name])
         for number, query in batches
-        if is_short(terms, query)
+        if is_below_minimum(terms, query)
     }
 
 
@@ -108,7 +108,7 @@ def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
     ]
 
 
-def is_short(terms: Terms, query: QueryCount) -> bool:
+def is_below_minimum(terms: Terms, query: QueryCount) -> bool:
     """Whether fewer valid honest reports came than the minimum gives.
 
     Then more of the crowd failed than the task's honest share allows for. No number that was fixed beforehand covers
@@ -117,17 +117,17 @@ def is_short(terms: Terms, query: QueryCount) -> bool:
     return honest(terms, query) < _least(terms)
 
 
-def any_short(terms: Terms, history: Sequence[RoundCounts]) -> bool:
+def any_below_minimum(terms: Terms, history: Sequence[RoundCounts]) -> bool:
     """Whether any batch of these rounds is short."""
-    return any(is_short(terms, query) for counts in history for query in counts.queries)
+    return any(is_below_minimum(terms, query) for counts in history for query in counts.queries)
 
 
-def paid_that_came(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
+def charges_at_actual(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
     """Return what rounds cost a person together, at the reports that came."""
     return linked_rounds(terms, history, lambda query: honest(terms, query))
 
 
-def paid_at_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
+def charges_at_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
     """Return what rounds cost a person together, at the minimum that was fixed beforehand.
 
     A batch that is short stands at what came. How many came may depend on earlier releases, and pairs at such a number
@@ -145,7 +145,7 @@ def counts_of(terms: Terms, query: QueryCount) -> dict[str, int]:
     return {"honest_reports": honest(terms, query), "reports": query.reports, "valid": query.valid}
 
 
-def settled(terms: Terms, query: QueryCount) -> dict[str, Any]:
+def derived_members(terms: Terms, query: QueryCount) -> dict[str, Any]:
     """Return the members of a query that follow from task and counts alone, to the last digit.
 
     Raises:
@@ -172,7 +172,7 @@ def composed(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     return _composed(_merged(parts), delta)
 
 
-def covering(parts: Sequence[Part], together: EpsilonBracket) -> float:
+def certified_epsilon(parts: Sequence[Part], together: EpsilonBracket) -> float:
     """Return the certified ε of all parts: the composed one, or the local one where that is smaller."""
     return min(together.epsilon_upper, local_of(parts))
 

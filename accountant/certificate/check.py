@@ -1,4 +1,4 @@
-"""Checking a certificate's statement: every number is recomputed from the task and the counts alone.
+"""Every number is recomputed from the task and the counts alone.
 
 Each stored ε is checked by the bound itself, at ε or at δ; nothing is compared for equality but counts and names. A
 statement may say more than is needed (a larger ε), never less.
@@ -13,25 +13,25 @@ from typing import Any
 
 from hubbub.accountant.bounds import delta_bracket
 from hubbub.accountant.certificate.attested import (
+    claims_fewer,
     horizon_attested,
-    lone_attested,
-    lone_if_minimum,
     reached_by,
+    round_attested,
+    round_if_minimum,
     rounds_attested,
     rounds_if_minimum,
-    says_fewer,
 )
 from hubbub.accountant.certificate.batches import (
-    any_short,
+    any_below_minimum,
     bracket,
+    certified_epsilon,
+    charges_at_actual,
+    charges_at_minimum,
     composed,
     counts_of,
-    covering,
+    derived_members,
     local_of,
-    paid_at_minimum,
-    paid_that_came,
     part_of_round,
-    settled,
 )
 from hubbub.accountant.certificate.members import (
     ATTESTED,
@@ -72,7 +72,7 @@ def check_statement(
         _check_total(terms, parts, content["round_total"], "round_total")
         _check_all_rounds(terms, history, content["all_rounds"])
         _check_horizon(terms, history, content)
-        _check_words(terms, history, content)
+        _check_attested(terms, history, content)
     except CertificateError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -128,7 +128,7 @@ def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, A
 
 def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> None:
     left_out = {reason: _count(count) for reason, count in stated["left_out"].items()}
-    _check_equal(query.name, settled(terms, query), stated)
+    _check_equal(query.name, derived_members(terms, query), stated)
     if sum(left_out.values()) != query.reports - query.valid:
         raise CertificateError(f"{query.name}: {query.reports} reports are not {query.valid} valid and those left out")
     part = part_of_round(terms, query)
@@ -182,14 +182,14 @@ def _check_total(terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any],
 
 
 def _check_composed(where: str, terms: Terms, parts: Sequence[Part], epsilon: float) -> None:
-    reached = covering(parts, composed(parts, terms.delta))
+    reached = certified_epsilon(parts, composed(parts, terms.delta))
     # "not ... <=" refuses a stated NaN, of which every comparison is false.
     if not reached <= epsilon:
         raise CertificateError(f"{where}: the epsilon stated is {epsilon}, {reached:.6g} is what can be certified")
 
 
 def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapping[str, Any]) -> None:
-    parts = paid_that_came(terms, history)
+    parts = charges_at_actual(terms, history)
     together = composed(parts, terms.delta)
     expected = {"budget": terms.epsilon_total, "delta": terms.delta}
     _check_equal("all_rounds", {**expected, "bound": together.bound, "source": together.source}, stated)
@@ -200,12 +200,12 @@ def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapp
 
 def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: float | None) -> None:
     """Check what is stated at the minimum: null where, and only where, a batch was short of it."""
-    if (epsilon is None) != any_short(terms, history):
+    if (epsilon is None) != any_below_minimum(terms, history):
         raise CertificateError(
             "all_rounds: epsilon_upper_at_minimum must be null where a batch was short of the minimum, else not"
         )
     if epsilon is not None:
-        _check_composed("all_rounds at the minimum", terms, paid_at_minimum(terms, history), epsilon)
+        _check_composed("all_rounds at the minimum", terms, charges_at_minimum(terms, history), epsilon)
 
 
 def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
@@ -223,21 +223,21 @@ def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mappin
     if stated["epsilon_upper"] is not None:
         _check_composed("horizon", terms, parts, stated["epsilon_upper"])
     # No number fixed beforehand covers a batch that was short, so none may be stated.
-    if (stated["epsilon_upper"] is None) != any_short(terms, history):
+    if (stated["epsilon_upper"] is None) != any_below_minimum(terms, history):
         raise CertificateError("horizon: epsilon_upper must be null where a batch was short of the minimum, else not")
 
 
-def _check_words(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
+def _check_attested(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
     """Check what is stated to be left of each ε where the numbers of valid reports are not true."""
     latest = history[-1].queries
     groups = [(query.name, [query], stated) for query, stated in zip(latest, content["queries"], strict=True)]
     for where, queries, stated in [*groups, ("round_total", latest, content["round_total"])]:
         _check_reached(
-            f"{where}, {ATTESTED}", terms, [lone_attested(terms, each) for each in queries], stated[ATTESTED]
+            f"{where}, {ATTESTED}", terms, [round_attested(terms, each) for each in queries], stated[ATTESTED]
         )
-        parts = [lone_if_minimum(terms, each) for each in queries]
-        _check_if_minimum(where, terms, parts, stated, says_fewer(terms, queries))
-    stated, fewer = content["all_rounds"], any(says_fewer(terms, counts.queries) for counts in history)
+        parts = [round_if_minimum(terms, each) for each in queries]
+        _check_if_minimum(where, terms, parts, stated, claims_fewer(terms, queries))
+    stated, fewer = content["all_rounds"], any(claims_fewer(terms, counts.queries) for counts in history)
     _check_reached(f"all_rounds, {ATTESTED}", terms, rounds_attested(terms, history), stated[ATTESTED])
     _check_if_minimum("all_rounds", terms, rounds_if_minimum(terms, history), stated, fewer)
     if terms.horizon is not None:

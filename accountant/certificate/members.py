@@ -85,14 +85,14 @@ VALID_REPORTS: Mapping[str, str] = {
 }
 """What is said of the numbers of valid reports, in each certificate: a fixed sentence."""
 
-_WORD: Mapping[str, Kind] = {ATTESTED: _number, IF_MINIMUM_VALID: _number_or_none}
+_ATTESTED_MEMBERS: Mapping[str, Kind] = {ATTESTED: _number, IF_MINIMUM_VALID: _number_or_none}
 """What is stated beside every ε of a batch and of a total."""
 
 _FLOAT_KINDS = (_number, _number_or_none)
 FLOATS = frozenset(
     [
         "honest_share",
-        *_WORD,
+        *_ATTESTED_MEMBERS,
         *(name for kinds in (_ALL_ROUNDS, QUERY_MEMBERS) for name in kinds if kinds[name] in _FLOAT_KINDS),
     ]
 )
@@ -107,21 +107,21 @@ def check_members(content: Mapping[str, Any]) -> None:
     Raises:
         CertificateError: naming the first member that is missing, unknown or of another kind.
     """
-    _check("all_rounds", {**_ALL_ROUNDS, **_WORD}, content["all_rounds"])
+    _check("all_rounds", {**_ALL_ROUNDS, **_ATTESTED_MEMBERS}, content["all_rounds"])
     for entry in content["all_rounds"]["history"]:
         _check("a round so far", {"queries": _list, "round": _count}, entry)
         for stated in entry["queries"]:
             _check("a round so far", _BATCH, stated)
     if "horizon" in content:
         _check("horizon", {**_HORIZON, ATTESTED: _number}, content["horizon"])
-    _check("round_total", {**_TOTAL, **_WORD}, content["round_total"])
+    _check("round_total", {**_TOTAL, **_ATTESTED_MEMBERS}, content["round_total"])
     for stated in content["queries"]:
-        _check("a query", {**QUERY_MEMBERS, **_WORD, **_mechanism_members(stated)}, stated)
+        _check("a query", {**QUERY_MEMBERS, **_ATTESTED_MEMBERS, **_mechanism_members(stated)}, stated)
         bound = BOUNDS.get(stated["bound"])
         if bound is None or bound.source != stated["source"]:
             raise CertificateError(f"a query: the source of bound {shown(stated['bound'])} is another than stated")
     if content["valid_reports"] != VALID_REPORTS:
-        raise CertificateError("valid_reports does not say on whose word the numbers of valid reports rest, in full")
+        raise CertificateError("valid_reports does not say on whose claim the numbers of valid reports rest, in full")
     if type(content["honest_share"]) is bool or not _count(content["round"]):
         raise CertificateError("honest_share or round is not of its kind: a number, and a whole number")
 

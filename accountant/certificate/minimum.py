@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hubbub.accountant.certificate.batches import composed, linked_part, local_sum, lone_part
+from hubbub.accountant.certificate.batches import composed, linked_part, local_sum, round_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
@@ -56,7 +56,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
             f"the queries' epsilon_local add up to {local:.6g}, the cap is {terms.epsilon_local:g}; "
             "raise gamma or minimum_reports, or the cap"
         )
-    alone = tuple(lone_part(terms, mechanism, _least(terms)) for mechanism in mechanisms)
+    alone = tuple(round_part(terms, mechanism, _least(terms)) for mechanism in mechanisms)
     reached = composed(alone, terms.delta).epsilon_upper
     if not reached <= terms.epsilon:
         raise AccountingError(

@@ -1,7 +1,7 @@
-"""Making a certificate's statement: what a round really promises everyone in it, as numbers anyone can recompute.
+"""What a round really promises everyone in it, as numbers anyone can recompute.
 
 `statement` makes the numbers from what was counted; `check.check_statement` recomputes them from scratch and says what
-does not hold. Signatures and canonical form are `protos.signed`'s business; `hubbub verify` joins the two.
+does not hold. Signatures and canonical form are `protos.identity.documents`'s business; `hubbub verify` joins the two.
 
 What is stated, for one person whose reports are honest (δ is the task's, everywhere):
 - per query: the mechanism in its one form (`mechanisms.registry`); `epsilon_local` (holds even if both services
@@ -13,7 +13,7 @@ What is stated, for one person whose reports are honest (δ is the task's, every
   null where a batch held fewer valid honest reports than the minimum gives: then it would not hold. `budget` is the
   task's cap on ε over all its rounds, null where it has none;
 - beside each ε of these, `epsilon_upper_attested` and `epsilon_upper_if_minimum_valid`: what is left of it where the
-  numbers of valid reports, which are the analyzer's word, are not true (`certificate.attested`);
+  numbers of valid reports, which are claimed by the analyzer, are not true (`certificate.attested`);
 - `horizon`, where a question is over time: all `rounds` of the task at the minimum, those to come included, for who
   takes part in every one of them. Its `epsilon_upper` is null where a batch was short, as above.
 """
@@ -27,25 +27,25 @@ from typing import Any
 
 from hubbub.accountant.certificate.attested import (
     SIGNIFICANT_DIGITS,
+    attested_members,
+    claims_fewer,
     horizon_attested,
-    lone_attested,
-    lone_if_minimum,
+    round_attested,
+    round_if_minimum,
     rounds_attested,
     rounds_if_minimum,
-    says_fewer,
-    word_of,
 )
 from hubbub.accountant.certificate.batches import (
-    any_short,
+    any_below_minimum,
     bracket,
+    certified_epsilon,
+    charges_at_actual,
+    charges_at_minimum,
     composed,
     counts_of,
-    covering,
+    derived_members,
     local_of,
-    paid_at_minimum,
-    paid_that_came,
     part_of_round,
-    settled,
 )
 from hubbub.accountant.certificate.members import ATTESTED, VALID_REPORTS
 from hubbub.accountant.certificate.minimum import parts_of_horizon
@@ -76,8 +76,8 @@ def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
     found = bracket(part, terms.delta)
     upper = round_up_significant(found.epsilon_upper, SIGNIFICANT_DIGITS)
     members = {
-        **settled(terms, query),
-        **_word_of_batches(terms, [query], upper),
+        **derived_members(terms, query),
+        **_attested_of_batches(terms, [query], upper),
         "bound": found.bound,
         "epsilon_local": round_up_significant(part.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
         "epsilon_lower": _round_down(found.epsilon_lower),
@@ -90,16 +90,16 @@ def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
     return {**counts_of(terms, query), **dict(sorted(members.items()))}
 
 
-def _word_of_batches(terms: Terms, queries: Sequence[QueryCount], stated: float) -> dict[str, Any]:
+def _attested_of_batches(terms: Terms, queries: Sequence[QueryCount], stated: float) -> dict[str, Any]:
     """Return what is left of an ε of these batches of one round where their valid reports are not those stated."""
-    attested = [lone_attested(terms, query) for query in queries]
-    minimum = None if says_fewer(terms, queries) else [lone_if_minimum(terms, query) for query in queries]
-    return word_of(terms, stated, attested, minimum)
+    attested = [round_attested(terms, query) for query in queries]
+    minimum = None if claims_fewer(terms, queries) else [round_if_minimum(terms, query) for query in queries]
+    return attested_members(terms, stated, attested, minimum)
 
 
 def _round_total(terms: Terms, queries: Sequence[QueryCount]) -> dict[str, Any]:
     total = _total(terms, [part_of_round(terms, query) for query in queries])
-    return {**total, **_word_of_batches(terms, queries, total["epsilon_upper"])}
+    return {**total, **_attested_of_batches(terms, queries, total["epsilon_upper"])}
 
 
 def _round_down(value: float | None) -> float | None:
@@ -117,26 +117,26 @@ def _total(terms: Terms, parts: Sequence[Part]) -> dict[str, Any]:
         "delta": terms.delta,
         "epsilon_local": round_up_significant(local_of(parts), SIGNIFICANT_DIGITS),
         "epsilon_lower": _round_down(together.epsilon_lower),
-        "epsilon_upper": round_up_significant(covering(parts, together), SIGNIFICANT_DIGITS),
+        "epsilon_upper": round_up_significant(certified_epsilon(parts, together), SIGNIFICANT_DIGITS),
         "source": together.source,
     }
 
 
 def _at_minimum(terms: Terms, history: Sequence[RoundCounts], came: float) -> float | None:
-    if any_short(terms, history):
+    if any_below_minimum(terms, history):
         return None
-    minimum = _total(terms, paid_at_minimum(terms, history))
+    minimum = _total(terms, charges_at_minimum(terms, history))
     # Never below the other: a reader takes this one as the careful one of the two.
     careful: float = max(minimum["epsilon_upper"], came)
     return careful
 
 
 def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
-    total = _total(terms, paid_that_came(terms, history))
-    fewer = any(says_fewer(terms, counts.queries) for counts in history)
+    total = _total(terms, charges_at_actual(terms, history))
+    fewer = any(claims_fewer(terms, counts.queries) for counts in history)
     minimum = None if fewer else rounds_if_minimum(terms, history)
     return {
-        **word_of(terms, total["epsilon_upper"], rounds_attested(terms, history), minimum),
+        **attested_members(terms, total["epsilon_upper"], rounds_attested(terms, history), minimum),
         "bound": total["bound"],
         "budget": terms.epsilon_total,
         "delta": terms.delta,
@@ -157,10 +157,10 @@ def _horizon(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
         return {}
     mechanisms = [query.mechanism for query in history[-1].queries]
     total = _total(terms, parts_of_horizon(terms, mechanisms, terms.horizon))
-    attested = word_of(terms, total["epsilon_upper"], horizon_attested(terms, mechanisms, terms.horizon), None)[
-        ATTESTED
-    ]
-    epsilon = None if any_short(terms, history) else total["epsilon_upper"]
+    attested = attested_members(
+        terms, total["epsilon_upper"], horizon_attested(terms, mechanisms, terms.horizon), None
+    )[ATTESTED]
+    epsilon = None if any_below_minimum(terms, history) else total["epsilon_upper"]
     members = {name: total[name] for name in ("bound", "delta", "epsilon_local", "source")}
     stated = {"epsilon_upper": epsilon, ATTESTED: attested, "rounds": terms.horizon}
     return {"horizon": {**members, **stated}}

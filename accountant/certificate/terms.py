@@ -9,7 +9,7 @@ from typing import Protocol
 from hubbub.accountant.mechanisms import LocalMechanism
 
 
-class Promising(Protocol):
+class PrivacyPromise(Protocol):
     """What promises privacy: a task, or a draft. The accountant imports neither and needs these two members only."""
 
     @property
@@ -44,7 +44,7 @@ class Terms:
     horizon: int | None = None
 
     @classmethod
-    def of(cls, task: Promising) -> Terms:
+    def of(cls, task: PrivacyPromise) -> Terms:
         """Take them from a task, or a draft of one."""
         names = ("epsilon", "delta", "epsilon_local", "honest_share", "dummies", "epsilon_total")
         promised = {name: getattr(task.privacy, name) for name in names}

@@ -1,4 +1,4 @@
-"""The blanket of a finite law: for two neighbours x, x' a sum over its outputs, and the largest such sum at an ε.
+"""For two neighbours x, x' a sum over its outputs, and the largest such sum at an ε.
 
 With m the blanket, a law below every input's, and A_x = R[x]/m, balle-2019, Lemma 5.3 reads
 

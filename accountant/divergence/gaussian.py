@@ -1,4 +1,4 @@
-"""One Gaussian report alone: the hockey-stick divergence of the answers 0 and 1, exactly.
+"""The hockey-stick divergence of the answers 0 and 1, exactly.
 
 δ(ε) = Φ(1/(2σ) − εσ) − e^ε·Φ(−1/(2σ) − εσ) (Balle and Wang, 2018, Thm 8, at sensitivity 1).
 """

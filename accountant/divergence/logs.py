@@ -1,4 +1,4 @@
-"""A bracket of a logarithm: what the engines return, so that tiny numbers keep their relative precision."""
+"""What the engines return, so that tiny numbers keep their relative precision."""
 
 from dataclasses import dataclass
 from math import inf

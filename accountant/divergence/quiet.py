@@ -1,4 +1,4 @@
-"""Which nodes of a contour are worth a look: at most of them next to nothing is left of the integrand.
+"""At most of them next to nothing is left of the integrand.
 
 Let f(t) = Σ q_j e^{itd_j} be the transform of a tilted draw and V its variance. As |f|² = Σ q_j q_k cos(t(d_j − d_k)),
 its slope at t is at most Σ q_j q_k |d_j − d_k|²·t = 2Vt in size. And |f|, which no shift of the draws changes, has a

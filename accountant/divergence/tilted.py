@@ -1,4 +1,4 @@
-"""One draw of a sum under a tilt θ: step d_j with mass q_j = m_j·e^{θd_j}/M₁(θ), and what its doubles are wrong by."""
+"""Step d_j with mass q_j = m_j·e^{θd_j}/M₁(θ), and what its doubles are wrong by."""
 
 from __future__ import annotations
 

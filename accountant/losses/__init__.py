@@ -1,1 +1,1 @@
-"""Privacy losses: the law of one round's pair on few points, laid on a grid, and convolved over rounds."""
+"""The law of one round's pair on few points, laid on a grid, and convolved over rounds."""

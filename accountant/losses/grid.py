@@ -1,4 +1,4 @@
-"""Privacy losses on a grid: a pair of laws as P-masses at multiples of a step, the Q-masses following from the loss.
+"""A pair of laws as P-masses at multiples of a step, the Q-masses following from the loss.
 
 A `LossGrid` holds P-masses p_i at losses ℓ_i; its Q-mass there is p_i·e^−ℓ_i. Pessimistic grids come from *connecting
 the dots* (Doroshenko and others, 2022): each atom (p, q) is split on the two grid points around its loss, keeping its

@@ -379,7 +379,7 @@ def _combine(
 
 
 def _slices(columns: _Columns, rows: int) -> Iterator[_Columns]:
-    """The columns in stretches of `rows`."""
+    """The columns in chunks of `rows`."""
     for start in range(0, columns.row.size, rows):
         some = slice(start, start + rows)
         yield _Columns(columns.weight[some], columns.base[some], columns.count[some], columns.row[some])

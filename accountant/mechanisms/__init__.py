@@ -1,4 +1,4 @@
-"""Mechanisms as values: what a client does to an answer, exactly.
+"""What a client does to an answer, exactly.
 
 A mechanism is only described here; bounds, pairs and calibration consume it. Clients import this package,
 so it uses the standard library alone. To add a mechanism, add a module with a frozen dataclass and give it to

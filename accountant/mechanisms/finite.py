@@ -1,4 +1,4 @@
-"""Any randomizer with a finite law: a matrix of exact probabilities, a row for each input, a column for each output."""
+"""A matrix of exact probabilities, a row for each input, a column for each output."""
 
 from __future__ import annotations
 

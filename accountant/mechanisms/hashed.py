@@ -1,4 +1,4 @@
-"""Hashed randomized response: kRR of a hash of the answer, under one of many public hash functions."""
+"""KRR of a hash of the answer, under one of many public hash functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Known randomizers as finite laws: a few lines each, however many categories they have.
+"""A few lines each, however many categories they have.
 
 Each takes e^ε_local as an exact fraction, `ratio`: the one that a client draws from. Three inputs stand for all of
 them, two neighbours and a third one that the others may hold, and an output stands for all those that these three

@@ -1,4 +1,4 @@
-"""One-time RAPPOR: unary encoding, every bit randomized by itself."""
+"""Unary encoding, every bit randomized by itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

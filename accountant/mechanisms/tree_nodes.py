@@ -1,4 +1,4 @@
-"""A report a round of the tree's nodes: the longest node that ends with the round, as one `Node` sends every value."""
+"""The longest node that ends with the round, as one `Node` sends every value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Any finite law: the blanket of all its inputs, and the neighbours whose sum over its outputs is the largest."""
+"""The blanket of all its inputs, and the neighbours whose sum over its outputs is the largest."""
 
 from __future__ import annotations
 

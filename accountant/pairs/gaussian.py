@@ -1,4 +1,4 @@
-"""Gaussian noise: one round only, since without a local ε nothing bounds what a cut tail is worth over many."""
+"""One round only, since without a local ε nothing bounds what a cut tail is worth over many."""
 
 from __future__ import annotations
 

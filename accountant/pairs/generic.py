@@ -1,4 +1,4 @@
-"""Any randomizer of a known local ε: the stronger clones where it is common to the batch, else the clones."""
+"""The stronger clones where it is common to the batch, else the clones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashed randomized response: the blanket pair of kRR over the cells of one row holds for it (docs/accounting.md)."""
+"""The blanket pair of kRR over the cells of one row holds for it (docs/accounting.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laplace noise: the ends of the interval are the worst answers (`divergence.blankets`), and the attack from them."""
+"""The ends of the interval are the worst answers (`divergence.blankets`), and the attack from them."""
 
 from __future__ import annotations
 

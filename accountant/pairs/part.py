@@ -1,4 +1,4 @@
-"""The question put to the accountant: one query over its rounds, to which a person sends one report in each."""
+"""One query over its rounds, to which a person sends one report in each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A unit of the tree's nodes: a value that differs by one, and half of a value that differs by two."""
+"""A value that differs by one, and half of a value that differs by two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Binary randomized response: truthful reports hide the victim too, so its pair is tighter than the blanket's."""
+"""Truthful reports hide the victim too, so its pair is tighter than the blanket's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Balls: exact numbers in, enclosures out, and bounds on binomial tails that are cut.
+"""Exact numbers in, enclosures out, and bounds on binomial tails that are cut.
 
 Needs the extra `hubbub[rigorous]`.
 """

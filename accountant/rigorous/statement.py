@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hubbub.accountant.certificate.batches import linked_part, lone_part, missing_people, parts_over_rounds
+from hubbub.accountant.certificate.batches import linked_part, missing_reports, parts_over_rounds, round_part
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
@@ -66,7 +66,7 @@ def claims(
 
     latest = []
     for (name, mechanism), stated in zip(queries, content["queries"], strict=True):
-        latest.append(lone_part(terms, mechanism, _reports(terms, stated)))
+        latest.append(round_part(terms, mechanism, _reports(terms, stated)))
         yield _local(name, latest[-1:], stated, True)
         yield upper(name, "epsilon_upper", latest[-1:], stated, True)
     yield _local("round_total", latest, content["round_total"], False)
@@ -96,7 +96,7 @@ def _so_far(
 ) -> list[Part]:
     """What the rounds of a history cost together, at the reports that came or at the `least` of them."""
     reports = [[_reports(terms, counts, least) for counts in entry["queries"]] for entry in history]
-    missing = [missing_people(terms, of_query) for of_query in zip(*reports, strict=True)]
+    missing = [missing_reports(terms, of_query) for of_query in zip(*reports, strict=True)]
     of = [mechanism for _, mechanism in queries]
     return parts_over_rounds(
         [[linked_part(terms, *each) for each in zip(of, of_round, missing, strict=True)] for of_round in reports]

@@ -28,7 +28,7 @@ class _OtherVersion(AccountingError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One query of one round of a task, at the minimum of reports fixed beforehand (`part.rounds` is 1)."""
 
     task: str
@@ -71,7 +71,7 @@ class Entry:
         return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
-    def from_canonical(cls, text: str) -> Entry:
+    def from_canonical(cls, text: str) -> LedgerEntry:
         """Read what `canonical` wrote; raises LedgerBroken for anything else."""
         try:
             entry = _read(json.loads(text))
@@ -86,8 +86,8 @@ class Entry:
         return entry
 
 
-def _read(fields: dict[str, Any]) -> Entry:
+def _read(fields: dict[str, Any]) -> LedgerEntry:
     if fields["format"] != CHARGE_FORMAT:
         raise _OtherVersion(f"it is of {shown(fields['format'])}, this version of hubbub reads {CHARGE_FORMAT}")
     part = Part(read_mechanism(fields["mechanism"]), fields["reports"], 1, fields["dummies"], fields["clients"])
-    return Entry(fields["task"], fields["round"], fields["query"], part)
+    return LedgerEntry(fields["task"], fields["round"], fields["query"], part)

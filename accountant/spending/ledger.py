@@ -1,4 +1,4 @@
-"""What a task has spent over its rounds: an append-only list of charges that anyone can check.
+"""An append-only list of charges that anyone can check.
 
 Pure values: a charge returns a new ledger, storage belongs to the caller. Each charge holds the query's `Part` at the
 *minimum fixed beforehand*, because the number of reports that came may depend on what earlier rounds released, and then
@@ -27,7 +27,7 @@ from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms import costliest
 from hubbub.accountant.numbers import checked_delta, real
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.spending.entry import Entry, LedgerBroken
+from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
 
 LABEL = b"hubbub/v1 ledger"
 """Domain separation of the hash chain."""
@@ -45,10 +45,10 @@ class BudgetExceeded(AccountingError):
 
 
 @dataclass(frozen=True)
-class Link:
+class ChainedEntry:
     """A charge and the digest that chains it to everything before: SHA-256, in hex."""
 
-    entry: Entry
+    entry: LedgerEntry
     digest: str
 
 
@@ -64,7 +64,7 @@ class Ledger:
     task: str
     epsilon: float
     delta: float
-    links: tuple[Link, ...] = ()
+    links: tuple[ChainedEntry, ...] = ()
     dearer: Mapping[tuple[int, str], Part] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -78,11 +78,11 @@ class Ledger:
         return self.links[-1].digest if self.links else _start(self.task)
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """Return all charges, oldest first."""
         return tuple(link.entry for link in self.links)
 
-    def charge(self, entries: Iterable[Entry]) -> Ledger:
+    def charge(self, entries: Iterable[LedgerEntry]) -> Ledger:
         """Return the ledger with these charges, all or none; one that was made already changes nothing.
 
         Raises:
@@ -95,7 +95,7 @@ class Ledger:
             raise BudgetExceeded(self._refusal(fresh))
         return self._appended(fresh)
 
-    def would_exceed(self, entries: Iterable[Entry]) -> bool:
+    def would_exceed(self, entries: Iterable[LedgerEntry]) -> bool:
         """Return whether charging these would pass the budget; the ledger stays as it is."""
         fresh = self._fresh(entries)
         return bool(fresh) and self._exceeds(fresh)
@@ -133,15 +133,15 @@ class Ledger:
         dearer: Mapping[tuple[int, str], Part] | None = None,
     ) -> Ledger:
         """Read what `records` wrote and verify it; raises LedgerBroken where it does not hold."""
-        links = tuple(Link(Entry.from_canonical(text), digest) for text, digest in records)
+        links = tuple(ChainedEntry(LedgerEntry.from_canonical(text), digest) for text, digest in records)
         ledger = cls(task, epsilon, delta, links, dearer or {})
         ledger.verify()
         return ledger
 
-    def _fresh(self, entries: Iterable[Entry]) -> list[Entry]:
+    def _fresh(self, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
         """Return the entries that are not charged yet, each once."""
         known = {entry.key: entry for entry in self.entries}
-        fresh: list[Entry] = []
+        fresh: list[LedgerEntry] = []
         for entry in entries:
             if entry.task != self.task:
                 raise AccountingError(
@@ -158,24 +158,24 @@ class Ledger:
                 )
         return fresh
 
-    def _exceeds(self, fresh: Sequence[Entry]) -> bool:
+    def _exceeds(self, fresh: Sequence[LedgerEntry]) -> bool:
         # Nothing exceeds no budget; composing years of rounds to learn that would take seconds.
         if self.epsilon == math.inf:
             return False
         return _upper(self._priced((*self.entries, *fresh)), self.delta) > self.epsilon
 
-    def _priced(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    def _priced(self, entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
         """Return the entries that are paid for, with what was really sent in them where that is known to cost more."""
         return _paid([replace(entry, part=self.dearer.get(entry.key, entry.part)) for entry in entries])
 
-    def _appended(self, fresh: Iterable[Entry]) -> Ledger:
+    def _appended(self, fresh: Iterable[LedgerEntry]) -> Ledger:
         links, digest = list(self.links), self.head
         for entry in fresh:
             digest = _next(digest, entry)
-            links.append(Link(entry, digest))
+            links.append(ChainedEntry(entry, digest))
         return replace(self, links=tuple(links))
 
-    def _refusal(self, fresh: Sequence[Entry]) -> str:
+    def _refusal(self, fresh: Sequence[LedgerEntry]) -> str:
         after = _upper(self._priced((*self.entries, *fresh)), self.delta)
         rounds = ", ".join(str(number) for number in sorted({entry.round for entry in fresh}))
         return (
@@ -195,9 +195,9 @@ class Ledger:
         return f"spent so far: {spent:.6g}, of it by themselves {', '.join(told)}{more}"
 
 
-def _paid(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _paid(entries: Sequence[LedgerEntry]) -> tuple[LedgerEntry, ...]:
     """Return what is paid for: of a query whose rounds hang together, those that cost most, some of them twice."""
-    by_query: dict[str, list[Entry]] = {}
+    by_query: dict[str, list[LedgerEntry]] = {}
     for entry in entries:
         by_query.setdefault(entry.query, []).append(entry)
     paid: Counter[tuple[int, str]] = Counter()
@@ -206,20 +206,20 @@ def _paid(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(entry for entry in entries for _ in range(paid[entry.key]))
 
 
-def _upper(entries: Sequence[Entry], delta: float) -> float:
+def _upper(entries: Sequence[LedgerEntry], delta: float) -> float:
     """Return the certified ε alone: what a charge is decided by needs no attack."""
     return compose_upper([entry.part for entry in entries], delta) if entries else 0.0
 
 
-def _composed(entries: Sequence[Entry], delta: float) -> EpsilonBracket:
+def _composed(entries: Sequence[LedgerEntry], delta: float) -> EpsilonBracket:
     if not entries:
         return EpsilonBracket(0.0, 0.0, 0.0, delta, "composition", "nothing was released", 0.0)
     return compose([entry.part for entry in entries], delta)
 
 
-def _like_rounds(entries: Sequence[Entry]) -> Iterable[tuple[list[int], list[Entry]]]:
+def _like_rounds(entries: Sequence[LedgerEntry]) -> Iterable[tuple[list[int], list[LedgerEntry]]]:
     """Yield runs of rounds that were charged alike, with their entries."""
-    by_round: dict[int, list[Entry]] = {}
+    by_round: dict[int, list[LedgerEntry]] = {}
     for entry in entries:
         by_round.setdefault(entry.round, []).append(entry)
 
@@ -241,5 +241,5 @@ def _start(task: str) -> str:
     return hashlib.sha256(LABEL + b"\x00" + task.encode()).hexdigest()
 
 
-def _next(digest: str, entry: Entry) -> str:
+def _next(digest: str, entry: LedgerEntry) -> str:
     return hashlib.sha256(LABEL + b"\x01" + bytes.fromhex(digest) + entry.canonical().encode()).hexdigest()

@@ -1,5 +1,5 @@
-"""The analyzer's store on PostgreSQL: what can be erased is there only enciphered, its keys are in a keyring here."""
+"""What can be erased is there only enciphered, its keys are in a keyring here."""
 
-from hubbub.analyzer.postgres.store import PostgresStore
+from hubbub.analyzer.postgres.store import AnalyzerPostgresStore
 
-__all__ = ["PostgresStore"]
+__all__ = ["AnalyzerPostgresStore"]

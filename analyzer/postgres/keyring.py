@@ -1,4 +1,4 @@
-"""Keyring: rounds' private keys, and the secrets under which the database has what they were delivered with."""
+"""Rounds' private keys, and the secrets under which the database has what they were delivered with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile, RoundId
 from hubbub.service.postgres.sealing import SECRET_BYTES
-from hubbub.service.sqlite.secure_delete import put_away, taken_out
+from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
 
 LAYOUT = Layout(
     what="analyzer's keyring",
@@ -28,27 +28,29 @@ CREATE TABLE secret (
 
 
 @dataclass(frozen=True)
-class Secrets:
+class DeliverySecrets:
     """What the keyring holds of a round: nothing, and `cipher` None, once it was destroyed."""
 
     cipher: DeliveryCipher | None = field(repr=False)
     private_key: bytes = field(default=b"", repr=False)
 
 
-DESTROYED = Secrets(None)
+DESTROYED = DeliverySecrets(None)
 
 
-class Keyring(KeyringFile[Secrets]):
+class AnalyzerKeyring(KeyringFile[DeliverySecrets]):
     """The analyzer's keyring."""
 
     layout = LAYOUT
 
     @staticmethod
-    def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
+    def _load(connection: sqlite3.Connection) -> dict[RoundId, DeliverySecrets]:
         found = {}
         for task, number, *stored in connection.execute("SELECT task, number, storage, private_key FROM secret"):
-            storage, private = (taken_out(value) if value else b"" for value in stored)
-            found[task, number] = Secrets(DeliveryCipher(storage, task, number), private) if storage else DESTROYED
+            storage, private = (unpad(value) if value else b"" for value in stored)
+            found[task, number] = (
+                DeliverySecrets(DeliveryCipher(storage, task, number), private) if storage else DESTROYED
+            )
         return found
 
     @property
@@ -65,8 +67,10 @@ class Keyring(KeyringFile[Secrets]):
             " ON CONFLICT DO UPDATE SET storage = excluded.storage, private_key = excluded.private_key"
         )
         with self.lock:
-            self.change(lambda writer: writer.execute(put, (*round_, put_away(secret), put_away(private_key))))
-            self._secrets[round_] = Secrets(DeliveryCipher(secret, *round_), private_key)
+            self.change(
+                lambda writer: writer.execute(put, (*round_, pad_for_erasure(secret), pad_for_erasure(private_key)))
+            )
+            self._secrets[round_] = DeliverySecrets(DeliveryCipher(secret, *round_), private_key)
 
     def destroy(self, round_: RoundId) -> None:
         """Destroy what is held of a round; it is in no file any more, and what was stored under it means nothing."""

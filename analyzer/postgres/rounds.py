@@ -1,4 +1,4 @@
-"""Rounds: what the database and the keyring say of rounds and of what arrived of them, inside one transaction."""
+"""What the database and the keyring say of rounds and of what arrived of them, inside one transaction."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from psycopg import sql
 
-from hubbub.analyzer.postgres.keyring import Keyring, Secrets
+from hubbub.analyzer.postgres.keyring import AnalyzerKeyring, DeliverySecrets
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
-from hubbub.analyzer.records import StoredBatch
+from hubbub.analyzer.records import ReceivedBatch
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Committed, Envelopes
@@ -26,7 +26,8 @@ from hubbub.service.receiving.round_keys import NewRoundKey
 
 _BATCHES = (
     "SELECT query, batch.record, batch.signature, reports, dummies, digest, next_offset, valid, left_out, counts,"
-    " attestation, certified FROM batch JOIN standing ON standing.key = batch.round WHERE id = %s AND number = %s"
+    " attestation, certified FROM batch JOIN round_status ON round_status.key = batch.round WHERE id = %s "
+    "AND number = %s"
 )
 
 
@@ -35,13 +36,13 @@ def of_round(statement: str, key: int) -> sql.Composed:
     return sql.SQL(statement).format(arrived=sql.Identifier(f"arrived_{key}"))
 
 
-class Rounds(InboxTransaction[StoredBatch]):
+class RoundQueries(InboxTransaction[ReceivedBatch]):
     """The operations; what one of them writes is stored when the transaction ends.
 
     `destroyed` gathers the rounds whose secrets are to be destroyed once it has.
     """
 
-    def __init__(self, connection: Connection, keyring: Keyring) -> None:
+    def __init__(self, connection: Connection, keyring: AnalyzerKeyring) -> None:
         self.connection = connection
         self.destroyed: set[RoundId] = set()
         self._keyring = keyring
@@ -54,7 +55,7 @@ class Rounds(InboxTransaction[StoredBatch]):
 
     def _round(self, task_id: bytes, number: int) -> int | None:
         """The row of a round; None where no key was made for it yet."""
-        row = self._one("SELECT key FROM standing WHERE id = %s AND number = %s", task_id, number)
+        row = self._one("SELECT key FROM round_status WHERE id = %s AND number = %s", task_id, number)
         return None if row is None else row[0]
 
     def _must_be_there(self, task_id: bytes, number: int) -> int:
@@ -63,14 +64,14 @@ class Rounds(InboxTransaction[StoredBatch]):
             raise HubbubError(f"round {number} of task {task_id.hex()} has no key yet")
         return key
 
-    def _secrets(self, task_id: bytes, number: int) -> Secrets:
+    def _secrets(self, task_id: bytes, number: int) -> DeliverySecrets:
         return self._keyring.of((task_id, number))
 
     # Keys
 
     def key(self, task_id: bytes, number: int) -> StoredKey | None:
         row = self._one(
-            "SELECT record, signature, key_set_hash, destroyed FROM standing WHERE id = %s AND number = %s",
+            "SELECT record, signature, key_set_hash, destroyed FROM round_status WHERE id = %s AND number = %s",
             *(task_id, number),
         )
         if row is None:
@@ -118,7 +119,7 @@ class Rounds(InboxTransaction[StoredBatch]):
 
     def to_destroy(self) -> list[RoundId]:
         """The rounds whose secrets the keyring still has, and that the database says are destroyed."""
-        rows = self._all("SELECT id, number FROM standing WHERE destroyed")
+        rows = self._all("SELECT id, number FROM round_status WHERE destroyed")
         return sorted(set(self._keyring.alive) & set(rows))
 
     # Batches
@@ -140,15 +141,15 @@ class Rounds(InboxTransaction[StoredBatch]):
             *(document.body, document.signature, record.reports, record.dummies, record.last_digest),
         )
 
-    def batch(self, batch: BatchId) -> StoredBatch | None:
+    def batch(self, batch: BatchId) -> ReceivedBatch | None:
         row = self._one(_BATCHES + " AND query = %s", batch.task_id, batch.round, batch.query)
         return None if row is None else self._delivery(batch, row)
 
-    def batches(self, task_id: bytes, number: int) -> list[StoredBatch]:
+    def batches(self, task_id: bytes, number: int) -> list[ReceivedBatch]:
         rows = self._all(_BATCHES + " ORDER BY query", task_id, number)
         return [self._delivery(BatchId(task_id, number, row[0]), row) for row in rows]
 
-    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> StoredBatch:
+    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> ReceivedBatch:
         query, body, signature, reports, dummies, digest, following, valid, left_out, counts, attested, certified = row
         with damage_in("a batch's"):
             committed = None if valid is None else Committed(valid, json.loads(left_out))
@@ -156,11 +157,11 @@ class Rounds(InboxTransaction[StoredBatch]):
             cipher = self._secrets(batch.task_id, batch.round).cipher
             counts = None if cipher is None else cipher.open_counts(query, counts)
         document = SignedDocument(body, signature)
-        return StoredBatch(batch, document, reports, dummies, digest, following, committed, counts, attested)
+        return ReceivedBatch(batch, document, reports, dummies, digest, following, committed, counts, attested)
 
-    def _insert_stretch(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
+    def _insert_chunk(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
         row, cipher = self._must_be_there(batch.task_id, batch.round), self._open_cipher(batch)
-        sealed = cipher.seal_stretch(batch.query, first, b"".join(envelopes))
+        sealed = cipher.seal_chunk(batch.query, first, b"".join(envelopes))
         statement = of_round("INSERT INTO {arrived} (query, first, envelopes) VALUES (%s, %s, %s)", row)
         self.connection.execute(statement, (batch.query, first, sealed))
         more = "UPDATE batch SET next_offset = next_offset + %s WHERE round = %s AND query = %s"
@@ -173,8 +174,8 @@ class Rounds(InboxTransaction[StoredBatch]):
             raise HubbubError(f"round {batch.round} of task {batch.task_id.hex()} is over; nothing of it is taken")
         return cipher
 
-    def _check_repetition(self, stretch: Envelopes, repeated: int) -> None:
-        batch, query, offset = stretch.batch, stretch.batch.query, stretch.offset
+    def _check_repetition(self, chunk: Envelopes, repeated: int) -> None:
+        batch, query, offset = chunk.batch, chunk.batch.query, chunk.offset
         row, cipher = self._must_be_there(batch.task_id, batch.round), self._open_cipher(batch)
         statement = of_round(
             "SELECT first, envelopes FROM {arrived} WHERE query = %(query)s AND first < %(end)s AND first >="
@@ -183,13 +184,13 @@ class Rounds(InboxTransaction[StoredBatch]):
         )
         with self.connection.cursor(binary=True) as cursor:
             cursor.execute(statement, {"query": query, "offset": offset, "end": offset + repeated})
-            stored = ((first, cipher.open_stretch(query, first, sealed)) for first, sealed in cursor)
-            check_repetition(stored, offset, stretch.envelopes[:repeated])
+            stored = ((first, cipher.open_chunk(query, first, sealed)) for first, sealed in cursor)
+            check_repetition(stored, offset, chunk.envelopes[:repeated])
 
-    def stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
-        """The first stretch behind an offset that arrived of a batch; None where there is none, or no more."""
+    def chunk_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+        """The first chunk behind an offset that arrived of a batch; None where there is none, or no more."""
         found = self._one(
-            "SELECT key FROM standing WHERE id = %s AND number = %s AND stored AND NOT destroyed",
+            "SELECT key FROM round_status WHERE id = %s AND number = %s AND stored AND NOT destroyed",
             *(batch.task_id, batch.round),
         )
         cipher = None if found is None else self._secrets(batch.task_id, batch.round).cipher
@@ -198,7 +199,7 @@ class Rounds(InboxTransaction[StoredBatch]):
         statement = "SELECT first, envelopes FROM {arrived} WHERE query = %s AND first > %s ORDER BY first LIMIT 1"
         with self.connection.cursor(binary=True) as cursor:
             row = cursor.execute(of_round(statement, found[0]), (batch.query, offset)).fetchone()
-        return None if row is None else (row[0], cipher.open_stretch(batch.query, row[0], row[1]))
+        return None if row is None else (row[0], cipher.open_chunk(batch.query, row[0], row[1]))
 
     def forget_envelopes(self, batch: BatchId) -> None:
         row = self._round(batch.task_id, batch.round)

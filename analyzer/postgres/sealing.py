@@ -1,4 +1,4 @@
-"""Sealing: how what a round was delivered with, and what was counted of it, is enciphered (`service.postgres.sealing`).
+"""How what a round was delivered with, and what was counted of it, is enciphered (`service.postgres.sealing`).
 
 Counts are sealed like envelopes, as those of a query that is withheld must be erasable too.
 """
@@ -20,17 +20,17 @@ class DeliveryCipher:
         round_ = struct.pack(">32sq", task_id, number)
         self._blocks = BlockCipher(derived(secret, b"hubbub analyzer store 1" + round_, 32), round_)
 
-    def seal_stretch(self, query: int, first: int, envelopes: bytes) -> bytes:
+    def seal_chunk(self, query: int, first: int, envelopes: bytes) -> bytes:
         """Return envelopes of a query's batch, joined, as they are stored; `first` is the offset of the first."""
         return self._blocks.seal(struct.pack(">BIQ", _ENVELOPES, query, first), envelopes)
 
-    def open_stretch(self, query: int, first: int, sealed: bytes) -> bytes:
+    def open_chunk(self, query: int, first: int, sealed: bytes) -> bytes:
         """Return envelopes as they came.
 
         Raises:
             StoreError: where they are not what was stored there.
         """
-        return self._blocks.open(struct.pack(">BIQ", _ENVELOPES, query, first), sealed, "a stretch of envelopes")
+        return self._blocks.open(struct.pack(">BIQ", _ENVELOPES, query, first), sealed, "a chunk of envelopes")
 
     def seal_counts(self, query: int, counts: bytes) -> bytes:
         """Return what was counted of a query's batch, as it is stored until the round is certified."""

@@ -19,9 +19,9 @@ from typing import TypeVar
 
 import psycopg
 
-from hubbub.analyzer.postgres.keyring import Keyring
-from hubbub.analyzer.postgres.tables import Tables
-from hubbub.analyzer.records import Past, RoundProgress, StoredBatch
+from hubbub.analyzer.postgres.keyring import AnalyzerKeyring
+from hubbub.analyzer.postgres.tables import AnalyzerPostgresTables
+from hubbub.analyzer.records import Past, ReceivedBatch, RoundProgress
 from hubbub.analyzer.released_rounds import known, past
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
@@ -32,13 +32,13 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.ledger.release_chain import Signed
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.binding import bind, check_new
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.service.postgres.sessions import Connection, UnusableError
-from hubbub.service.postgres.single_writer import LoneSessions
+from hubbub.service.postgres.single_writer import SingleWriterSessions
 from hubbub.service.postgres.threads import Threads
 from hubbub.service.receiving.inbox import InboxOperations
 
@@ -53,8 +53,8 @@ RETRY_SECONDS = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-class PostgresStore(InboxOperations[Tables, StoredBatch]):
-    """The store (`analyzer.store.Store`) in a database, with its keyring, for one process at a time."""
+class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatch]):
+    """The store (`analyzer.store.AnalyzerStore`) in a database, with its keyring, for one process at a time."""
 
     @staticmethod
     def create(folder: Path, address: str) -> Path:
@@ -65,29 +65,29 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
         """
         bring_forward(address, SCHEMA)
         check_new(address, SCHEMA, "an analyzer's")
-        path = Keyring.create(folder)
-        PostgresStore(Keyring(folder), address).close()
+        path = AnalyzerKeyring.create(folder)
+        AnalyzerPostgresStore(AnalyzerKeyring(folder), address).close()
         return path
 
     @classmethod
     def open(
-        cls, folder: Path, address: str, observe: Observe = unobserved, *, troubles: Troubles | None = None
-    ) -> PostgresStore:
+        cls, folder: Path, address: str, observe: Observe = unobserved, *, incidents: Incidents | None = None
+    ) -> AnalyzerPostgresStore:
         """Open the store in a database with the keyring in `folder`; see `__init__`."""
-        return cls(Keyring(folder, troubles=troubles), address, observe, troubles=troubles)
+        return cls(AnalyzerKeyring(folder, incidents=incidents), address, observe, incidents=incidents)
 
     def __init__(
         self,
-        keyring: Keyring,
+        keyring: AnalyzerKeyring,
         address: str,
         observe: Observe = unobserved,
         *,
         connection: type[Connection] = psycopg.Connection,
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
     ) -> None:
         """Open the store in a database; `observe` is told how many seconds each transaction took.
 
-        `troubles` are told what the server does not take, `connection` is the class of the connections to it.
+        `incidents` are told what the server does not take, `connection` is the class of the connections to it.
 
         Raises:
             StoreError: where the server cannot be used, another process uses the store, a newer version wrote the
@@ -101,14 +101,16 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
         with contextlib.ExitStack() as opened:
             opened.callback(keyring.close)
             bring_forward(address, SCHEMA)
-            self._sessions = LoneSessions(
-                address, SCHEMA.name, "analyzer", observe, connection=connection, troubles=troubles
+            self._sessions = SingleWriterSessions(
+                address, SCHEMA.name, "analyzer", observe, connection=connection, incidents=incidents
             )
             opened.callback(self._sessions.close)
             self._sessions.change(lambda connection: bind(connection, keyring, address))
             keyring.accept()
             keyring.clean()
-            self._left.update(self._sessions.look(lambda connection: Tables(connection, keyring).to_destroy()))
+            self._left.update(
+                self._sessions.look(lambda connection: AnalyzerPostgresTables(connection, keyring).to_destroy())
+            )
             self._destroy_left()
             opened.pop_all()
 
@@ -146,14 +148,16 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
                 self._failed = time.monotonic(), Refusal(error.reason, error.message, error.retry_after)
             raise
 
-    async def _look(self, work: Callable[[Tables], T]) -> T:
-        return await self._do(lambda: self._sessions.look(lambda connection: work(Tables(connection, self._keyring))))
+    async def _look(self, work: Callable[[AnalyzerPostgresTables], T]) -> T:
+        return await self._do(
+            lambda: self._sessions.look(lambda connection: work(AnalyzerPostgresTables(connection, self._keyring)))
+        )
 
-    async def _change(self, work: Callable[[Tables], T]) -> T:
+    async def _change(self, work: Callable[[AnalyzerPostgresTables], T]) -> T:
         """Do an operation in one transaction, and destroy what it says is to be once that is on disk."""
 
         def job(connection: Connection) -> tuple[T, set[tuple[bytes, int]]]:
-            tables = Tables(connection, self._keyring)
+            tables = AnalyzerPostgresTables(connection, self._keyring)
             return work(tables), tables.destroyed
 
         def changed() -> T:
@@ -182,9 +186,9 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
     async def task(self, task_id: bytes) -> SignedTask | None:
         return await self._look(lambda tables: tables.task(task_id))
 
-    def _stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+    def _chunk_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
         def work(connection: Connection) -> tuple[int, bytes] | None:
-            return Tables(connection, self._keyring).stretch_after(batch, offset)
+            return AnalyzerPostgresTables(connection, self._keyring).chunk_after(batch, offset)
 
         return _refusing(lambda: self._sessions.look(work))
 
@@ -193,7 +197,7 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
     async def known(self, task_id: bytes) -> Known:
         """Return what is known of a task's releases."""
 
-        def work(tables: Tables) -> Known:
+        def work(tables: AnalyzerPostgresTables) -> Known:
             releases = ledger.releases_of(tables.connection, task_id)
             return known(tables, task_id, releases, ledger.last_of(tables.connection, task_id))
 
@@ -205,7 +209,7 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
 
     async def records(self) -> Sequence[Signed]:
         """Return the records of all batches that were announced."""
-        return await self._look(Tables.records)
+        return await self._look(AnalyzerPostgresTables.records)
 
     # Counting
 
@@ -223,16 +227,16 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
 
     async def counted(self) -> Mapping[tuple[bytes, int], int]:
         """Return the rounds of which a batch was committed, with how many queries their task has."""
-        return await self._look(Tables.counted)
+        return await self._look(AnalyzerPostgresTables.counted)
 
     # Certificates
 
     async def uncertified(self) -> list[tuple[bytes, int]]:
         """Return the rounds whose batches are all committed and that have no certificate."""
-        return await self._look(Tables.uncertified)
+        return await self._look(AnalyzerPostgresTables.uncertified)
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
-        def work(tables: Tables) -> Past:
+        def work(tables: AnalyzerPostgresTables) -> Past:
             return past(tables, task_id, ledger.releases_of(tables.connection, task_id), round_number)
 
         return await self._look(work)
@@ -242,12 +246,12 @@ class PostgresStore(InboxOperations[Tables, StoredBatch]):
 
     async def unerased(self) -> list[tuple[bytes, int]]:
         """Return the certified rounds whose envelopes are still there."""
-        return await self._look(Tables.unerased)
+        return await self._look(AnalyzerPostgresTables.unerased)
 
     async def erase_some(self, task_id: bytes, round_number: int) -> bool:
         """Erase the envelopes of a certified round, all at once; there are never more."""
 
-        def work(tables: Tables) -> None:
+        def work(tables: AnalyzerPostgresTables) -> None:
             # Destroyed first: what the server keeps of a table that was dropped must mean nothing.
             self._destroy_left()
             tables.erase(task_id, round_number)

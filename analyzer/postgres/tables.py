@@ -1,11 +1,11 @@
-"""Tables: tasks, what was counted, what it cost and its certificates, inside one transaction; `rounds` has the rest."""
+"""Tasks, what was counted, what it cost and its certificates, inside one transaction; `rounds` has the rest."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
 
-from hubbub.analyzer.postgres.rounds import Rounds
+from hubbub.analyzer.postgres.rounds import RoundQueries
 from hubbub.analyzer.records import BatchProgress, RoundProgress
 from hubbub.analyzer.released_rounds import costs_no_more
 from hubbub.protos.errors import HubbubError
@@ -19,8 +19,8 @@ from hubbub.service.ledger.charges import Charges
 from hubbub.service.postgres import ledger
 
 
-class Tables(Rounds):
-    """The operations; see `Rounds`."""
+class AnalyzerPostgresTables(RoundQueries):
+    """The operations; see `RoundQueries`."""
 
     # Tasks
 
@@ -42,7 +42,8 @@ class Tables(Rounds):
         Rounds that were released after these wait for that.
         """
         expired = self._all(
-            "SELECT id, number, announced FROM standing WHERE not_after < %s AND NOT destroyed AND queries > counted",
+            "SELECT id, number, announced FROM round_status WHERE not_after < %s AND NOT destroyed AND "
+            "queries > counted",
             now,
         )
         given_up = [
@@ -60,18 +61,18 @@ class Tables(Rounds):
     def records(self) -> list[tuple[bytes, int, SignedDocument]]:
         """The records of all batches that were announced: the task's id, the query, the document."""
         rows = self._all(
-            "SELECT id, query, batch.record, batch.signature FROM standing JOIN batch ON batch.round = key"
+            "SELECT id, query, batch.record, batch.signature FROM round_status JOIN batch ON batch.round = key"
         )
         return [(task_id, query, SignedDocument(body, signature)) for task_id, query, body, signature in rows]
 
     def counted_of(self, task_id: bytes) -> set[int]:
         """The rounds of a task whose batches are all counted."""
-        rows = self._all("SELECT number FROM standing WHERE id = %s AND queries = counted", task_id)
+        rows = self._all("SELECT number FROM round_status WHERE id = %s AND queries = counted", task_id)
         return {number for (number,) in rows}
 
     def is_over(self, task_id: bytes, round_number: int) -> bool:
         """Whether a round's key was destroyed: what was not counted of it will never be."""
-        statement = "SELECT 1 FROM standing WHERE id = %s AND number = %s AND destroyed"
+        statement = "SELECT 1 FROM round_status WHERE id = %s AND number = %s AND destroyed"
         return self._one(statement, task_id, round_number) is not None
 
     # Counting
@@ -109,7 +110,7 @@ class Tables(Rounds):
                 envelopes = reports + dummies - sum(left_out_by_hops(SignedDocument(body, b"")).values())
             batches.setdefault(row, []).append(BatchProgress(query, reports, envelopes, arrived, committed))
         rounds = self._all(
-            "SELECT key, id, name, number, queries, NOT destroyed, certified IS NOT NULL FROM standing"
+            "SELECT key, id, name, number, queries, NOT destroyed, certified IS NOT NULL FROM round_status"
             " WHERE %s::bytea IS NULL OR id = %s ORDER BY key",
             *(task_id, task_id),
         )
@@ -120,7 +121,7 @@ class Tables(Rounds):
 
     def counted(self) -> dict[tuple[bytes, int], int]:
         """The rounds of which a batch was committed, with how many queries their task has."""
-        rows = self._all("SELECT id, number, queries FROM standing WHERE counted > 0")
+        rows = self._all("SELECT id, number, queries FROM round_status WHERE counted > 0")
         return {(task_id, number): queries for task_id, number, queries in rows}
 
     # Certificates
@@ -128,7 +129,7 @@ class Tables(Rounds):
     def uncertified(self) -> list[tuple[bytes, int]]:
         """The rounds whose batches are all committed and that have no certificate: (task id, round), rising."""
         rows = self._all(
-            "SELECT id, number FROM standing WHERE certified IS NULL AND queries = counted ORDER BY task, number"
+            "SELECT id, number FROM round_status WHERE certified IS NULL AND queries = counted ORDER BY task, number"
         )
         return [(task_id, number) for task_id, number in rows]
 
@@ -151,7 +152,9 @@ class Tables(Rounds):
 
     def unerased(self) -> list[tuple[bytes, int]]:
         """The certified rounds whose envelopes are still there: (task id, round), rising."""
-        rows = self._all("SELECT id, number FROM standing WHERE certified IS NOT NULL AND stored ORDER BY task, number")
+        rows = self._all(
+            "SELECT id, number FROM round_status WHERE certified IS NOT NULL AND stored ORDER BY task, number"
+        )
         return [(task_id, number) for task_id, number in rows]
 
     def erase(self, task_id: bytes, round_number: int) -> None:
@@ -168,7 +171,7 @@ class Tables(Rounds):
     def certified(self, task_id: bytes | None) -> list[RoundId]:
         """The certified rounds, of one task or of all, in the order in which they were certified."""
         rows = self._all(
-            "SELECT id, name, number FROM standing"
+            "SELECT id, name, number FROM round_status"
             " WHERE certified IS NOT NULL AND (%s::bytea IS NULL OR id = %s) ORDER BY certified",
             *(task_id, task_id),
         )

@@ -1,5 +1,5 @@
-"""The analyzer's store in one SQLite file: no server to install, and what was answered is synced to disk."""
+"""No server to install, and what was answered is synced to disk."""
 
-from hubbub.analyzer.sqlite.store import SqliteStore
+from hubbub.analyzer.sqlite.store import AnalyzerSqliteStore
 
-__all__ = ["SqliteStore"]
+__all__ = ["AnalyzerSqliteStore"]

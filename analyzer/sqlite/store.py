@@ -1,8 +1,8 @@
 """The store in one SQLite file. An answer is given after its transaction is synced.
 
-Operations that wait together share one transaction, each in a savepoint of its own (`service.commits`). After something
-was erased, the freed pages are zeroed in the file, given back, and the write-ahead log is cut to nothing before the
-answer.
+Operations that wait together share one transaction, each in a savepoint of its own (`service.sqlite.group_commit`).
+After something was erased, the freed pages are zeroed in the file, given back, and the write-ahead log is cut to
+nothing before the answer.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hubbub.analyzer.records import Past, RoundProgress, StoredBatch
+from hubbub.analyzer.records import Past, ReceivedBatch, RoundProgress
 from hubbub.analyzer.released_rounds import known, past
 from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
-from hubbub.analyzer.sqlite.tables import Tables
+from hubbub.analyzer.sqlite.tables import AnalyzerSqliteTables
 from hubbub.protos.messages import Committed
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Known, Release
@@ -23,7 +23,7 @@ from hubbub.protos.records.results import RoundId
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.ledger.release_chain import Signed
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.receiving.inbox_store import InboxStore, TablesTransaction
 from hubbub.service.sqlite.files import create
@@ -32,8 +32,8 @@ from hubbub.service.sqlite.ledger_table import all_charges, charges_of
 from hubbub.service.sqlite.release_table import all_chains, last_of, releases_of
 
 
-class SqliteStore(InboxStore[Tables, StoredBatch]):
-    """The store (`analyzer.store.Store`) in a folder, for one process at a time."""
+class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
+    """The store (`analyzer.store.AnalyzerStore`) in a folder, for one process at a time."""
 
     @staticmethod
     def create(folder: Path) -> Path:
@@ -50,27 +50,27 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
         observe: Observe = unobserved,
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
-        commits: type[GroupCommit[TablesTransaction[Tables]]] = GroupCommit,
-        troubles: Troubles | None = None,
+        commits: type[GroupCommit[TablesTransaction[AnalyzerSqliteTables]]] = GroupCommit,
+        incidents: Incidents | None = None,
     ) -> None:
         """Open the store in `folder`; see `InboxStore`."""
         super().__init__(
             *(folder, FILE_NAME, LAYOUT),
-            Tables,
+            AnalyzerSqliteTables,
             observe,
             who="analyzer",
             connection=connection,
             commits=commits,
-            troubles=troubles,
+            incidents=incidents,
         )
 
     # Tasks
 
     async def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
-        await self._change(functools.partial(Tables.add_tasks, tasks=list(tasks)))
+        await self._change(functools.partial(AnalyzerSqliteTables.add_tasks, tasks=list(tasks)))
 
     async def task(self, task_id: bytes) -> SignedTask | None:
-        return await self._change(functools.partial(Tables.task, task_id=task_id))
+        return await self._change(functools.partial(AnalyzerSqliteTables.task, task_id=task_id))
 
     # Releases
 
@@ -87,7 +87,7 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
 
     async def records(self) -> Sequence[Signed]:
         """Return the records of all batches that were announced."""
-        return await self._change(Tables.records)
+        return await self._change(AnalyzerSqliteTables.records)
 
     # Counting
 
@@ -105,13 +105,13 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
 
     async def counted(self) -> Mapping[tuple[bytes, int], int]:
         """Return the rounds of which a batch was committed, with how many queries their task has."""
-        return await self._change(Tables.counted)
+        return await self._change(AnalyzerSqliteTables.counted)
 
     # Certificates
 
     async def uncertified(self) -> list[tuple[bytes, int]]:
         """Return the rounds whose batches are all committed and that have no certificate."""
-        return await self._change(Tables.uncertified)
+        return await self._change(AnalyzerSqliteTables.uncertified)
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
         writer = self._database.writer
@@ -122,7 +122,7 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
 
     async def unerased(self) -> list[tuple[bytes, int]]:
         """Return the certified rounds whose envelopes are still there."""
-        return await self._change(Tables.unerased)
+        return await self._change(AnalyzerSqliteTables.unerased)
 
     async def erase_some(self, task_id: bytes, round_number: int) -> bool:
         return await self._change(lambda tables: tables.erase_some(task_id, round_number))
@@ -132,8 +132,8 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
 
     async def certified(self, task_id: bytes | None) -> list[RoundId]:
         """Return the certified rounds, in the order in which they were certified."""
-        return await self._change(functools.partial(Tables.certified, task_id=task_id))
+        return await self._change(functools.partial(AnalyzerSqliteTables.certified, task_id=task_id))
 
     async def progress(self, task_id: bytes | None) -> list[RoundProgress]:
         """Return how far the rounds are that a key was made for, oldest key first."""
-        return await self._change(functools.partial(Tables.progress, task_id=task_id))
+        return await self._change(functools.partial(AnalyzerSqliteTables.progress, task_id=task_id))

@@ -1,4 +1,4 @@
-"""Tables: every SQL statement of the store, as narrow operations inside one transaction."""
+"""Every SQL statement of the store, as narrow operations inside one transaction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
+from hubbub.analyzer.records import BatchProgress, ReceivedBatch, RoundProgress
 from hubbub.analyzer.released_rounds import costs_no_more
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
@@ -22,10 +22,10 @@ from hubbub.service.sqlite.ledger_table import insert_charges
 from hubbub.service.sqlite.release_table import insert_releases, releases_of
 
 ERASED_AT_ONCE = 32
-"""Stretches erased in one transaction, 7 MB: some 40 ms, so that whoever reads results does not wait for all of it."""
+"""Chunks erased in one transaction, 7 MB: some 40 ms, so that whoever reads results does not wait for all of it."""
 
 
-class Tables(InboxTables[StoredBatch]):
+class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
     """The operations, beside those of receiving; what one of them writes is stored when its transaction ends."""
 
     BATCHES = (
@@ -33,12 +33,12 @@ class Tables(InboxTables[StoredBatch]):
         " FROM batch WHERE round = ?"
     )
 
-    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> StoredBatch:
+    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> ReceivedBatch:
         _, body, signature, reports, dummies, digest, following, valid, left_out, counts, attestation = row
         with damage_in("a batch's"):
             committed = None if valid is None else Committed(valid, json.loads(left_out))
         document = SignedDocument(body, signature)
-        return StoredBatch(batch, document, reports, dummies, digest, following, committed, counts, attestation)
+        return ReceivedBatch(batch, document, reports, dummies, digest, following, committed, counts, attestation)
 
     # Keys
 

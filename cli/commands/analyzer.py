@@ -13,7 +13,7 @@ from hubbub.cli.readiness import announcer
 from hubbub.cli.store_maintenance import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
 
 if TYPE_CHECKING:
-    from hubbub.analyzer.settings import Settings
+    from hubbub.analyzer.settings import AnalyzerSettings
 
 
 def command(
@@ -45,7 +45,7 @@ def command(
             asyncio.run(serve(found, announce=announcer("analyzer", as_json)))
 
 
-def _kept(found: Settings) -> Kept:
+def _kept(found: AnalyzerSettings) -> Kept:
     """The file of the store in `data`: all of it, or the keyring of one in a database."""
     import asyncio
 

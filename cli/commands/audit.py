@@ -11,7 +11,7 @@ from hubbub.cli.output import EXIT_FAILURE, Json, console, failures, print_json
 from hubbub.cli.progress import progress_bars
 
 if TYPE_CHECKING:
-    from hubbub.deploy.audit.audit import Audit, Options
+    from hubbub.deploy.audit.audit import Audit, AuditOptions
     from hubbub.protos.task.task import Task
 
 TaskFile = Annotated[
@@ -20,7 +20,7 @@ TaskFile = Annotated[
 Rounds = Annotated[int, typer.Option("--rounds", min=8, max=100_000, help="How often the worst case is played.")]
 People = Annotated[
     int | None,
-    typer.Option("--people", min=2, max=100_000, help="People in a round. [default: the task's minimum_reports]"),
+    typer.Option("--participants", min=2, max=100_000, help="People in a round. [default: the task's minimum_reports]"),
 ]
 Delta = Annotated[float | None, typer.Option("--delta", help="At which δ to compare. [default: the task's]")]
 Confidence = Annotated[
@@ -34,20 +34,20 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep the task, a certificate and the logs in this new or empty folder."),
 ]
-PictureOption = Annotated[
-    Path | None, typer.Option("--picture", metavar="FILE", help="Draw right against wrong guesses: .svg or .png.")
+PlotOption = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw right against wrong guesses: .svg or .png.")
 ]
 
 
 def command(
     task: TaskFile,
     rounds: Rounds = 400,
-    people: People = None,
+    participants: People = None,
     delta: Delta = None,
     confidence: Confidence = 0.999,
     short: Short = None,
     out: Out = None,
-    picture: PictureOption = None,
+    plot: PlotOption = None,
     as_json: Json = False,
 ) -> None:
     """Attack a task's rounds on real services, and compare what is learned with what the certificate allows.
@@ -56,19 +56,19 @@ def command(
     of two. How well it can be told which, from everything that the analyzer opens, gives a lower bound of ε with its
     confidence. The exit status is 1 where it is above the certificate's ε.
 
-    Examples: hubbub audit task.toml; hubbub audit task.toml --people 50 --delta 0.01 --rounds 1000 --json
+    Examples: hubbub audit task.toml; hubbub audit task.toml --participants 50 --delta 0.01 --rounds 1000 --json
     """
     with failures(as_json):
-        from hubbub.deploy.audit.audit import Options
+        from hubbub.deploy.audit.audit import AuditOptions
 
-        if picture is not None:
+        if plot is not None:
             from hubbub.cli.plots.draw import check_drawable
 
-            check_drawable(picture, "--picture")
-        options = Options(rounds, people, delta, confidence, short)
+            check_drawable(plot, "--plot")
+        options = AuditOptions(rounds, participants, delta, confidence, short)
         audit, document = _audited(_task(task, options), options, out)
-        if picture is not None:
-            _draw(audit, picture)
+        if plot is not None:
+            _draw(audit, plot)
         if as_json:
             print_json(document)
         else:
@@ -79,7 +79,7 @@ def command(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _task(path: Path, options: Options) -> Task:
+def _task(path: Path, options: AuditOptions) -> Task:
     from hubbub.deploy.audit.audit import audited_task, check_options, check_single_rounds
     from hubbub.deploy.files import draft_in, signed_task_in
     from hubbub.planning.plan import plan
@@ -97,7 +97,7 @@ def _task(path: Path, options: Options) -> Task:
     return played
 
 
-def _audited(task: Task, options: Options, out: Path | None) -> tuple[Audit, dict[str, Any]]:
+def _audited(task: Task, options: AuditOptions, out: Path | None) -> tuple[Audit, dict[str, Any]]:
     import asyncio
     import signal
     import time
@@ -115,9 +115,9 @@ def _audited(task: Task, options: Options, out: Path | None) -> tuple[Audit, dic
     return audit, audit_document(audit, time.perf_counter() - started)
 
 
-def _draw(audit: Audit, picture: Path) -> None:
+def _draw(audit: Audit, plot: Path) -> None:
     from hubbub.cli.plots.draw import drawn
-    from hubbub.cli.tables.audit import audit_picture
+    from hubbub.cli.tables.audit import audit_plot
     from hubbub.deploy.files import save
 
-    save(picture, drawn(audit_picture(audit), picture.suffix.lower().removeprefix(".")))
+    save(plot, drawn(audit_plot(audit), plot.suffix.lower().removeprefix(".")))

@@ -25,7 +25,7 @@ class Party(StrEnum):
     HOP_7 = "hop-7"
     HOP_8 = "hop-8"
     PROXY = "proxy"
-    REPLICA = "replica"
+    FRONTEND = "frontend"
     READER = "reader"
     MONITOR = "monitor"
 
@@ -70,7 +70,7 @@ def command(
             raise HubbubError(f"{taken[0]} exists; nothing is overwritten, name another folder with --out")
         issuer = Authority.load(authority / "authority.key", authority / "tls" / "authority.pem")
         # Only the services are called by a host's name; the others' certificates are for clients.
-        serves = party in (Party.SHUFFLER, Party.ANALYZER, Party.PROXY, Party.REPLICA) or party.startswith("hop-")
+        serves = party in (Party.SHUFFLER, Party.ANALYZER, Party.PROXY, Party.FRONTEND) or party.startswith("hop-")
         if not serves and (host or old):
             raise UsageError(
                 f"nobody calls the {party.value}, so its certificate has no hosts; leave out --host and --old"

@@ -13,8 +13,8 @@ import typer
 from hubbub.cli.output import Json, console, failures, print_json, progress_console
 
 if TYPE_CHECKING:
-    from hubbub.deploy.demo.demo import Options
-    from hubbub.deploy.demo.scenarios.scenario import Demonstration
+    from hubbub.deploy.demo.demo import DemoOptions
+    from hubbub.deploy.demo.scenarios.scenario import Scenario
     from hubbub.planning.simulate.dataset import Dataset
     from hubbub.protos.task.admission import Mode
 
@@ -59,7 +59,7 @@ ClusterOption = Annotated[
     bool,
     typer.Option(
         "--cluster",
-        help="As a cluster runs: PostgreSQL, two replicas, a keeper that is killed, a standby, Spark if installed.",
+        help="As a cluster runs: PostgreSQL, two front ends, a leader that is killed, a standby, Spark if installed.",
     ),
 ]
 Postgres = Annotated[
@@ -75,7 +75,7 @@ Postgres = Annotated[
 
 
 class AdmissionMode(StrEnum):
-    """The modes of admission: those of `protos.admission`, which is not loaded before a command runs."""
+    """The modes of admission: those of `protos.task.task.admission`, which is not loaded before a command runs."""
 
     ENROLLED = "enrolled"
     MTLS = "mtls"
@@ -97,8 +97,8 @@ Out = Annotated[
     typer.Option("--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."),
 ]
 
-PictureOption = Annotated[
-    Path | None, typer.Option("--picture", metavar="FILE", help="Draw truth, estimates and intervals: .svg or .png.")
+PlotOption = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw truth, estimates and intervals: .svg or .png.")
 ]
 ListOption = Annotated[bool, typer.Option("--list", help="List what can be shown, and end.")]
 
@@ -120,7 +120,7 @@ def command(
     admission: AdmissionOption = AdmissionMode.ENROLLED,
     honest_share: HonestShare = None,
     out: Out = None,
-    picture: PictureOption = None,
+    plot: PlotOption = None,
     listed: ListOption = False,
     cluster: ClusterOption = False,
     postgres: Postgres = "",
@@ -138,16 +138,16 @@ def command(
         if listed:
             _list(as_json)
             return
-        from hubbub.deploy.demo.demo import Options, check_options
+        from hubbub.deploy.demo.demo import DemoOptions, check_options
         from hubbub.planning.simulate.dataset import unusable_words
         from hubbub.protos.sealing.suites import DEFAULT, MLKEM768_X25519
         from hubbub.protos.task.admission import Mode
 
-        if picture is not None:
+        if plot is not None:
             from hubbub.cli.plots.draw import check_drawable
 
-            check_drawable(picture, "--picture")
-        shown = _demonstration(task, data, histogram or [], total or [])
+            check_drawable(plot, "--plot")
+        shown = _scenario(task, data, histogram or [], total or [])
         share = _honest_share(admission, honest_share)
         in_rounds = shown.rounds if rounds is None else rounds
         most = CERTIFIED_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
@@ -157,10 +157,10 @@ def command(
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
         mode = Mode(admission.value)
         privacy = (epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
-        options = Options(*privacy, cluster, _server(cluster, postgres, mode))
+        options = DemoOptions(*privacy, cluster, _server(cluster, postgres, mode))
         check_options(dataset, options)
         document = _run(dataset, options, out)
-        document["picture"] = None if picture is None else _drawn(shown, document, picture)
+        document["plot"] = None if plot is None else _drawn(shown, document, plot)
         if as_json:
             print_json(document)
         else:
@@ -168,29 +168,29 @@ def command(
 
 
 def _list(as_json: bool) -> None:
-    from hubbub.deploy.demo.scenarios.registry import GALLERY
+    from hubbub.deploy.demo.scenarios.registry import SCENARIOS
 
     if as_json:
-        print_json({"tasks": [{"task": each.name, "about": each.about} for each in GALLERY.values()]})
+        print_json({"tasks": [{"task": each.name, "about": each.about} for each in SCENARIOS.values()]})
         return
-    for each in GALLERY.values():
+    for each in SCENARIOS.values():
         console().print(f"{each.name}: {each.about}", soft_wrap=True)
 
 
-def _demonstration(task: str | None, data: Path | None, histograms: list[str], sums: list[str]) -> Demonstration:
-    from hubbub.deploy.demo.scenarios.registry import demonstration
-    from hubbub.deploy.demo.scenarios.scenario import Demonstration
+def _scenario(task: str | None, data: Path | None, histograms: list[str], sums: list[str]) -> Scenario:
+    from hubbub.deploy.demo.scenarios.registry import scenario_named
+    from hubbub.deploy.demo.scenarios.scenario import Scenario
     from hubbub.planning.simulate.dataset import SumSpec, from_file
     from hubbub.protos.errors import UsageError
 
     if data is None:
         if histograms or sums:
             raise UsageError("--histogram and --sum name columns of a file; give it with --data")
-        return demonstration(task)
+        return scenario_named(task)
     if task is not None:
         raise UsageError(f"--task {task} has data of its own; leave it out beside --data, or --data beside it")
     specs = [SumSpec.parse(text) for text in sums]
-    return Demonstration(data.stem, f"each row of {data.name} is a device", lambda: from_file(data, histograms, specs))
+    return Scenario(data.stem, f"each row of {data.name} is a device", lambda: from_file(data, histograms, specs))
 
 
 def _honest_share(admission: AdmissionMode, given: float | None) -> float:
@@ -218,7 +218,7 @@ def _server(cluster: bool, postgres: str, mode: Mode) -> str:
     return postgres
 
 
-def _dataset(shown: Demonstration, devices: str | None, seed: int, default: int) -> Dataset:
+def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> Dataset:
     from hubbub.planning.simulate.dataset import sample
     from hubbub.protos.errors import UsageError
 
@@ -230,7 +230,7 @@ def _dataset(shown: Demonstration, devices: str | None, seed: int, default: int)
     return sample(dataset, int(devices) if devices is not None else default, seed)
 
 
-def _run(dataset: Dataset, options: Options, out: Path | None) -> dict[str, Any]:
+def _run(dataset: Dataset, options: DemoOptions, out: Path | None) -> dict[str, Any]:
     import asyncio
     import signal
 
@@ -249,14 +249,14 @@ def _run(dataset: Dataset, options: Options, out: Path | None) -> dict[str, Any]
     return document
 
 
-def _drawn(shown: Demonstration, document: dict[str, Any], picture: Path) -> str:
-    """Draw a demo's picture; return its path."""
+def _drawn(shown: Scenario, document: dict[str, Any], plot: Path) -> str:
+    """Draw a demo's plot; return its path."""
     from hubbub.cli.plots.comparison import drawn
-    from hubbub.cli.plots.demo_panels import picture_of
+    from hubbub.cli.plots.demo_panels import plot_of
     from hubbub.deploy.files import save
 
-    save(picture, drawn(picture_of(shown, document), picture.suffix.lower().removeprefix(".")))
-    return str(picture)
+    save(plot, drawn(plot_of(shown, document), plot.suffix.lower().removeprefix(".")))
+    return str(plot)
 
 
 def _forget_paths(document: dict[str, Any]) -> None:
@@ -288,7 +288,7 @@ def _print(document: dict[str, Any], out: Path | None) -> None:
 
 def _cluster(cluster: dict[str, Any]) -> str:
     spark = f"on Spark ({cluster['spark']})" if cluster["spark"] else f"without Spark: {cluster['spark_missing']}"
-    went = "stores in PostgreSQL; two replicas answered devices; the keeper was killed, and the standby went on"
+    went = "stores in PostgreSQL; two front ends answered devices; the leader was killed, and the standby went on"
     return f"{went}; mixed and opened {spark}"
 
 

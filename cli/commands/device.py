@@ -1,4 +1,4 @@
-"""`hubbub device status|spent|learn|resend|opt-out|opt-in|wipe CLIENT.toml`."""
+"""`hubbub device status|spent|add_certificate|resend|opt-out|opt-in|wipe CLIENT.toml`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.device import Limit, Timeout, checked_timeout, load_device
+from hubbub.cli.device import LimitOption, Timeout, checked_timeout, load_device
 from hubbub.cli.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ def status(settings: Settings, as_json: Json = False) -> None:
                 console().print(line, markup=False, soft_wrap=True)
 
 
-@app.command("spent")
-def spent(settings: Settings, limit: Limit = None, as_json: Json = False) -> None:
+@app.command("budget")
+def budget(settings: Settings, limit: LimitOption = None, as_json: Json = False) -> None:
     """Show the ε that this device has spent today and on each task, for all tasks with this state file, and its limits.
 
     What is randomized counts, whether or not it was sent. A day is a UTC day. Central ε is what the tasks promise, or
-    what certificates say that were learned.
+    what certificates say that were added.
 
-    Example: hubbub device spent deployment/client/client.toml --limit epsilon_local_per_day=20
+    Example: hubbub device budget deployment/client/client.toml --limit epsilon_local_per_day=20
     """
     with failures(as_json):
         from hubbub.cli.tables.budget import budget_document, print_budget
@@ -62,8 +62,8 @@ def spent(settings: Settings, limit: Limit = None, as_json: Json = False) -> Non
             print_budget(console(), found)
 
 
-@app.command("learn")
-def learn(
+@app.command("add-certificate")
+def add_certificate(
     settings: Settings,
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE.json", help="A round's certificate.")],
     as_json: Json = False,
@@ -72,25 +72,25 @@ def learn(
 
     Its signatures are checked here, its numbers by `hubbub verify`: run that before.
 
-    Example: hubbub device learn deployment/client/client.toml certificate.json
+    Example: hubbub device add-certificate deployment/client/client.toml certificate.json
     """
     with failures(as_json):
-        learned = load_device(settings).learn(certificate.read_bytes())
-        everything = learned.epsilon_all_rounds
-        document = {"round": learned.round, "epsilon": learned.epsilon, "epsilon_all_rounds": everything}
+        certified = load_device(settings).add_certificate(certificate.read_bytes())
+        everything = certified.epsilon_all_rounds
+        document = {"round": certified.round, "epsilon": certified.epsilon, "epsilon_all_rounds": everything}
         so_far = "not known at the minimum" if everything is None else f"{everything:g} at the minimum"
-        text = f"learned: round {learned.round} has ε {learned.epsilon:g}, all rounds so far {so_far}"
-        _say(document | {"rounds": list(learned.rounds)}, text, as_json)
+        text = f"added: round {certified.round} has ε {certified.epsilon:g}, all rounds so far {so_far}"
+        _say(document | {"rounds": list(certified.rounds)}, text, as_json)
 
 
 @app.command("resend")
 def resend(
     settings: Settings,
     timeout: Timeout = None,
-    early: Annotated[bool, typer.Option("--early", help="Also what has a moment that is still to come.")] = False,
+    early: Annotated[bool, typer.Option("--early", help="Also what has a send time still to come.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send what is stored and was not acknowledged yet, for rounds that are not over, where its moment has come.
+    """Send what is stored and was not acknowledged yet, for rounds that are not over, where its send time has come.
 
     Example: hubbub device resend deployment/client/client.toml
     """
@@ -171,8 +171,8 @@ def _document(found: DeviceStatus) -> dict[str, Any]:
 
 def _round(one: DeviceRound) -> dict[str, Any]:
     times = {"opens": _time(one.opens), "ends": _time(one.ends), "cut": _time(one.cut)}
-    moment = None if one.moment is None else _time(int(one.moment))
-    return {"round": one.number, **times, "answer": one.answer.value, "reason": one.reason, "moment": moment}
+    send_time = None if one.send_time is None else _time(int(one.send_time))
+    return {"round": one.number, **times, "answer": one.answer.value, "reason": one.reason, "send_time": send_time}
 
 
 def _lines(found: DeviceStatus) -> list[str]:
@@ -197,8 +197,8 @@ def _described(one: DeviceRound | None) -> str:
     if one is None:
         return "no round"
     reason = "" if one.reason is None else f" ({one.reason})"
-    moment = "" if one.moment is None else f", not before {_time(int(one.moment))}"
-    return f"round {one.number}, {_time(one.opens)} to {_time(one.ends)}: {_WORDS[one.answer.value]}{reason}{moment}"
+    send_time = "" if one.send_time is None else f", not before {_time(int(one.send_time))}"
+    return f"round {one.number}, {_time(one.opens)} to {_time(one.ends)}: {_WORDS[one.answer.value]}{reason}{send_time}"
 
 
 _WORDS = {

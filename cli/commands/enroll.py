@@ -46,7 +46,7 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Enrol devices: make tickets, each of which one device turns into its credential, by itself.
+    """Enroll devices: make tickets, each of which one device turns into its credential, by itself.
 
     Whoever redeems a ticket first has the device's place, so hand it over as you would a password, and to one device.
     What a certificate's number of reports is worth is what your tickets are worth: give each person one.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hubbub.protos.errors import HubbubError
 
 
-class Service(StrEnum):
+class ServiceKind(StrEnum):
     """The services that can be asked."""
 
     SHUFFLER = "shuffler"
@@ -25,7 +25,7 @@ class Service(StrEnum):
 
 
 def command(
-    service: Annotated[Service, typer.Argument(help="Which service the settings are of.")],
+    service: Annotated[ServiceKind, typer.Argument(help="Which service the settings are of.")],
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file it was started with.")],
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds within which it must say that it serves.")] = 5,
     live: Annotated[
@@ -59,7 +59,7 @@ def command(
         failing = sorted(parts & STOPPING)
         if as_json:
             said = {name: str(why) for name, why in reasons.items()}
-            document = {"serving": not silent, "ports": serving, "reasons": said, "in_trouble": sorted(parts)}
+            document = {"serving": not silent, "ports": serving, "reasons": said, "with_incidents": sorted(parts)}
             print_json({"service": service.value, **document})
             raise typer.Exit(1 if silent or failing else 0)
         for part in sorted(parts - STOPPING):
@@ -86,7 +86,7 @@ def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> st
     return f"{ports}: {why}{log}"
 
 
-def _what(service: Service, settings: Path, failing: list[str]) -> str:
+def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
     from hubbub.deploy.operator.health import store_of
 
     store = store_of(service.value, settings)
@@ -104,4 +104,4 @@ def _said(part: str) -> str:
         "peer": "the other service does not answer, or refuses",
         "ports": "calls are refused, as a limit of a port is full",
     }
-    return f"{said.get(part, f'its {part} is in trouble')}; `hubbub status` says more"
+    return f"{said.get(part, f'its {part} has an incident')}; `hubbub status` says more"

@@ -37,11 +37,11 @@ def command(
 
         from hubbub.shuffler.hop.server import serve
         from hubbub.shuffler.hop.settings import load
-        from hubbub.shuffler.hop.sqlite import FILE_NAME, LAYOUT, SqliteStore
+        from hubbub.shuffler.hop.sqlite import FILE_NAME, LAYOUT, HopSqliteStore
 
         found = load(settings)
         kept = Kept(
-            "hop", found.data, FILE_NAME, LAYOUT, SqliteStore.create, lambda folder: SqliteStore(folder).close()
+            "hop", found.data, FILE_NAME, LAYOUT, HopSqliteStore.create, lambda folder: HopSqliteStore(folder).close()
         )
         if not kept_up(kept, create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
             asyncio.run(serve(found, announce=announcer("hop", as_json)))

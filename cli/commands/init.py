@@ -48,11 +48,11 @@ WithProxy = Annotated[
     bool, typer.Option("--proxy", help="Put a proxy in front of the shuffler's public port: a folder for HAProxy.")
 ]
 Clustered = Annotated[
-    bool, typer.Option("--cluster", help="A keeper, its standby and replicas, with the stores in PostgreSQL.")
+    bool, typer.Option("--cluster", help="A leader, its standby and front ends, with the stores in PostgreSQL.")
 ]
-Replicas = Annotated[int | None, typer.Option(help="With --cluster: how many processes answer devices.  [default: 2]")]
-ReplicaHosts = Annotated[
-    Hosts, typer.Option("--replica-host", help="Host of replica-1; repeat for the others, in order.")
+Frontends = Annotated[int | None, typer.Option(help="With --cluster: how many processes answer devices.  [default: 2]")]
+FrontendHosts = Annotated[
+    Hosts, typer.Option("--frontend-host", help="Host of frontend-1; repeat for the others, in order.")
 ]
 StandbyHosts = Annotated[
     Hosts, typer.Option("--standby-host", help="Name or address the standby is called by; repeatable.")
@@ -77,8 +77,8 @@ def command(
     hop_key: HopKeys = None,
     proxy: WithProxy = False,
     cluster: Clustered = False,
-    replicas: Replicas = None,
-    replica_host: ReplicaHosts = None,
+    frontends: Frontends = None,
+    frontend_host: FrontendHosts = None,
     standby_host: StandbyHosts = None,
     shuffler_store: Address = None,
     analyzer_store: Address = None,
@@ -89,13 +89,13 @@ def command(
     Each of operator/, shuffler/, analyzer/ and client/ gets its keys (private ones with mode 0600), certificates,
     settings documented line by line, and the public keys it trusts; operator/ also a sample task. With --proxy there is
     proxy/ too, for HAProxy, which devices then call in the shuffler's place. With --cluster the shuffler is several
-    processes on a PostgreSQL database: shuffler/ keeps the rounds, standby/ takes over from it, replica-1/ and so on
+    processes on a PostgreSQL database: shuffler/ keeps the rounds, standby/ takes over from it, frontend-1/ and so on
     answer devices; database.sql beside the settings makes a party's database. A party whose public key is handed over
     keeps its private key to itself, and its folder holds no identity. Hosts are names (international ones too) or
     addresses, without ports. Where anything is wrong, nothing is made.
 
     Example: hubbub init deployment
-    Example: hubbub init deployment --cluster --replicas 3
+    Example: hubbub init deployment --cluster --frontends 3
     """
     with failures(as_json):
         from hubbub.deploy.init.folders import Placement, initialise
@@ -118,15 +118,15 @@ def command(
             public_keys={role: key for role, key in keys.items() if key is not None},
             hops=Hops(hops - 1, hosts_given("--hop-host", hop_host), hop_key or (), hop_bound),
             proxy=proxy,
-            cluster=_cluster(cluster, replicas, replica_host, standby_host, shuffler_store, analyzer_store),
+            cluster=_cluster(cluster, frontends, frontend_host, standby_host, shuffler_store, analyzer_store),
         )
         _say(initialise(directory, placement), _next_steps(directory, shuffler_key is not None, placement), as_json)
 
 
 def _cluster(
     wanted: bool,
-    replicas: int | None,
-    replica_hosts: Hosts,
+    frontends: int | None,
+    frontend_hosts: Hosts,
     standby_hosts: Hosts,
     shuffler_store: str | None,
     analyzer_store: str | None,
@@ -137,8 +137,8 @@ def _cluster(
     from hubbub.protos.identity.keys import Role
 
     given = {
-        "--replicas": replicas,
-        "--replica-host": replica_hosts,
+        "--frontends": frontends,
+        "--frontend-host": frontend_hosts,
         "--standby-host": standby_hosts,
         "--shuffler-store": shuffler_store,
         "--analyzer-store": analyzer_store,
@@ -150,8 +150,8 @@ def _cluster(
         return None
     stores = {Role.SHUFFLER: shuffler_store, Role.ANALYZER: analyzer_store}
     return Cluster(
-        2 if replicas is None else replicas,
-        hosts_given("--replica-host", replica_hosts),
+        2 if frontends is None else frontends,
+        hosts_given("--frontend-host", frontend_hosts),
         hosts_given("--standby-host", standby_hosts),
         {role: store for role, store in stores.items() if store is not None},
     )
@@ -187,7 +187,7 @@ def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, placement: Plac
     hops = [f"hubbub hop {folder}/hop.toml" for folder in folders]
     runs = [f"hubbub shuffler {folder}/shuffler.toml" for folder in others[:1]]
     stores = _lines(f"{each} --create-store" for each in (*runs, *hops))
-    runs += [f"hubbub shuffler {folder}/replica.toml" for folder in others[1:]]
+    runs += [f"hubbub shuffler {folder}/frontend.toml" for folder in others[1:]]
     runs += [f"haproxy -W -f {shlex.quote(str(directory / 'proxy'))}/haproxy.cfg"] if placement.proxy else []
     return f"""
 next: plan the task, sign it as operator and as shuffler, and give it to everyone
@@ -197,7 +197,7 @@ next: plan the task, sign it as operator and as shuffler, and give it to everyon
   cp {operator}/task.json {shuffler}/tasks/
   cp {operator}/task.json {analyzer}/tasks/
   cp {operator}/task.json {client}/{given}
-enrol the client's device: a ticket for one device, which whoever has it first redeems
+enroll the client's device: a ticket for one device, which whoever has it first redeems
   hubbub enroll {client}/ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem
 {_databases(shuffler, analyzer) if others else ""}then make each service's store, once, and run the services
   hubbub analyzer {analyzer}/analyzer.toml --create-store
@@ -211,7 +211,7 @@ def _lines(commands: Iterable[str]) -> str:
 
 
 def _others(placement: Placement) -> list[str]:
-    """Return the folders of a cluster's standby and replicas, in this order."""
+    """Return the folders of a cluster's standby and front ends, in this order."""
     from hubbub.deploy.init.cluster import STANDBY
 
     return [] if placement.cluster is None else [STANDBY, *placement.cluster.names]

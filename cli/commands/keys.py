@@ -13,11 +13,11 @@ from hubbub.cli.output import Json, console, fail, failures, print_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hubbub.deploy.pki.rotation.key import Key, Kind, Place
+    from hubbub.deploy.pki.rotation.key import Key, KeyLocation, KeyRotation
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""A party's keys with their states, and how each is turned over while everything runs; revoking devices.
+    help="""A party's keys with their states, and how each is rotated while everything runs; revoking devices.
 
     A key is pending (made, and known to whoever has to check with it), active (used for what is new), or retired (it
     still checks what was made with it). Turn one over in three steps, with any time between them: add, activate,
@@ -58,18 +58,18 @@ def list_(settings: Settings, as_json: Json = False) -> None:
     Example: hubbub keys list deployment/shuffler/shuffler.toml
     """
     with failures(as_json):
-        from hubbub.deploy.pki.rotation.key import place_of
-        from hubbub.deploy.pki.rotation.registry import KINDS
+        from hubbub.deploy.pki.rotation.key import location_of
+        from hubbub.deploy.pki.rotation.registry import ROTATIONS
         from hubbub.protos.errors import HubbubError
 
-        place, keys, errors = place_of(settings), list["Key"](), dict[str, str]()
-        for kind in KINDS.values():
+        location, keys, errors = location_of(settings), list["Key"](), dict[str, str]()
+        for kind in ROTATIONS.values():
             try:
-                keys += kind.held(place)
+                keys += kind.held(location)
             except (HubbubError, OSError) as error:
                 errors[kind.name] = str(error)
         if as_json:
-            print_json({"party": place.name, "keys": [key.as_json() for key in keys], "errors": errors})
+            print_json({"party": location.name, "keys": [key.as_json() for key in keys], "errors": errors})
         else:
             _show(keys)
     if errors:
@@ -104,7 +104,7 @@ def add(
     deployment/shuffler/shuffler.toml --authority deployment/operator
     """
     with failures(as_json):
-        from hubbub.deploy.pki.rotation.key import Wanted
+        from hubbub.deploy.pki.rotation.key import KeyRequest
         from hubbub.deploy.values import moment_given
         from hubbub.protos.errors import UsageError
 
@@ -112,8 +112,8 @@ def add(
             raise UsageError(f"--authority and --host are of a certificate; leave them out for {kind.value}")
         if kind is not Name.IDENTITY and (begins or witness):
             raise UsageError(f"--begins and --witness are of an identity; leave them out for {kind.value}")
-        wanted = Wanted(authority, host, moment_given(begins), witness)
-    _change(kind, settings, as_json, lambda turned, place: turned.add(place, wanted))
+        wanted = KeyRequest(authority, host, moment_given(begins), witness)
+    _change(kind, settings, as_json, lambda turned, location: turned.add(location, wanted))
 
 
 @app.command("activate")
@@ -122,7 +122,7 @@ def activate(kind: KindName, settings: Settings, as_json: Json = False) -> None:
 
     Example: hubbub keys activate certificate deployment/shuffler/shuffler.toml
     """
-    _change(kind, settings, as_json, lambda turned, place: turned.activate(place))
+    _change(kind, settings, as_json, lambda turned, location: turned.activate(location))
 
 
 @app.command("remove")
@@ -131,7 +131,7 @@ def remove(kind: KindName, settings: Settings, as_json: Json = False) -> None:
 
     Example: hubbub keys remove master deployment/operator/operator.toml
     """
-    _change(kind, settings, as_json, lambda turned, place: turned.remove(place))
+    _change(kind, settings, as_json, lambda turned, location: turned.remove(location))
 
 
 @app.command("revoke")
@@ -151,29 +151,29 @@ def revoke(
         import asyncio
 
         from hubbub.deploy.operator.client import manage_credentials
-        from hubbub.deploy.pki.rotation.key import of_operator, place_of
+        from hubbub.deploy.pki.rotation.key import location_of, of_operator
         from hubbub.deploy.pki.tickets import devices_given
-        from hubbub.protos.messages import Step
+        from hubbub.protos.messages import CredentialAction
 
         devices = devices_given(device or (), tickets)
-        operator = of_operator(place_of(settings), "who is admitted")
-        found = asyncio.run(manage_credentials(operator, Step.REVOKE, devices))
+        operator = of_operator(location_of(settings), "who is admitted")
+        found = asyncio.run(manage_credentials(operator, CredentialAction.REVOKE, devices))
         if as_json:
             print_json({"tickets_spent": found.spent, "devices_revoked": found.revoked})
             return
         console().print(f"tickets spent {found.spent}, devices revoked {found.revoked}", markup=False, soft_wrap=True)
 
 
-def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[Kind, Place], str]) -> None:
+def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[KeyRotation, KeyLocation], str]) -> None:
     with failures(as_json):
-        from hubbub.deploy.pki.rotation.key import place_of
-        from hubbub.deploy.pki.rotation.registry import KINDS
+        from hubbub.deploy.pki.rotation.key import location_of
+        from hubbub.deploy.pki.rotation.registry import ROTATIONS
 
-        turned, place = KINDS[kind.value], place_of(settings)
-        following = change(turned, place)
-        keys = turned.held(place)
+        turned, location = ROTATIONS[kind.value], location_of(settings)
+        following = change(turned, location)
+        keys = turned.held(location)
         if as_json:
-            print_json({"party": place.name, "keys": [key.as_json() for key in keys], "next": following})
+            print_json({"party": location.name, "keys": [key.as_json() for key in keys], "next": following})
             return
         _show(keys)
         if following:

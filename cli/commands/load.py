@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hubbub.deploy.load.coordinator import Deployment
-    from hubbub.deploy.load.latency import Played
-    from hubbub.deploy.load.run import Loaded
-    from hubbub.deploy.load.schedule import Offer
+    from hubbub.deploy.load.latency import StepResult
+    from hubbub.deploy.load.run import LoadResult
+    from hubbub.deploy.load.schedule import LoadSchedule
 
 INTERRUPTED = 130
 
@@ -31,8 +31,11 @@ def command(
     steps: Annotated[
         str | None, typer.Option("--steps", metavar="N,N,…", help="Several rates, one after the other.")
     ] = None,
-    crowd: Annotated[
-        int | None, typer.Option("--crowd", metavar="N", min=1, help="So many calls at once, instead of a rate.")
+    users: Annotated[
+        int | None,
+        typer.Option(
+            "--users", metavar="N", min=1, help="So many users, each with one call at a time, instead of a rate."
+        ),
     ] = None,
     think: Annotated[
         float | None, typer.Option("--think", metavar="S", help="Mean seconds from the answer to one to the next.")
@@ -41,16 +44,16 @@ def command(
     per_call: Annotated[
         int, typer.Option("--per-call", metavar="N", min=1, max=10_000, help="Devices in a call, as a gateway sends.")
     ] = 1,
-    patience: Annotated[
-        float, typer.Option("--patience", metavar="S", help="How long each call is tried, retries and all.")
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="How long each call is tried, retries and all.")
     ] = 10.0,
     processes: Annotated[
         int | None, typer.Option("--processes", min=1, max=256, help="Processes that play; default: 1, above 1000/s 2.")
     ] = None,
     connections: Annotated[int, typer.Option("--connections", min=1, max=256, help="Connections of each process.")] = 4,
-    acceptors: Annotated[
+    workers: Annotated[
         int,
-        typer.Option("--acceptors", min=0, max=256, help="Of services started here: processes that answer; 0: one."),
+        typer.Option("--workers", min=0, max=256, help="Of services started here: processes that answer; 0: one."),
     ] = 0,
     tickets: Annotated[
         Path | None,
@@ -59,8 +62,8 @@ def command(
     round_number: Annotated[
         int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE", help="Draw throughput and latencies: .svg or .png.")
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw throughput and latencies: .svg or .png.")
     ] = None,
     pollute: Annotated[
         bool, typer.Option("--pollute", help="Load services beyond this machine: the round is spoilt by it.")
@@ -74,42 +77,40 @@ def command(
     TLS and sealed as ever, but of nobody's answer: it counts in the round, so never load a round whose results matter.
     Where a task takes enrolled devices, each needs a ticket of its own.
 
-    Examples: hubbub load --rate 300 --seconds 5; hubbub load --steps 500,1000,2000,4000 --picture load.svg;
-    hubbub load deployment/client/client.toml --tickets load.jsonl --crowd 100 --think 2 --seconds 60
+    Examples: hubbub load --rate 300 --seconds 5; hubbub load --steps 500,1000,2000,4000 --plot load.svg;
+    hubbub load deployment/client/client.toml --tickets load.jsonl --users 100 --think 2 --seconds 60
     """
     with failures(as_json):
         from hubbub.cli.plots.draw import check_drawable
         from hubbub.cli.progress import progress_bars
-        from hubbub.deploy.load.run import checked_offer, load, load_here
+        from hubbub.deploy.load.run import checked_schedule, load, load_locally
         from hubbub.protos.errors import UsageError
 
-        form = None if picture is None else check_drawable(picture, "--picture")
-        offer = checked_offer(rate, steps, crowd, think, seconds, per_call, patience)
-        if settings is not None and acceptors:
-            raise UsageError(
-                "--acceptors is for services that are started here; a deployment's are in its shuffler.toml"
-            )
-        count = processes or (1 if max(step.rate for step in offer.steps) <= 1000 * per_call else 2)
+        form = None if plot is None else check_drawable(plot, "--plot")
+        schedule = checked_schedule(rate, steps, users, think, seconds, per_call, timeout)
+        if settings is not None and workers:
+            raise UsageError("--workers is for services that are started here; a deployment's are in its shuffler.toml")
+        count = processes or (1 if max(step.rate for step in schedule.steps) <= 1000 * per_call else 2)
         if settings is None:
-            loaded = load_here(offer, count, connections, progress_bars(), acceptors)
+            loaded = load_locally(schedule, count, connections, progress_bars(), workers)
         else:
-            deployment = _deployment(settings, offer, count, connections, tickets, round_number, pollute)
-            loaded = load(deployment, offer, count, progress_bars())
-        document = _document(loaded, offer, count)
-        if picture is not None and form is not None and loaded.steps:
+            deployment = _deployment(settings, schedule, count, connections, tickets, round_number, pollute)
+            loaded = load(deployment, schedule, count, progress_bars())
+        document = _document(loaded, schedule, count)
+        if plot is not None and form is not None and loaded.steps:
             from hubbub.cli.plots.draw import drawn
-            from hubbub.cli.tables.load import picture as picture_of
+            from hubbub.cli.tables.load import plot as plot_of
             from hubbub.deploy.files import save
 
-            save(picture, drawn(picture_of(loaded.steps, loaded.where), form))
-        print_json(document) if as_json else _print(loaded, picture)
+            save(plot, drawn(plot_of(loaded.steps, loaded.where), form))
+        print_json(document) if as_json else _print(loaded, plot)
         if loaded.interrupted:
             raise typer.Exit(INTERRUPTED)
 
 
 def _deployment(
     settings: Path,
-    offer: Offer,
+    schedule: LoadSchedule,
     processes: int,
     connections: int,
     tickets: Path | None,
@@ -118,18 +119,18 @@ def _deployment(
 ) -> Deployment:
     from hubbub.deploy.load.run import deployment_in
 
-    return deployment_in(settings, offer, processes, connections, tickets, round_number, pollute)
+    return deployment_in(settings, schedule, processes, connections, tickets, round_number, pollute)
 
 
-def _document(loaded: Loaded, offer: Offer, processes: int) -> dict[str, object]:
+def _document(loaded: LoadResult, schedule: LoadSchedule, processes: int) -> dict[str, object]:
     from hubbub.deploy.load.latency import document
 
-    members: dict[str, object] = {"where": loaded.where, "offer": offer.content(), "processes": processes}
+    members: dict[str, object] = {"where": loaded.where, "schedule": schedule.content(), "processes": processes}
     members |= {"steps": [document(step) for step in loaded.steps], "interrupted": loaded.interrupted}
     return members | ({} if loaded.held is None else {"held_by_shuffler": loaded.held})
 
 
-def _print(loaded: Loaded, picture: Path | None) -> None:
+def _print(loaded: LoadResult, plot: Path | None) -> None:
     from hubbub.cli.tables.load import print_steps
 
     if loaded.interrupted:
@@ -140,9 +141,9 @@ def _print(loaded: Loaded, picture: Path | None) -> None:
     if loaded.held is not None:
         counted = f"the shuffler holds {loaded.held} submissions, {_acknowledged(loaded.steps)} were acknowledged"
         console().print(counted, soft_wrap=True)
-    if picture is not None:
-        console().print(f"drawn: {picture}", soft_wrap=True)
+    if plot is not None:
+        console().print(f"drawn: {plot}", soft_wrap=True)
 
 
-def _acknowledged(steps: Sequence[Played]) -> int:
+def _acknowledged(steps: Sequence[StepResult]) -> int:
     return sum(step.acknowledged for step in steps)

@@ -14,8 +14,8 @@ from hubbub.cli.output import Json, console, failures, print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hubbub.accountant.spending.budget import Outlook
-    from hubbub.planning.capacity import Asked
+    from hubbub.accountant.spending.budget import BudgetForecast
+    from hubbub.planning.capacity import CapacityRequest
     from hubbub.planning.plan import Plan, PlannedQuery
     from hubbub.queries.query import Query
 
@@ -27,71 +27,73 @@ def command(
         Path | None,
         typer.Option("--trust", help="Folder with the parties' *.pub.pem; default: trust/ beside the task."),
     ] = None,
-    fleet: Annotated[
+    capacity: Annotated[
         float | None,
-        typer.Option("--fleet", metavar="N", help="Add what N submissions a day take of machines, on paper."),
+        typer.Option("--capacity", metavar="N", help="Add what N submissions a day take of machines, on paper."),
     ] = None,
     peak: Annotated[
-        float, typer.Option("--peak", metavar="N", help="With --fleet: the busiest second, in times of the average.")
+        float, typer.Option("--peak", metavar="N", help="With --capacity: the busiest second, in times of the average.")
     ] = 3.0,
     costs: Annotated[
-        Path | None, typer.Option("--costs", metavar="bench.json", help="With --fleet: your own `make bench`.")
+        Path | None, typer.Option("--costs", metavar="bench.json", help="With --capacity: your own `make bench`.")
     ] = None,
     core_hour: Annotated[
-        float | None, typer.Option("--core-hour", metavar="PRICE", help="With --fleet: what an hour of a core costs.")
+        float | None,
+        typer.Option("--core-hour", metavar="PRICE", help="With --capacity: what an hour of a core costs."),
     ] = None,
     gigabyte_month: Annotated[
-        float | None, typer.Option("--gigabyte-month", metavar="PRICE", help="With --fleet: a month of 1 GB of disk.")
+        float | None,
+        typer.Option("--gigabyte-month", metavar="PRICE", help="With --capacity: a month of 1 GB of disk."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a task, choose its randomizers, and tell the errors to expect before anyone is asked.
 
-    With --fleet it adds rates, bytes, cores and hours of each step at so many submissions a day, and what one machine
-    does not do. They are multiplied from measured costs, which --costs replaces by your machine's.
+    With --capacity it adds rates, bytes, cores and hours of each step at so many submissions a day, and what one
+    machine does not do. They are multiplied from measured costs, which --costs replaces by your machine's.
 
     Examples: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json;
-    hubbub plan deployment/operator/task.toml --fleet 1e6
+    hubbub plan deployment/operator/task.toml --capacity 1e6
     """
     with failures(as_json):
         import time
 
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.planning.plan import check_not_over, outlook_of, plan
+        from hubbub.planning.plan import check_not_over, forecast_of, plan
 
-        asked = _fleet_asked(fleet, peak, costs, core_hour, gigabyte_month)
+        asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
         draft = draft_in(task)
         with naming(task):
             check_not_over(draft, time.time())
             planned = plan(draft)
         task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
-        budget = outlook_of(planned)
+        budget = forecast_of(planned)
         if as_json:
             members = _document(planned, task_id) | {"budget": _budget_document(planned, budget)}
-            print_json(members | ({} if asked is None else {"fleet": asked.document(planned)}))
+            print_json(members | ({} if asked is None else {"capacity": asked.document(planned)}))
         else:
             _print(planned, budget, out)
             if asked is not None:
-                from hubbub.cli.tables.capacity import print_fleet
+                from hubbub.cli.tables.capacity import print_capacity
 
-                print_fleet(console(), asked.of(planned), asked.costs, planned.draft.suite)
+                print_capacity(console(), asked.of(planned), asked.costs, planned.draft.suite)
 
 
-def _fleet_asked(
-    fleet: float | None, peak: float, costs: Path | None, core_hour: float | None, gigabyte_month: float | None
-) -> Asked | None:
-    from hubbub.planning.capacity import MEASURED, Asked, Prices, read_costs
+def _capacity_asked(
+    capacity: float | None, peak: float, costs: Path | None, core_hour: float | None, gigabyte_month: float | None
+) -> CapacityRequest | None:
+    from hubbub.planning.capacity import MEASURED, CapacityRequest, Prices, read_costs
 
-    if fleet is None:
+    if capacity is None:
         return None
     of = MEASURED if costs is None else read_costs(costs)
-    return Asked(fleet, peak, of, Prices(core_hour, gigabyte_month)).checked()
+    return CapacityRequest(capacity, peak, of, Prices(core_hour, gigabyte_month)).checked()
 
 
 def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
     from hubbub.cli.tables.flooding import flood_document
     from hubbub.cli.tables.prefixes import steps_document
-    from hubbub.planning.full_rounds import worthless_when_full
+    from hubbub.planning.full_rounds import too_weak_when_full
     from hubbub.planning.plan import candidates_of, expected_errors, steps_of
     from hubbub.protos.task.task import largest_delta
 
@@ -103,7 +105,7 @@ def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
         "maximum_reports": planned.draft.most_reports,
         "maximum_disk_bytes": planned.most_disk_bytes,
         "largest_delta": largest_delta(planned.draft.minimum_reports),
-        "worthless_when_full": worthless_when_full(planned),
+        "worthless_when_full": too_weak_when_full(planned),
         "queries": expected_errors(planned.queries),
     }
     compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
@@ -123,7 +125,7 @@ def _write(planned: Plan, out: Path, trust: Path) -> str:
     return frozen.id.hex()
 
 
-def _budget_document(planned: Plan, budget: Outlook) -> dict[str, object]:
+def _budget_document(planned: Plan, budget: BudgetForecast) -> dict[str, object]:
     return {
         "epsilon_total": planned.draft.privacy.epsilon_total,
         "rounds": budget.rounds,
@@ -133,7 +135,7 @@ def _budget_document(planned: Plan, budget: Outlook) -> dict[str, object]:
     }
 
 
-def _budget_text(planned: Plan, budget: Outlook) -> str:
+def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
     total, delta = planned.draft.privacy.epsilon_total, planned.draft.privacy.delta
     cost = f"one round costs ε ≤ {budget.epsilon_of_one:.6g} at the minimum"
     if budget.rounds > 1:
@@ -200,10 +202,10 @@ def _words(query: Query) -> str:
     return f"{query.name}: {_randomizer(query)}; the error is of {query.question.planned_for}"
 
 
-def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     from hubbub.cli.tables.delta_warnings import delta_text, full_warning
     from hubbub.cli.tables.flooding import print_flood
-    from hubbub.planning.full_rounds import worthless_when_full
+    from hubbub.planning.full_rounds import too_weak_when_full
 
     draft, privacy = planned.draft, planned.draft.privacy
     printer = console()
@@ -214,7 +216,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         soft_wrap=True,
     )
     _print_queries(planned)
-    _print_compared(planned)
+    _print_comparisons(planned)
     for each in planned.queries:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
         if each.strategies:
@@ -226,7 +228,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     printer.print(_sealing_text(planned), markup=False, soft_wrap=True)
     printer.print(_most_text(planned), markup=False, soft_wrap=True)
     printer.print(delta_text(privacy, draft.minimum_reports), markup=False, soft_wrap=True)
-    warning = full_warning(privacy, draft.most_reports, worthless_when_full(planned))
+    warning = full_warning(privacy, draft.most_reports, too_weak_when_full(planned))
     if warning is not None:
         printer.print(warning, markup=False, soft_wrap=True)
     if out is not None:
@@ -259,7 +261,7 @@ def _print_queries(planned: Plan) -> None:
     print_table(console(), table)
 
 
-def _print_steps(planned: Plan, budget: Outlook) -> None:
+def _print_steps(planned: Plan, budget: BudgetForecast) -> None:
     """Print what each round tells of the texts that are asked by prefixes."""
     from hubbub.cli.tables.prefixes import print_steps
     from hubbub.planning.plan import steps_of
@@ -268,7 +270,7 @@ def _print_steps(planned: Plan, budget: Outlook) -> None:
         print_steps(console(), name, steps, budget.within)
 
 
-def _print_compared(planned: Plan) -> None:
+def _print_comparisons(planned: Plan) -> None:
     """Print what was compared for each query whose randomizer the draft leaves to planning."""
     from hubbub.cli.tables.randomizers import print_candidates
     from hubbub.planning.comparison import best

@@ -114,13 +114,13 @@ def _answers(
     task: Task, devices: int | None, words: list[str], data: Path | None, columns: list[str]
 ) -> tuple[int, Iterable[Answers]]:
     """Return how many devices there are, and their answers: a file's first rows, or those stated."""
-    from hubbub.deploy.load.rehearse import turns
+    from hubbub.deploy.load.rehearse import answers_in_turn
     from hubbub.protos.errors import UsageError
 
     if data is None:
         if devices is None or columns:
             raise UsageError("give --devices and an --answer for each query, or --data with a row per device")
-        return devices, turns(task, words, devices)
+        return devices, answers_in_turn(task, words, devices)
     if words:
         raise UsageError("--answer and --data both say what devices answer; give one of them")
     from hubbub.planning.simulate.dataset import first_rows, read_answers, unusable_words

@@ -112,9 +112,9 @@ def _export(results: RoundResults, csv: Path | None, guarded: bool, parquet: Pat
 def _fetch(settings: OperatorSettings, task: str | None, round_number: int | None, wait: float) -> RoundResults:
     import asyncio
 
-    from hubbub.deploy.operator.wait import Wanted, results_of
+    from hubbub.deploy.operator.wait import RoundFilter, results_of
 
-    results = asyncio.run(results_of(settings, Wanted(task, round_number), wait, _say))
+    results = asyncio.run(results_of(settings, RoundFilter(task, round_number), wait, _say))
     _check([results], _rounds_behind(settings, results))
     return results
 
@@ -135,7 +135,7 @@ def _check(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) 
     The estimates are made again, with those of the rounds `behind` them.
     """
     from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
-    from hubbub.verification.results import Recomputed, as_file, recompute
+    from hubbub.verification.results import RecomputedResults, as_file, recompute
 
     every = [*wanted, *behind]
     for results in every:
@@ -148,7 +148,7 @@ def _check(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) 
             raise _differ(results, str(error)) from error
     files = [as_file(each) for each in every]
     for found in recompute(files, {file.certificate for file in files}):
-        if not isinstance(found, Recomputed):
+        if not isinstance(found, RecomputedResults):
             raise _differ(wanted[-1], str(found)) from found
 
 
@@ -176,9 +176,9 @@ def _discovered(settings: OperatorSettings, results: RoundResults, alphabet: str
     import asyncio
 
     from hubbub.deploy.operator.client import fetch_certified
-    from hubbub.deploy.operator.prefixes import discovered, prefix_rounds, read_alphabet
+    from hubbub.deploy.operator.prefixes import find_prefixes, prefix_rounds, read_alphabet
 
     characters = None if alphabet is None else read_alphabet(alphabet)
     earlier = asyncio.run(fetch_certified(settings, results.id.task_id, prefix_rounds(results)))
     _check(earlier)
-    return discovered([*earlier, results], characters, _say)
+    return find_prefixes([*earlier, results], characters, _say)

@@ -13,7 +13,7 @@ from hubbub.cli.store_maintenance import AcceptLostLog, CheckStore, CreateStore,
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
-    from hubbub.shuffler.settings import Settings
+    from hubbub.shuffler.settings import ShufflerSettings
 
 
 def command(
@@ -21,7 +21,7 @@ def command(
     create_store: CreateStore = False,
     check_store: CheckStore = False,
     accept_lost_log: AcceptLostLog = False,
-    give_up: Annotated[
+    abandon_round: Annotated[
         str,
         typer.Option("--give-up", metavar="TASK:ROUND", help="Erase a round that cannot be delivered; then exit."),
     ] = "",
@@ -33,7 +33,8 @@ def command(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="both, keeper or replica; it goes before `role` in the settings. A replica has settings of its own.",
+            help="both, leader or `frontend`; it goes before `role` in the settings. A front end has "
+            "settings of its own.",
         ),
     ] = "",
     as_json: Json = False,
@@ -45,8 +46,8 @@ def command(
     cut is refused, until --accept-lost-log is given once. A round that status says cannot be delivered is ended by
     --give-up, while the shuffler is stopped; one of which nothing in the store is damaged only with --though-whole.
 
-    On PostgreSQL, replicas may answer devices, and one keeper has the rounds: --role replica, with settings of its own,
-    and --role keeper.
+    On PostgreSQL, front ends may answer devices, and one leader has the rounds: --role frontend, with settings of its
+    own, and --role leader.
 
     SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
 
@@ -57,50 +58,50 @@ def command(
         from hubbub.protos.errors import HubbubError
         from hubbub.service.runtime import event_loop
         from hubbub.shuffler.server import serve
-        from hubbub.shuffler.settings import is_replica, load
+        from hubbub.shuffler.settings import is_frontend, load
 
-        if role == "replica" or (not role and is_replica(settings)):
-            if create_store or check_store or accept_lost_log or give_up:
-                raise UsageError("a replica has no store of its own: do that where its keeper is")
+        if role == "frontend" or (not role and is_frontend(settings)):
+            if create_store or check_store or accept_lost_log or abandon_round:
+                raise UsageError("a front end has no store of its own: do that where its leader is")
             _replicate(settings, role, as_json)
             return
         found = load(settings, role)
-        if though_whole and not give_up:
+        if though_whole and not abandon_round:
             raise HubbubError("--though-whole is for --give-up alone: say which round")
-        if give_up:
-            _give_up(found, give_up, though_whole, as_json)
+        if abandon_round:
+            _give_up(found, abandon_round, though_whole, as_json)
             return
         if not kept_up(_kept(found), create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
             event_loop.run(lambda: serve(found, announce=announcer("shuffler", as_json)), found.event_loop)
 
 
 def _replicate(path: Path, role: str, as_json: bool) -> None:
-    """Run a replica."""
+    """Run a front end."""
     from hubbub.service.runtime import event_loop
-    from hubbub.shuffler.cluster.frontend import serve_replica
-    from hubbub.shuffler.settings import load_replica
+    from hubbub.shuffler.cluster.frontend import serve_frontend
+    from hubbub.shuffler.settings import load_frontend
 
-    found = load_replica(path, role)
-    event_loop.run(lambda: serve_replica(found, announce=announcer("replica", as_json)), found.event_loop)
+    found = load_frontend(path, role)
+    event_loop.run(lambda: serve_frontend(found, announce=announcer("frontend", as_json)), found.event_loop)
 
 
-def _give_up(found: Settings, which: str, though_whole: bool, as_json: bool) -> None:
+def _give_up(found: ShufflerSettings, which: str, though_whole: bool, as_json: bool) -> None:
     """Erase a round that cannot be delivered."""
     import asyncio
 
-    from hubbub.shuffler.rounds.abandon import give_up
+    from hubbub.shuffler.rounds.abandon import abandon_round
     from hubbub.shuffler.server import own_tasks
     from hubbub.shuffler.stores.factory import open_store
 
     # Tasks are what a round is compared with; they need not load where nothing is.
     tasks = {} if though_whole else own_tasks(found)[1]
-    ended = asyncio.run(give_up(lambda: open_store(found), which, tasks, though_whole=though_whole))
+    ended = asyncio.run(abandon_round(lambda: open_store(found), which, tasks, though_whole=though_whole))
     report = {"service": "shuffler", "task_id": ended.task_id.hex(), "round": ended.number}
     said = f"round {ended.number} was given up and erased; what it was charged stays charged"
     print_json(report) if as_json else console().print(said, markup=False, soft_wrap=True)
 
 
-def _kept(found: Settings) -> Kept:
+def _kept(found: ShufflerSettings) -> Kept:
     """The file of the store in `data`: all of it, or the keyring of one in a database."""
     from hubbub.shuffler.stores.factory import create_store, file_of, open_store
 

@@ -71,8 +71,8 @@ def command(
     period: Annotated[
         str | None, typer.Option("--period", help="Over time, with a row per device and period: the period's column.")
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", help="To compare: a picture's file, .svg or .png; needs hubbub[plots].")
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="To compare: a plot's file, .svg or .png; needs hubbub[plots].")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -87,19 +87,19 @@ def command(
 
     Example: hubbub simulate task.toml --data sessions.csv --column session=minutes
 
-    Example: hubbub simulate --data sessions.csv --column theme --compare krr,unary --picture errors.svg
+    Example: hubbub simulate --data sessions.csv --column theme --compare krr,unary --plot errors.svg
     """
     with failures(as_json):
         words = column or []
         if compare is None:
             _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--epsilon-local": epsilon_local})
-            _refuse_given({"--reports": reports, "--repeat": repeat, "--picture": picture, "--changes": changes})
+            _refuse_given({"--reports": reports, "--repeat": repeat, "--plot": plot, "--changes": changes})
             _refuse_given({"--steady-share": steady_share})
             if task is None:
                 raise UsageError("give a TASK.toml to run, or --compare with randomizers such as krr,unary")
             _simulate(task, data, words, as_json)
             return
-        _check_picture(picture)
+        _check_plot(plot)
         if changes is None and steady_share is not None:
             raise UsageError("--steady-share goes with --changes; leave it out, or say how often a boolean changes")
         if changes is None:
@@ -113,7 +113,7 @@ def command(
             privacy = _privacy(epsilon, delta, epsilon_local)
             sizes = _sizes(reports, len(streams.states))
             documents = [compare_over_time(streams, privacy, compare, sizes, repeat or 20, steady_share)]
-        _give(documents, picture, as_json)
+        _give(documents, plot, as_json)
 
 
 def _refuse_given(options: dict[str, object]) -> None:
@@ -198,12 +198,12 @@ def _refuse_over_time(task: Path | None, sums: Sequence[str] | None) -> None:
         raise UsageError("--changes compares strategies on a boolean column; leave out the task, and --sum")
 
 
-def _check_picture(picture: Path | None) -> None:
+def _check_plot(plot: Path | None) -> None:
     """Refuse, before anything is run, what could not be drawn in the end."""
-    if picture is not None:
+    if plot is not None:
         from hubbub.cli.plots.draw import check_drawable
 
-        check_drawable(picture)
+        check_drawable(plot)
 
 
 def _kinds(compare: str) -> list[str]:
@@ -258,21 +258,21 @@ def _compared(
     return comparison_document(question.name, question.kind, privacy, repeat, found)
 
 
-def _give(documents: Sequence[dict[str, Any]], picture: Path | None, as_json: bool) -> None:
-    """Write the picture, and print the comparisons."""
-    from hubbub.cli.tables.comparison import comparison_picture, print_comparison
+def _give(documents: Sequence[dict[str, Any]], plot: Path | None, as_json: bool) -> None:
+    """Write the plot, and print the comparisons."""
+    from hubbub.cli.tables.comparison import comparison_plot, print_comparison
 
-    if picture is not None:
+    if plot is not None:
         from hubbub.cli.plots.draw import check_drawable, drawn
         from hubbub.deploy.files import save
 
         if len(documents) != 1:
-            raise UsageError(f"--picture shows one question, and {len(documents)} are compared; name one column")
-        save(picture, drawn(comparison_picture(documents[0]), check_drawable(picture)))
+            raise UsageError(f"--plot shows one question, and {len(documents)} are compared; name one column")
+        save(plot, drawn(comparison_plot(documents[0]), check_drawable(plot)))
     if as_json:
         print_json({"questions": list(documents)})
         return
     for document in documents:
         print_comparison(console(), document)
-    if picture is not None:
-        console().print(f"wrote {picture}", markup=False, soft_wrap=True)
+    if plot is not None:
+        console().print(f"wrote {plot}", markup=False, soft_wrap=True)

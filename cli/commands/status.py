@@ -13,7 +13,7 @@ from hubbub.cli.output import Json, console, failures, print_json, write_json
 if TYPE_CHECKING:
     from hubbub.deploy.operator.client import Overview
     from hubbub.deploy.settings import OperatorSettings
-    from hubbub.protos.transport.tls_files import Certificate
+    from hubbub.protos.transport.tls_files import TlsCertificate
 
 
 def command(
@@ -44,10 +44,10 @@ def command(
 
         operator = load(settings, OperatorSettings, "operator")
 
-        known: dict[frozenset[str], list[Certificate]] = {}
+        known: dict[frozenset[str], list[TlsCertificate]] = {}
         ids: set[str] = set()
 
-        async def look() -> _Seen:
+        async def look() -> _StatusSnapshot:
             return await _look(operator, task, known, ids)
 
         if watch:
@@ -63,30 +63,30 @@ def command(
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _StatusSnapshot:
     """Both services' rounds, and whose certificates end when, at `now` (seconds since 1970)."""
 
     overview: Overview
-    certificates: list[Certificate]
+    certificates: list[TlsCertificate]
     now: float
 
     def document(self) -> dict[str, Any]:
         from hubbub.cli.tables.status import overview_document
-        from hubbub.deploy.pki.expiry import lasting_document
+        from hubbub.deploy.pki.expiry import expiry_document
 
-        return {**overview_document(self.overview), "certificates": lasting_document(self.certificates, self.now)}
+        return {**overview_document(self.overview), "certificates": expiry_document(self.certificates, self.now)}
 
     def show(self) -> None:
         from hubbub.cli.tables.status import print_overview
-        from hubbub.deploy.pki.expiry import print_ending
+        from hubbub.deploy.pki.expiry import print_expiries
 
         print_overview(console(), self.overview)
-        print_ending(console(), self.certificates, self.now)
+        print_expiries(console(), self.certificates, self.now)
 
 
 async def _look(
-    operator: OperatorSettings, task: str | None, known: dict[frozenset[str], list[Certificate]], ids: set[str]
-) -> _Seen:
+    operator: OperatorSettings, task: str | None, known: dict[frozenset[str], list[TlsCertificate]], ids: set[str]
+) -> _StatusSnapshot:
     """Ask both services; certificates that are `known` from an earlier look at the same services are not asked for.
 
     `ids` keeps the ids of the task that is named from one look to the next: the analyzer may not answer then.
@@ -95,19 +95,19 @@ async def _look(
     import time
 
     from hubbub.deploy.operator.client import fetch_overview, hops_of
-    from hubbub.deploy.pki.expiry import lasting
+    from hubbub.deploy.pki.expiry import expiries
 
     overview = await fetch_overview(operator)
     services = {"shuffler": operator.shuffler_control, "analyzer": operator.analyzer_results, **hops_of(operator)}
     answered = {name: address for name, address in services.items() if name not in overview.errors}
     now = time.time()
     if frozenset(answered) not in known:
-        known[frozenset(answered)] = await asyncio.to_thread(lasting, operator.tls.paths(), answered, now)
+        known[frozenset(answered)] = await asyncio.to_thread(expiries, operator.tls.paths(), answered, now)
     ids.update(each.id.task_id.hex() for each in overview.analyzer or () if each.id.task_name == task)
-    return _Seen(overview.of_task(task, ids), known[frozenset(answered)], now)
+    return _StatusSnapshot(overview.of_task(task, ids), known[frozenset(answered)], now)
 
 
-def _redraw(seen: _Seen) -> None:
+def _redraw(seen: _StatusSnapshot) -> None:
     """Show it in the place of what was shown before; below it where stdout is not a terminal."""
     from datetime import datetime
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.cli.device import Limit, Timeout
+from hubbub.cli.device import LimitOption, Timeout
 from hubbub.cli.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def command(
         int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
     ] = None,
     spread: Annotated[
-        bool, typer.Option("--spread", help="Wait for a moment drawn from what is left of the round, and send then.")
+        bool, typer.Option("--spread", help="Wait for a time drawn from what is left of the round, and send then.")
     ] = False,
     timeout: Timeout = None,
-    limit: Limit = None,
+    limit: LimitOption = None,
     as_json: Json = False,
 ) -> None:
     """Send one device's answers: randomized and stored here, then sealed and sent until they are acknowledged.
@@ -62,7 +62,7 @@ def command(
     given now are not used, as the output says; the exit status is 1 where they had been acknowledged, so that there was
     nothing left to send. Answers that would spend more than the limits of the settings, or of --limit, are refused.
 
-    They are sent at once, and whoever sees them arrive knows when they were given. With --spread the moment is drawn
+    They are sent at once, and whoever sees them arrive knows when they were given. With --spread the time is drawn
     uniformly from what is left of the round, once: it is stored with the answers, and this waits for it. If it is ended
     before, `hubbub submit --spread`, or `hubbub device resend` at that time, goes on.
 
@@ -86,7 +86,7 @@ def command(
         words = [*(answer or []), *([] if answer and answers is None else lines_in(answers or STDIN))]
         given = read_answers(device.task, words)
         if spread:
-            waits = "waits for a moment drawn from what is left of the round; `hubbub device status` tells it"
+            waits = "waits for a time drawn from what is left of the round; `hubbub device status` tells it"
             progress_console().print(waits, soft_wrap=True)
         with as_usage_error(AnswerError):
             receipt = device.submit_blocking(given, round_number, timeout=seconds, spread=spread)

@@ -69,7 +69,7 @@ def command(
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
     way, and totals as far as that goes. What was proven comes first: the stated epsilon, or at most 1 % more. With
     --json each epsilon_upper and epsilon_local is then the proven one, null where it is not proven, and the stated
-    one is beside it as epsilon_upper_stated; what is left without the analyzer's word is checked and never proven, so
+    one is beside it as epsilon_upper_stated; what is left without the analyzer's claim is checked and never proven, so
     it is null too. It exits 1 where a query's is not proven, and needs the extra hubbub[rigorous].
 
     Given also the round's results, as hubbub results --json prints them, it compares their counts with the digest
@@ -146,14 +146,14 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
     with failures(as_json):
         from hubbub.deploy.files import naming
         from hubbub.verification.certificate import verify
-        from hubbub.verification.results import Recomputed, recompute
+        from hubbub.verification.results import RecomputedResults, recompute
 
         with naming(one.path):
             verified = verify(one.certificate, pins, successions)
         results = list(recompute(one.results, {one.certificate}))
-        again = [each for each in results if isinstance(each, Recomputed)]
+        again = [each for each in results if isinstance(each, RecomputedResults)]
         if len(again) < len(results):
-            raise next(each for each in results if not isinstance(each, Recomputed))
+            raise next(each for each in results if not isinstance(each, RecomputedResults))
         findings = _proven(verified) if rigorous else None
         if as_json:
             print_json(_document(verified, findings) | {"results": [each.as_json() for each in again]})
@@ -219,7 +219,7 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
 
 
 def _print(verified: Verified) -> None:
-    from hubbub.cli.tables.attestation import word_lines
+    from hubbub.cli.tables.attestation import attested_lines
     from hubbub.cli.tables.delta_warnings import epsilon_warning
 
     out, content = console(), verified.content
@@ -246,11 +246,11 @@ def _print(verified: Verified) -> None:
     which = f"all {held} rounds" if held > 1 else "one round"
     out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
     uncounted = len(content["uncounted"])
-    never = f"; {uncounted} of them never counted, by the analyzer's word, at the minimum" if uncounted else ""
+    never = f"; {uncounted} of them never counted, as claimed by the analyzer, at the minimum" if uncounted else ""
     out.print(f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True)
     if "horizon" in content:
         out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
-    for line in word_lines(content, verified.task.minimum_reports, hops=bool(verified.task.identities.hops)):
+    for line in attested_lines(content, verified.task.minimum_reports, hops=bool(verified.task.identities.hops)):
         out.print(f"  {line}", markup=False, soft_wrap=True)
     _print_hops(verified)
     suite = verified.task.hpke

@@ -1,4 +1,4 @@
-"""A randomizer's law as people write it: a JSON file with exact probabilities, a row for each input."""
+"""A JSON file with exact probabilities, a row for each input."""
 
 from __future__ import annotations
 

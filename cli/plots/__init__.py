@@ -1,5 +1,5 @@
-"""Pictures of bounds: curves are planned, evaluated with the accountant, and drawn as SVG or PNG.
+"""Curves are planned, evaluated with the accountant, and drawn as SVG or PNG.
 
 `plan` describes curves and evaluates them. `sweep` plans the curves of any mechanism over one variable. `draw`
-turns an evaluated picture into a file. The papers' comparisons are plans too, in docs/figures.
+turns an evaluated plot into a file. The papers' comparisons are plans too, in docs/figures.
 """

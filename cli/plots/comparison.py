@@ -1,4 +1,4 @@
-"""Comparisons: estimates with their intervals beside the truth, over categories or over rounds."""
+"""Estimates with their intervals beside the truth, over categories or over rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW_HEIGHT = 0.24
 
 
 @dataclass(frozen=True)
-class Point:
+class PlotPoint:
     """One statistic: where it stands, its true value, its estimate and the interval around it."""
 
     at: str | float
@@ -34,12 +34,12 @@ class Point:
 
 
 @dataclass(frozen=True)
-class ByCategory:
+class CategoryPanel:
     """A panel with a row a category, the first on top; `at` is its name. Without any it says that none stands out."""
 
     title: str
     label: str
-    points: tuple[Point, ...]
+    points: tuple[PlotPoint, ...]
 
     @property
     def height(self) -> float:
@@ -64,12 +64,12 @@ class ByCategory:
 
 
 @dataclass(frozen=True)
-class OverRounds:
+class OverRoundsPanel:
     """A panel with a band over the rounds; `at` is a round's number."""
 
     title: str
     label: str
-    points: tuple[Point, ...]
+    points: tuple[PlotPoint, ...]
     height: float = PANEL_HEIGHT
 
     def draw(self, axes: Axes) -> None:
@@ -86,13 +86,13 @@ class OverRounds:
         axes.set_ylabel(self.label)
 
 
-Panel = ByCategory | OverRounds
+Panel = CategoryPanel | OverRoundsPanel
 """What a comparison is made of."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A picture of estimates beside the truth; `caption` says what it was made of."""
+    """A plot of estimates beside the truth; `caption` says what it was made of."""
 
     title: str
     caption: str

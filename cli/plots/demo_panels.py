@@ -1,4 +1,4 @@
-"""The picture of a demo: its panels, made of the demo's JSON document."""
+"""The panels of the demo's plot, made of its JSON document."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hubbub.cli.plots.comparison import ByCategory, Comparison, OverRounds, Panel, Point
-from hubbub.deploy.demo.scenarios.scenario import Demonstration
+from hubbub.cli.plots.comparison import CategoryPanel, Comparison, OverRoundsPanel, Panel, PlotPoint
+from hubbub.deploy.demo.scenarios.scenario import Scenario
 
 MOST_ROWS = 30
 """A panel shows at most so many categories, the largest estimates."""
@@ -25,7 +25,7 @@ def by_category(document: Mapping[str, Any]) -> tuple[Panel, ...]:
         # Of a text, and of the top of many, only what stands out is estimated: that may be nothing.
         if rows or {row["statistic"] for row in query["estimates"]} <= {"answered"}:
             points = tuple(_point(row["category"], row) for row in rows[:MOST_ROWS])
-            found.append(ByCategory(query["name"], "devices", points))
+            found.append(CategoryPanel(query["name"], "devices", points))
     return tuple(found) or over_rounds(document)
 
 
@@ -35,7 +35,7 @@ def by_group(document: Mapping[str, Any]) -> tuple[Panel, ...]:
     for query in document["rounds"][-1]["queries"]:
         rows = [row for row in query["estimates"] if row["statistic"] == "mean"]
         points = tuple(_point(", ".join(row.get("group", {}).values()) or "everybody", row) for row in rows)
-        found.append(ByCategory(query["name"], f"mean, {query['unit']}" if query.get("unit") else "mean", points))
+        found.append(CategoryPanel(query["name"], f"mean, {query['unit']}" if query.get("unit") else "mean", points))
     return tuple(found)
 
 
@@ -46,7 +46,7 @@ def over_rounds(document: Mapping[str, Any]) -> tuple[Panel, ...]:
         points = tuple(
             _point(float(each["round"]), row) for each in document["rounds"] for row in _rows(each, query, statistic)
         )
-        found.append(OverRounds(f"{query}: {statistic}", statistic, points))
+        found.append(OverRoundsPanel(f"{query}: {statistic}", statistic, points))
     return tuple(found)
 
 
@@ -63,18 +63,18 @@ def _rows(round_document: Mapping[str, Any], query: str, statistic: str) -> Iter
             yield from (row for row in each["estimates"] if (row["statistic"], row["category"]) == (statistic, None))
 
 
-def _point(at: str | float, row: Mapping[str, Any]) -> Point:
-    return Point(at, row["truth"], row["estimate"], row["lower"], row["upper"])
+def _point(at: str | float, row: Mapping[str, Any]) -> PlotPoint:
+    return PlotPoint(at, row["truth"], row["estimate"], row["lower"], row["upper"])
 
 
 PANELS: Mapping[str, Callable[[Mapping[str, Any]], tuple[Panel, ...]]] = MappingProxyType(
     {"longitudinal": over_rounds, "groups": by_group}
 )
-"""What a scenario's picture shows, by its name, if that is not `by_category`."""
+"""What a scenario's plot shows, by its name, if that is not `by_category`."""
 
 
-def picture_of(shown: Demonstration, document: Mapping[str, Any]) -> Comparison:
-    """Return the picture of a demo that was run: truth, estimates and their intervals."""
+def plot_of(shown: Scenario, document: Mapping[str, Any]) -> Comparison:
+    """Return the plot of a demo that was run: truth, estimates and their intervals."""
     said = f"{document['devices']} devices, ε ≤ {document['epsilon']:g} at δ = {document['delta']:g} a round"
     panels = PANELS.get(shown.name, by_category)
     return Comparison(f"hubbub demo: {document['task']}", f"{shown.about}; {said}", panels(document))

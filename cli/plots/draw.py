@@ -1,4 +1,4 @@
-"""Drawing with matplotlib: SVG and PNG files without a display, the same bytes for the same picture.
+"""SVG and PNG files without a display, the same bytes for the same plot.
 
 Colours are those of Okabe and Ito, which colour-blind people can tell apart. Markers tell curves apart without colour.
 The style of a line says what the curve proves: solid lies above the truth, dashed below it, dotted proves neither.
@@ -13,7 +13,7 @@ from math import log10, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hubbub.cli.plots.plan import Panel, Picture, Role, Series
+from hubbub.cli.plots.plan import Panel, Plot, Role, Series
 from hubbub.protos.errors import HubbubError, UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ SETTINGS: Any = {
     "lines.linewidth": 1.5,
     "lines.markersize": 5.0,
 }
-"""Set on top of matplotlib's defaults. A user's own settings are ignored: pictures are the same wherever they are made.
+"""Set on top of matplotlib's defaults. A user's own settings are ignored: plots are the same wherever they are made.
 
 Text in an SVG stays text (`svg.fonttype`), so that it can be searched and read aloud. The salt makes the ids in an SVG
 the same each time.
@@ -89,7 +89,7 @@ def check_drawable(out: Path, option: str = "--out") -> str:
     ending = out.suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise UsageError(
-            f"{option} {out} ends in {out.suffix or 'nothing'!r}; pictures are .svg or .png: name one of them"
+            f"{option} {out} ends in {out.suffix or 'nothing'!r}; plots are .svg or .png: name one of them"
         )
     if not out.parent.is_dir():
         raise UsageError(f"{option} {out}: there is no folder {out.parent}; make it first")
@@ -102,10 +102,10 @@ def check_drawable(out: Path, option: str = "--out") -> str:
     return ending
 
 
-def drawn(picture: Picture, form: str) -> bytes:
-    """Return `picture` as a file of the format `form`, one of `FORMATS`: the same bytes for the same picture."""
+def drawn(drawing: Plot, form: str) -> bytes:
+    """Return `plot` as a file of the format `form`, one of `FORMATS`: the same bytes for the same plot."""
     with settings():
-        return saved(_figure(picture), picture.title, picture.caption, form)
+        return saved(_figure(drawing), drawing.title, drawing.caption, form)
 
 
 def saved(figure: Figure, title: str, caption: str, form: str) -> bytes:
@@ -143,14 +143,14 @@ def blank(title: str, size: tuple[float, float]) -> Figure:
     return figure
 
 
-def _figure(picture: Picture) -> Figure:
-    many = len(picture.panels) > 1
+def _figure(drawing: Plot) -> Figure:
+    many = len(drawing.panels) > 1
     columns = 2 if many else 1
-    rows = -(-len(picture.panels) // columns)
-    legends = sum(_legend_rows(picture.panels[row * columns : (row + 1) * columns], columns) for row in range(rows))
+    rows = -(-len(drawing.panels) // columns)
+    legends = sum(_legend_rows(drawing.panels[row * columns : (row + 1) * columns], columns) for row in range(rows))
     size = (10.5 if many else 8.0, 0.5 + rows * 3.9 + 0.19 * legends)
-    figure = blank(picture.title, size)
-    for place, panel in enumerate(picture.panels):
+    figure = blank(drawing.title, size)
+    for place, panel in enumerate(drawing.panels):
         axes = figure.add_subplot(rows, columns, place + 1)
         _draw(axes, panel, f"panel-{place + 1}", columns)
         if many:

@@ -1,4 +1,4 @@
-"""Pictures before they are drawn: curves to be computed, and the numbers that came out.
+"""Curves to be computed, and the numbers that came out.
 
 A curve's point is a number that the accountant gave, or a gap with the reason: a bound outside its conditions is never
 drawn as a number.
@@ -34,7 +34,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Curve:
+class CurvePlan:
     """A curve to be computed: `at(x)` is its value, or raises OutsideConditions where there is none."""
 
     label: str
@@ -74,7 +74,7 @@ class PanelPlan:
     title: str
     x: Axis
     y: Axis
-    curves: tuple[Curve, ...]
+    curves: tuple[CurvePlan, ...]
     shaded: bool = True
 
 
@@ -90,8 +90,8 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class PicturePlan:
-    """A picture to be computed; `caption` gives its parameters and what readers should know."""
+class PlotPlan:
+    """A plot to be computed; `caption` gives its parameters and what readers should know."""
 
     title: str
     caption: str
@@ -104,21 +104,21 @@ class PicturePlan:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture with all its numbers, ready to be drawn."""
+class Plot:
+    """A plot with all its numbers, ready to be drawn."""
 
     title: str
     caption: str
     panels: tuple[Panel, ...]
 
 
-def evaluate(plan: PicturePlan, advance: Callable[[], None] = lambda: None) -> Picture:
+def evaluate(plan: PlotPlan, advance: Callable[[], None] = lambda: None) -> Plot:
     """Compute every point of `plan`; `advance` is called after each.
 
     Raises:
         AccountingError: a point whose numbers are out of range, not merely outside a theorem's conditions.
     """
-    return Picture(plan.title, plan.caption, tuple(_panel(panel, advance) for panel in plan.panels))
+    return Plot(plan.title, plan.caption, tuple(_panel(panel, advance) for panel in plan.panels))
 
 
 def _panel(plan: PanelPlan, advance: Callable[[], None]) -> Panel:
@@ -135,7 +135,7 @@ def scale_of(values: list[float]) -> Scale:
     return "log" if wide else "linear"
 
 
-def _series(curve: Curve, advance: Callable[[], None]) -> Series:
+def _series(curve: CurvePlan, advance: Callable[[], None]) -> Series:
     found: list[float | None] = []
     why_not = None
     for x in curve.x:
@@ -153,11 +153,11 @@ def _series(curve: Curve, advance: Callable[[], None]) -> Series:
     return Series(curve.label, curve.role, curve.x, tuple(found), why_not, curve.strong)
 
 
-def document(picture: Picture) -> dict[str, Any]:
-    """Return `picture` as one JSON document: `points` are [x, y], y null at a gap."""
+def document(drawing: Plot) -> dict[str, Any]:
+    """Return `plot` as one JSON document: `points` are [x, y], y null at a gap."""
     return {
-        "title": picture.title,
-        "caption": picture.caption,
+        "title": drawing.title,
+        "caption": drawing.caption,
         "panels": [
             {
                 "title": panel.title,
@@ -165,7 +165,7 @@ def document(picture: Picture) -> dict[str, Any]:
                 "y": asdict(panel.y),
                 "series": [_described(series) for series in panel.series],
             }
-            for panel in picture.panels
+            for panel in drawing.panels
         ],
     }
 

@@ -1,4 +1,4 @@
-"""Bounds of any mechanism over one variable: the central ε as n, ε_local, δ, k or T grows."""
+"""The central ε as n, ε_local, δ, k or T grows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hubbub.accountant.mechanisms import AnyMechanism, Gaussian
 from hubbub.accountant.numbers import checked_reports
 from hubbub.accountant.pairs import Part
 from hubbub.cli.mechanisms.arguments import Description, hidden_by, read_any_mechanism
-from hubbub.cli.plots.plan import Axis, Curve, Panel, PanelPlan, Picture, PicturePlan, Role, Series
+from hubbub.cli.plots.plan import Axis, CurvePlan, Panel, PanelPlan, Plot, PlotPlan, Role, Series
 from hubbub.cli.plots.variables import KINDS, POINTS_LIMIT, Range, Variable
 from hubbub.protos.errors import UsageError
 
@@ -29,7 +29,7 @@ ATTACK = "attack"
 
 
 @dataclass(frozen=True)
-class Asked:
+class BoundInputs:
     """One point: the mechanism, the reports that hide an honest person, and δ.
 
     Only a mechanism with a local ε can be asked about several rounds.
@@ -49,7 +49,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Question:
+class SweepQuestion:
     """The parameters that stay fixed, None where not given. The mechanism is read anew at every point."""
 
     said: Description
@@ -76,16 +76,16 @@ class Question:
             raise UsageError(str(error)) from error
         self.at(variable, x)
 
-    def at(self, variable: Variable, x: float) -> Asked:
+    def at(self, variable: Variable, x: float) -> BoundInputs:
         """Return what is asked where `variable` is `x`."""
         varied = self._varied(variable, x)
         if varied.reports is None or varied.delta is None:
             raise UsageError("give --reports and --delta, unless one of them is what --over varies")
         honest = hidden_by(checked_reports(varied.reports), varied.reports, varied.honest_share)
-        return Asked(read_any_mechanism(varied.said), honest, varied.delta, varied.rounds, varied.dummies)
+        return BoundInputs(read_any_mechanism(varied.said), honest, varied.delta, varied.rounds, varied.dummies)
 
-    def _varied(self, variable: Variable, x: float) -> Question:
-        changes: dict[Variable, Callable[[], Question]] = {
+    def _varied(self, variable: Variable, x: float) -> SweepQuestion:
+        changes: dict[Variable, Callable[[], SweepQuestion]] = {
             Variable.REPORTS: lambda: replace(self, reports=round(x)),
             Variable.LOCAL_EPSILON: lambda: replace(self, said=replace(self.said, local_epsilon=x)),
             Variable.DELTA: lambda: replace(self, delta=x),
@@ -95,7 +95,7 @@ class Question:
         return changes[variable]()
 
 
-def sweep(question: Question, over: Range, bounds: Sequence[str] = ()) -> PicturePlan:
+def sweep(question: SweepQuestion, over: Range, bounds: Sequence[str] = ()) -> PlotPlan:
     """Plan the curves of `bounds` over a range; by default those of the certificate, the attack and every bound.
 
     Raises:
@@ -109,11 +109,11 @@ def sweep(question: Question, over: Range, bounds: Sequence[str] = ()) -> Pictur
     question.check(over.variable, x[0])
     asked = tuple(dict.fromkeys(bounds)) or names()
     curves = tuple(
-        Curve(name, role_of(name), x, partial(_value, question, over.variable, name), strong=name == BEST)
+        CurvePlan(name, role_of(name), x, partial(_value, question, over.variable, name), strong=name == BEST)
         for name in asked
     )
     title = _title(question, over.variable)
-    return PicturePlan(title, "", (PanelPlan(title, over.axis, Axis("central ε (nats)"), curves),))
+    return PlotPlan(title, "", (PanelPlan(title, over.axis, Axis("central ε (nats)"), curves),))
 
 
 def names() -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def role_of(name: str) -> Role:
     return "upper" if name == BEST else CATALOGUE[name].direction
 
 
-def _value(question: Question, variable: Variable, name: str, x: float) -> float:
+def _value(question: SweepQuestion, variable: Variable, name: str, x: float) -> float:
     try:
         return epsilon_at(name, question.at(variable, x))
     except OutsideConditions:
@@ -137,7 +137,7 @@ def _value(question: Question, variable: Variable, name: str, x: float) -> float
         raise AccountingError(f"where {variable.value} is {x:g}: {error}") from error
 
 
-def epsilon_at(name: str, asked: Asked) -> float:
+def epsilon_at(name: str, asked: BoundInputs) -> float:
     """Return the ε of the curve `name`: never below the truth for an upper bound, never above it for a lower one.
 
     Raises:
@@ -159,7 +159,7 @@ def epsilon_at(name: str, asked: Asked) -> float:
 
 
 @lru_cache(maxsize=POINTS_LIMIT)
-def _certified(asked: Asked) -> EpsilonBracket:
+def _certified(asked: BoundInputs) -> EpsilonBracket:
     """Return both ends of the certified bracket; it is computed once per point, for the curves of both ends."""
     if asked.rounds > 1:
         return compose([asked.part()], asked.delta)
@@ -183,9 +183,9 @@ def _composed(bound: Bound, part: Part, delta: float) -> float:
     return min(found)
 
 
-def only_applying(picture: Picture) -> Picture:
+def only_applying(drawing: Plot) -> Plot:
     """Leave out series without a point, and join those that are the same at every point under all their names."""
-    return replace(picture, panels=tuple(replace(panel, series=_joined(panel)) for panel in picture.panels))
+    return replace(drawing, panels=tuple(replace(panel, series=_joined(panel)) for panel in drawing.panels))
 
 
 def _joined(panel: Panel) -> tuple[Series, ...]:
@@ -198,7 +198,7 @@ def _joined(panel: Panel) -> tuple[Series, ...]:
     return tuple(kept.values())
 
 
-def _title(question: Question, variable: Variable) -> str:
+def _title(question: SweepQuestion, variable: Variable) -> str:
     said = question.said
     shown = {
         Variable.CATEGORIES: said.categories and f"k = {said.categories}",

@@ -1,10 +1,10 @@
-"""The variables that a picture can vary, and their ranges. It imports little, because the command line loads it."""
+"""The variables that a plot can vary, and their ranges. It imports little, because the command line loads it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
+from math import exp, isfinite, log
 
 from hubbub.cli.plots.plan import Axis, Scale
 from hubbub.protos.errors import UsageError
@@ -24,7 +24,7 @@ class Variable(StrEnum):
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _VariableKind:
     label: str
     sign: str
     scale: Scale
@@ -32,11 +32,11 @@ class _Kind:
 
 
 KINDS = {
-    Variable.REPORTS: _Kind("reports in the batch, n", "n", "log", True),
-    Variable.LOCAL_EPSILON: _Kind("local ε₀ (nats)", "ε₀", "linear", False),
-    Variable.DELTA: _Kind("δ", "δ", "log", False),
-    Variable.CATEGORIES: _Kind("categories, k", "k", "log", True),
-    Variable.ROUNDS: _Kind("rounds, T", "T", "log", True),
+    Variable.REPORTS: _VariableKind("reports in the batch, n", "n", "log", True),
+    Variable.LOCAL_EPSILON: _VariableKind("local ε₀ (nats)", "ε₀", "linear", False),
+    Variable.DELTA: _VariableKind("δ", "δ", "log", False),
+    Variable.CATEGORIES: _VariableKind("categories, k", "k", "log", True),
+    Variable.ROUNDS: _VariableKind("rounds, T", "T", "log", True),
 }
 """Each variable's axis: its label, its default scale, and whether its values are whole numbers."""
 
@@ -79,5 +79,12 @@ class Range:
         if share in (0.0, 1.0):
             return self.last if share else self.first
         if self.axis.scale == "log":
-            return float(f"{self.first * (self.last / self.first) ** share:.6g}")
+            ratio = self.last / self.first
+            # The ratio of the ends may be beyond a double, where no value between them is.
+            between = (
+                self.first * ratio**share
+                if isfinite(ratio)
+                else exp(log(self.first) * (1 - share) + log(self.last) * share)
+            )
+            return float(f"{between:.6g}")
         return float(f"{self.first + (self.last - self.first) * share:.12g}")

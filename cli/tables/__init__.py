@@ -1,1 +1,1 @@
-"""Views: the shapes in which results, rounds' states and privacy are shown, as tables, JSON, CSV and Parquet."""
+"""The shapes in which results, rounds' states and privacy are shown, as tables, JSON, CSV and Parquet."""

@@ -1,4 +1,4 @@
-"""Word: what is left of a certificate's numbers where the analyzer's count of valid reports is not true, for people."""
+"""What is left of a certificate's numbers where the analyzer's count of valid reports is not true, for people."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 
 
-def word_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
-    """Yield sentences on what rests on the analyzer's word, and what is left without it.
+def attested_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
+    """Yield sentences on what rests on the analyzer's claim, and what is left without it.
 
     `minimum` is the task's; `hops` says whether batches came through other shufflers than the first.
     """
@@ -25,7 +25,7 @@ def word_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = False) 
         yield f"  all {whole['rounds']} rounds of the task: epsilon <= {whole[ATTESTED]} whatever is valid"
 
 
-def word_over_rounds(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
+def attested_over_rounds(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
     """Yield the same of all rounds of a history together, of which this is the last certificate's content."""
     yield _opening(content)
     yield _rounds(content, minimum, _record(content, hops))
@@ -33,7 +33,9 @@ def word_over_rounds(content: Mapping[str, Any], minimum: int, *, hops: bool = F
 
 def _opening(content: Mapping[str, Any]) -> str:
     never = ", and that rounds were never counted," if content["uncounted"] else ""
-    return f"how many reports are valid{never} is the analyzer's word, which alone opens them; where it is not true,"
+    return (
+        f"how many reports are valid{never} is claimed by the analyzer, which alone opens them; where it is not true,"
+    )
 
 
 def _record(content: Mapping[str, Any], hops: bool) -> str:

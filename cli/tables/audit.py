@@ -1,4 +1,4 @@
-"""Audits: what an attacker of real rounds learned, beside the certificate, as a document, a table and a picture."""
+"""What an attacker of real rounds learned, beside the certificate, as a document, a table and a plot."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.plots.plan import Axis, Panel, Picture, Series
+from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
 from hubbub.cli.tables.tables import print_table
-from hubbub.deploy.audit.audit import Attacked, Audit
+from hubbub.deploy.audit.audit import Audit, AuditedAttack
 from hubbub.deploy.audit.inference import roc
 
 POINTS = 101
@@ -23,7 +23,7 @@ def audit_document(audit: Audit, seconds: float) -> dict[str, Any]:
     task = audit.task.task
     return {
         "task": audit.name,
-        "people": task.minimum_reports,
+        "participants": task.minimum_reports,
         "dummies": task.privacy.dummies,
         "delta": task.privacy.delta,
         "epsilon_attained": audit.attained,
@@ -39,7 +39,7 @@ def audit_document(audit: Audit, seconds: float) -> dict[str, Any]:
     }
 
 
-def _attack(attacked: Attacked) -> dict[str, Any]:
+def _attack(attacked: AuditedAttack) -> dict[str, Any]:
     shown = attacked.shown
     return {
         "under_minimum": attacked.short,
@@ -54,7 +54,7 @@ def _attack(attacked: Attacked) -> dict[str, Any]:
 
 def print_audit(console: Console, document: dict[str, Any]) -> None:
     """Print an audit's document for people."""
-    title = f"{document['task']}: {document['rounds']} rounds of {document['people']} people were attacked"
+    title = f"{document['task']}: {document['rounds']} rounds of {document['participants']} people were attacked"
     table = Table(title=title, title_justify="left")
     for column in ("rounds", "opened", "the attacker looks at", "right", "wrong", "ε ≥"):
         table.add_column(column, justify="left" if column in ("rounds", "the attacker looks at") else "right")
@@ -84,18 +84,19 @@ def _verdict(document: dict[str, Any]) -> str:
     )
 
 
-def audit_picture(audit: Audit) -> Picture:
-    """Return the picture of an audit: how often each event was right and wrong, and what the certificate allows."""
+def audit_plot(audit: Audit) -> Plot:
+    """Return the plot of an audit: how often each event was right and wrong, and what the certificate allows."""
     panels = tuple(_panel(audit, each) for each in audit.attacks)
-    people = audit.task.task.minimum_reports
+    participants = audit.task.task.minimum_reports
     caption = (
-        f"{audit.options.rounds} rounds of {people} people on real services; a curve above the certificate's by chance "
+        f"{audit.options.rounds} rounds of {participants} people on real services; a curve above the "
+        "certificate's by chance "
         f"is no contradiction: the ε that is shown with confidence {audit.options.confidence:g} is {audit.attained:.4g}"
     )
-    return Picture(f"What an attacker of {people} people learns", caption, panels)
+    return Plot(f"What an attacker of {participants} people learns", caption, panels)
 
 
-def _panel(audit: Audit, attacked: Attacked) -> Panel:
+def _panel(audit: Audit, attacked: AuditedAttack) -> Panel:
     delta = audit.task.task.privacy.delta
     x = tuple(np.linspace(0, 1, POINTS).tolist())
     allowed = tuple(min(1.0, exp(audit.certified) * wrong + delta) for wrong in x)

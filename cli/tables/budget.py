@@ -1,4 +1,4 @@
-"""Budget: what a device has spent, as JSON and as a table."""
+"""What a device has spent, as JSON and as a table."""
 
 from __future__ import annotations
 

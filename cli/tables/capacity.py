@@ -1,4 +1,4 @@
-"""Fleet: what a task takes of machines at so many submissions a day, as a table and in words."""
+"""What a task takes of machines at so many submissions a day, as a table and in words."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.cli.tables.tables import print_table
-from hubbub.planning.capacity import MONTH_DAYS, Costs, Fleet
+from hubbub.planning.capacity import MONTH_DAYS, Capacity, Costs
 from hubbub.protos.sealing.suites import DEFAULT
 
 
-def print_fleet(printer: Console, fleet: Fleet, costs: Costs, suite: str) -> None:
+def print_capacity(printer: Console, capacity: Capacity, costs: Costs, suite: str) -> None:
     """Print each figure with how it comes about, and what one machine does not do."""
-    printer.print(f"on paper: {fleet.submissions:,.0f} submissions a day", soft_wrap=True)
+    printer.print(f"on paper: {capacity.submissions:,.0f} submissions a day", soft_wrap=True)
     table = Table("what", "how much")
     table.columns[1].justify = "right"
-    for what, how_much in _rows(fleet, costs):
+    for what, how_much in _rows(capacity, costs):
         table.add_row(what, how_much)
     print_table(printer, table)
-    for each in fleet.limits:
+    for each in capacity.limits:
         printer.print(
             f"beyond one machine as measured: {each.name}: {_number(each.asked)} of {_number(each.has)}; {each.remedy}",
             soft_wrap=True,
         )
-    if not fleet.limits:
+    if not capacity.limits:
         printer.print("one machine as measured does all of it", soft_wrap=True)
     printer.print(
         f"costs of `make bench` on {costs.cores} cores, which made the load too; nothing beyond one machine was run",
@@ -33,23 +33,23 @@ def print_fleet(printer: Console, fleet: Fleet, costs: Costs, suite: str) -> Non
         printer.print("measured with X25519: this task's suite takes about twice as long to open", soft_wrap=True)
 
 
-def _rows(fleet: Fleet, costs: Costs) -> list[tuple[str, str]]:
+def _rows(capacity: Capacity, costs: Costs) -> list[tuple[str, str]]:
     rows = [
-        ("submissions a second: average, peak", f"{_number(fleet.average)}, {_number(fleet.peak)}"),
-        ("bytes of a submission on the wire, beside TLS", f"{fleet.submission_bytes:,}"),
-        ("bandwidth at the peak", _bytes(fleet.peak_bytes, "/s")),
-        ("cores at the peak, one device a call", _number(fleet.single_cores)),
-        ("cores at the peak, a hundred a call", _number(fleet.batched_cores)),
-        ("reports of a round, and rounds a day", f"{_number(fleet.round_reports)}, {_number(fleet.rounds)}"),
-        ("shuffler's disk while a round is mixed", _bytes(fleet.round_disk_bytes)),
-        ("shuffler's memory for a round", _bytes(fleet.round_memory_bytes)),
-        ("to mix a round on one core", f"{_number(fleet.mix_seconds)} s"),
-        ("mixing a day", f"{_number(fleet.mix_core_hours)} core-hours"),
-        (f"to open and count a round on {costs.cores} cores", f"{_number(fleet.open_seconds)} s"),
-        ("opening and counting a day", f"{_number(fleet.open_core_hours)} core-hours"),
+        ("submissions a second: average, peak", f"{_number(capacity.average)}, {_number(capacity.peak)}"),
+        ("bytes of a submission on the wire, beside TLS", f"{capacity.submission_bytes:,}"),
+        ("bandwidth at the peak", _bytes(capacity.peak_bytes, "/s")),
+        ("cores at the peak, one device a call", _number(capacity.single_cores)),
+        ("cores at the peak, a hundred a call", _number(capacity.batched_cores)),
+        ("reports of a round, and rounds a day", f"{_number(capacity.round_reports)}, {_number(capacity.rounds)}"),
+        ("shuffler's disk while a round is mixed", _bytes(capacity.round_disk_bytes)),
+        ("shuffler's memory for a round", _bytes(capacity.round_memory_bytes)),
+        ("to mix a round on one core", f"{_number(capacity.mix_seconds)} s"),
+        ("mixing a day", f"{_number(capacity.mix_core_hours)} core-hours"),
+        (f"to open and count a round on {costs.cores} cores", f"{_number(capacity.open_seconds)} s"),
+        ("opening and counting a day", f"{_number(capacity.open_core_hours)} core-hours"),
     ]
-    if fleet.month is not None:
-        rows.append((f"cores and disk for {MONTH_DAYS} days, one device a call", f"{fleet.month:,.2f}"))
+    if capacity.month is not None:
+        rows.append((f"cores and disk for {MONTH_DAYS} days, one device a call", f"{capacity.month:,.2f}"))
     return rows
 
 

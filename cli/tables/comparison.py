@@ -1,4 +1,4 @@
-"""Comparison: randomizers side by side, as JSON, as a table, and as a picture."""
+"""Randomizers side by side, as JSON, as a table, and as a plot."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.plots.plan import Axis, Panel, Picture, Series
+from hubbub.cli.plots.plan import Axis, Panel, Plot, Series
 from hubbub.cli.tables.tables import print_table
-from hubbub.planning.simulate.compare import COVERAGE, FALSE_ALARM, Compared, Seen, least_coverage, tolerance
+from hubbub.planning.simulate.compare import (
+    COVERAGE,
+    FALSE_ALARM,
+    ObservedStatistic,
+    RandomizerComparison,
+    least_coverage,
+    tolerance,
+)
 from hubbub.protos.task.task import Privacy
 
 MARKS = {"agrees": "", "larger": "! larger", "smaller": "! smaller", "rarer": "! covered too rarely"}
@@ -22,7 +29,7 @@ def comparison_document(
     kind: str,
     privacy: Privacy,
     repeat: int,
-    found: Sequence[Compared],
+    found: Sequence[RandomizerComparison],
     *,
     what: str = "randomizer",
     notes: Sequence[str] = (),
@@ -51,7 +58,7 @@ def comparison_document(
     }
 
 
-def _compared(each: Compared, what: str) -> dict[str, Any]:
+def _compared(each: RandomizerComparison, what: str) -> dict[str, Any]:
     contender = each.contender
     return {
         what: contender.randomizer,
@@ -65,7 +72,7 @@ def _compared(each: Compared, what: str) -> dict[str, Any]:
     }
 
 
-def _statistic(seen: Seen) -> dict[str, Any]:
+def _statistic(seen: ObservedStatistic) -> dict[str, Any]:
     return {
         "statistic": seen.statistic,
         "promised": seen.promised,
@@ -112,7 +119,7 @@ def _notes(document: dict[str, Any]) -> list[str]:
     return [*told, *document["notes"], reading]
 
 
-def comparison_picture(document: dict[str, Any]) -> Picture:
+def comparison_plot(document: dict[str, Any]) -> Plot:
     """Return the error against n, promised and seen, and the share of intervals with the truth in them.
 
     It is about the statistic that the question states first.
@@ -132,7 +139,7 @@ def comparison_picture(document: dict[str, Any]) -> Picture:
     coverage.append(Series("promised", "promised", sizes, (COVERAGE,) * len(sizes), strong=True))
     reports = Axis("reports n", "log")
     caption = f"ε = {document['epsilon']:g}, δ = {document['delta']:g}, {document['repetitions']} rounds each"
-    return Picture(
+    return Plot(
         f"{document['name']}: error of {statistic}, {caption}",
         caption,
         (

@@ -1,4 +1,4 @@
-"""Deltas: what a δ means for the people of a round, in words: why a plan's is allowed, and what a large one leaves."""
+"""What a δ means for the people of a round, in words: why a plan's is allowed, and what a large one leaves."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def epsilon_warning(content: Mapping[str, Any]) -> str | None:
     return f"warning: round {content['round']} promises nothing that its δ does not take back: {'; '.join(found)}"
 
 
-def hold_delta(delta: float, reports: int, epsilon_upper: float | None = None) -> None:
+def check_delta(delta: float, reports: int, epsilon_upper: float | None = None) -> None:
     """Say on stderr that a δ is large for so many reports, where it is.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Flood: what made-up reports leave of a planned round, as JSON and in words."""
+"""What made-up reports leave of a planned round, as JSON and in words."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from typing import Any
 from rich.table import Table
 
 from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
-from hubbub.cli.tables.attestation import word_over_rounds
+from hubbub.cli.tables.attestation import attested_over_rounds
 from hubbub.cli.tables.delta_warnings import epsilon_warning
 from hubbub.protos.task.delta_warnings import delta_warning
-from hubbub.verification.history import Held, Histories, History, Problem
+from hubbub.verification.history import CertificateHistory, Histories, Problem, VerifiedCertificate
 
 _LEFT = (IF_MINIMUM_VALID, ATTESTED)
 
@@ -37,7 +37,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _history(history: History) -> dict[str, Any]:
+def _history(history: CertificateHistory) -> dict[str, Any]:
     last = history.last
     task = last.verified.task
     chain = last.verified.holds_while
@@ -54,7 +54,7 @@ def _history(history: History) -> dict[str, Any]:
     }
 
 
-def _round(held: Held) -> dict[str, Any]:
+def _round(held: VerifiedCertificate) -> dict[str, Any]:
     content = held.verified.content
     return {
         "round": held.round,
@@ -69,7 +69,7 @@ def _round(held: Held) -> dict[str, Any]:
     }
 
 
-def table_of(history: History) -> Table:
+def table_of(history: CertificateHistory) -> Table:
     """Return a task's history as a table: a row for each certificate, and each round that was never counted."""
     task = history.last.verified.task
     table = Table(title=f"{task.name}, task {task.id.hex()[:12]}")
@@ -88,7 +88,7 @@ def table_of(history: History) -> Table:
     return table
 
 
-def in_words(history: History) -> str:
+def in_words(history: CertificateHistory) -> str:
     """Say in a sentence whether the certificates are one history."""
     last = history.last
     rounds, total = len(last.history), last.verified.content["all_rounds"]["epsilon_upper"]
@@ -99,21 +99,21 @@ def in_words(history: History) -> str:
     return f"one history of {rounds} rounds, {attested}: epsilon <= {total} over all of them{assumed}"
 
 
-def left_lines(history: History) -> Iterator[str]:
-    """Yield what is left of all rounds together where the analyzer's word is not true, of the last certificate."""
+def left_lines(history: CertificateHistory) -> Iterator[str]:
+    """Yield what is left of all rounds together where the analyzer's claim is not true, of the last certificate."""
     verified = history.last.verified
     hops = bool(verified.task.identities.hops)
-    for line in word_over_rounds(verified.content, verified.task.minimum_reports, hops=hops):
+    for line in attested_over_rounds(verified.content, verified.task.minimum_reports, hops=hops):
         yield f"  {line}"
 
 
-def epsilon_warnings(history: History) -> list[str]:
+def epsilon_warnings(history: CertificateHistory) -> list[str]:
     """Return the warnings of those certificates whose ε is worth nothing."""
     warnings = (epsilon_warning(each.verified.content) for each in history.certificates)
     return [warning for warning in warnings if warning is not None]
 
 
-def chain_lines(history: History) -> tuple[str, ...]:
+def chain_lines(history: CertificateHistory) -> tuple[str, ...]:
     """Say of a chain of shufflers who all are that would have to collude, and on whom the numbers rest."""
     verified = history.last.verified
     if verified.holds_while is None:

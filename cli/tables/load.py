@@ -1,4 +1,4 @@
-"""Load: a load's steps as a table, and as a picture of throughput and latencies."""
+"""A load's steps as a table, and as a plot of throughput and latencies."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.cli.plots.plan import Axis, Panel, Picture, Series, scale_of
+from hubbub.cli.plots.plan import Axis, Panel, Plot, Series, scale_of
 from hubbub.cli.tables.tables import print_table
-from hubbub.deploy.load.latency import LATE_SECONDS, Played
+from hubbub.deploy.load.latency import LATE_SECONDS, StepResult
 
 _SHOWN = ("p50", "p99", "p99.9", "max")
 
 
-def print_steps(console: Console, steps: Sequence[Played]) -> None:
+def print_steps(console: Console, steps: Sequence[StepResult]) -> None:
     """Print a row for each step, then what was refused, and where the load itself did not keep up."""
     latencies = (f"{name} ms" for name in _SHOWN)
     table = Table("offered/s", "acknowledged", "of", "acknowledged/s", *latencies, "load's cores")
@@ -31,7 +31,7 @@ def print_steps(console: Console, steps: Sequence[Played]) -> None:
             console.print(f"at {step.offered:.0f}/s: {line}", soft_wrap=True)
 
 
-def _said(step: Played) -> list[str]:
+def _said(step: StepResult) -> list[str]:
     counts, lines = step.counts, []
     if counts.retries:
         lines.append(f"told to come again: {_by_reason(counts.retries)}")
@@ -49,15 +49,15 @@ def _by_reason(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
 
 
-def picture(steps: Sequence[Played], where: str) -> Picture:
-    """Return the picture of a load: over the offered rate where there are several steps, else over its seconds."""
+def plot(steps: Sequence[StepResult], where: str) -> Plot:
+    """Return the plot of a load: over the offered rate where there are several steps, else over its seconds."""
     caption = f"{where}; latencies count from the moment a call was due, of devices that were acknowledged"
     if len(steps) > 1:
-        return Picture("What a load came to", caption, _over_rate(steps))
-    return Picture("What a load came to, second by second", caption, _over_time(steps[0]))
+        return Plot("What a load came to", caption, _over_rate(steps))
+    return Plot("What a load came to, second by second", caption, _over_time(steps[0]))
 
 
-def _over_rate(steps: Sequence[Played]) -> tuple[Panel, Panel]:
+def _over_rate(steps: Sequence[StepResult]) -> tuple[Panel, Panel]:
     x = tuple(step.offered for step in steps)
     offered = Axis("devices offered a second")
     throughput = Series("acknowledged", "seen", x, tuple(step.throughput for step in steps))
@@ -73,7 +73,7 @@ def _over_rate(steps: Sequence[Played]) -> tuple[Panel, Panel]:
     )
 
 
-def _over_time(step: Played) -> tuple[Panel, Panel]:
+def _over_time(step: StepResult) -> tuple[Panel, Panel]:
     seconds = step.each_second()
     x = tuple(float(each["second"] or 0) for each in seconds)
     time = Axis("when calls were due (s)")

@@ -1,4 +1,4 @@
-"""Prefixes: what each round of a text that is asked by prefixes takes to be decoded, and what stands out of it."""
+"""What each round of a text that is asked by prefixes takes to be decoded, and what stands out of it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.cli.tables.tables import print_table
-from hubbub.queries.texts.heavy_hitters import MOST_LOOKED_UP, Step
+from hubbub.queries.texts.heavy_hitters import MOST_LOOKED_UP, PrefixStep
 from hubbub.queries.texts.lookup import FALSE_DISCOVERIES
 
 
-def steps_document(steps: Sequence[Step]) -> list[dict[str, Any]]:
+def steps_document(steps: Sequence[PrefixStep]) -> list[dict[str, Any]]:
     """Return the rounds as JSON; the bytes of one that asks for whole texts are null."""
     return [asdict(each) for each in steps]
 
 
-def print_steps(console: Console, name: str, steps: Sequence[Step], within: int) -> None:
+def print_steps(console: Console, name: str, steps: Sequence[PrefixStep], within: int) -> None:
     """Print a row for each round, and what it means; `within` is how many rounds the task's budget lets be released."""
     table = Table(f"{name}: round")
     for column in ("bytes", "look-ups of one beginning", "beginnings continued", "stands out from", "found from"):

@@ -1,4 +1,4 @@
-"""Privacy: a certificate's numbers as a table for people."""
+"""A certificate's numbers as a table for people."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
         least = total[IF_MINIMUM_VALID]
         minimum = "" if least is None else f"ε ≤ {least:.6g} if the task's minimum is, "
         console.print(
-            "how many reports are valid is the analyzer's word: for all queries of the round, "
+            "how many reports are valid is claimed by the analyzer: for all queries of the round, "
             f"{minimum}ε ≤ {total[ATTESTED]:.6g} whatever is valid",
             markup=False,
             soft_wrap=True,

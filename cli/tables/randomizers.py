@@ -1,4 +1,4 @@
-"""Candidates: a table of what each kind of randomizer would cost, and which was chosen."""
+"""A table of what each kind of randomizer would cost, and which was chosen."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.cli.tables.tables import print_table
-from hubbub.planning.comparison import Candidate
+from hubbub.planning.comparison import RandomizerCandidate
 
 
-def print_candidates(console: Console, candidates: Sequence[Candidate], chosen: Candidate | None) -> None:
+def print_candidates(
+    console: Console, candidates: Sequence[RandomizerCandidate], chosen: RandomizerCandidate | None
+) -> None:
     """Print a row for each candidate, the chosen one marked, then why others do not apply."""
     counts = list(dict.fromkeys(count for each in candidates for count in each.errors))
     table = Table("randomizer")
@@ -30,7 +32,7 @@ def print_candidates(console: Console, candidates: Sequence[Candidate], chosen: 
             console.print(f"{each.kind} beside {each.dummies:,} dummies: {each.why_not}", markup=False, soft_wrap=True)
 
 
-def _named(candidate: Candidate) -> str:
+def _named(candidate: RandomizerCandidate) -> str:
     content = {} if candidate.chosen is None else candidate.chosen.mechanism.content()
     sizes = [f"{value:,} {key}" for key, value in content.items() if isinstance(value, int)]
     return ", ".join([candidate.kind, *sizes])

@@ -10,7 +10,7 @@ from rich.table import Table
 from hubbub.cli.tables.significant_digits import significant
 from hubbub.cli.tables.tables import print_table
 from hubbub.protos.records.results import QueryResult, RoundResults
-from hubbub.protos.records.results_document import lines_of, row_label
+from hubbub.protos.records.results_document import result_rows, row_label
 from hubbub.queries.estimation.estimates import Estimate, Row
 
 
@@ -48,8 +48,8 @@ def _without_value(rows: Sequence[Row]) -> str:
 
 
 def _table(result: QueryResult, simultaneous: bool) -> Table:
-    lines = lines_of(result)
-    untold = any(line.row.told_from_zero is False for line in lines)
+    lines = result_rows(result)
+    untold = any(line.row.significant is False for line in lines)
     table = Table("")
     for column in ("estimate", "standard error", "95 %, all at once" if simultaneous else "95 % interval"):
         table.add_column(column, justify="right")
@@ -57,7 +57,7 @@ def _table(result: QueryResult, simultaneous: bool) -> Table:
         table.add_column("")
     for line in lines:
         cells = _cells(line.estimate, simultaneous)
-        table.add_row(line.label, *cells, *([NOT_TOLD if line.row.told_from_zero is False else ""] if untold else []))
+        table.add_row(line.label, *cells, *([NOT_TOLD if line.row.significant is False else ""] if untold else []))
     return table
 
 

@@ -1,4 +1,4 @@
-"""Digits: estimates as people read them, with as many digits as their standard error gives a meaning to."""
+"""Estimates as people read them, with as many digits as their standard error gives a meaning to."""
 
 from __future__ import annotations
 

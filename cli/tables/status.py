@@ -1,4 +1,4 @@
-"""Standings: the states of rounds at both services, as JSON and as tables."""
+"""The states of rounds at both services, as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.table import Table
 
 from hubbub.cli.tables.tables import print_table
 from hubbub.deploy.operator.client import Overview
-from hubbub.protos.messages import Condition, RoundStatus
-from hubbub.protos.records.results import RoundStanding
+from hubbub.protos.messages import IncidentReport, RoundStatus
+from hubbub.protos.records.results import AnalyzerRoundStatus
 from hubbub.protos.task.schedule import at
 
 _WHO_ASKS_A_HOP = "who runs it sees more: in its log, and with `hubbub health hop HOP.toml` on its host"
@@ -33,13 +33,13 @@ def status_document(status: RoundStatus) -> dict[str, Any]:
     }
 
 
-def standing_document(standing: RoundStanding) -> dict[str, Any]:
+def analyzer_status_document(status: AnalyzerRoundStatus) -> dict[str, Any]:
     """Return a round's state at the analyzer as JSON."""
     return {
-        "task_id": standing.id.task_id.hex(),
-        "task": standing.id.task_name,
-        "round": standing.id.round,
-        "state": standing.progress.value,
+        "task_id": status.id.task_id.hex(),
+        "task": status.id.task_name,
+        "round": status.id.round,
+        "state": status.progress.value,
         "queries": [
             {
                 "name": query.name,
@@ -49,20 +49,22 @@ def standing_document(standing: RoundStanding) -> dict[str, Any]:
                 "valid": query.valid,
                 "left_out": dict(query.left_out),
             }
-            for query in standing.queries
+            for query in status.queries
         ],
-        "waiting_for": standing.waiting_for,
+        "waiting_for": status.waiting_for,
     }
 
 
 def overview_document(overview: Overview) -> dict[str, Any]:
     """Return the states of rounds at both services as one JSON document; null for a service that did not answer."""
-    rounds, standings = overview.shuffler, overview.analyzer
+    rounds, statuses = overview.shuffler, overview.analyzer
     return {
         "rounds": None if rounds is None else [status_document(status) for status in rounds],
-        "analyzer_rounds": None if standings is None else [standing_document(standing) for standing in standings],
-        "hops": {name: {"in_trouble": sorted(kinds)} for name, kinds in overview.hops.items()},
-        "conditions": {name: condition_document(condition) for name, condition in overview.conditions.items()},
+        "analyzer_rounds": None if statuses is None else [analyzer_status_document(status) for status in statuses],
+        "hops": {name: {"with_incidents": sorted(kinds)} for name, kinds in overview.hops.items()},
+        "incidents": {
+            name: condition_document(incident_report) for name, incident_report in overview.incidents.items()
+        },
         "errors": dict(overview.errors),
     }
 
@@ -70,19 +72,19 @@ def overview_document(overview: Overview) -> dict[str, Any]:
 def print_overview(console: Console, overview: Overview) -> None:
     """Print a table for each service that answered."""
     # The shuffler's status has no names of tasks; the analyzer's has.
-    names = {standing.id.task_id: standing.id.task_name for standing in overview.analyzer or ()}
+    names = {status.id.task_id: status.id.task_name for status in overview.analyzer or ()}
     if overview.shuffler is not None:
         print_table(console, _shuffler_table(overview.shuffler, names))
     if overview.analyzer is not None:
         print_table(console, _analyzer_table(overview.analyzer))
-    for line in (*condition_lines(overview.conditions), *_hop_lines(overview.hops)):
+    for line in (*condition_lines(overview.incidents), *_hop_lines(overview.hops)):
         console.print(line, markup=False, soft_wrap=True)
 
 
 def _hop_lines(hops: Mapping[str, frozenset[str]]) -> Iterator[str]:
     for name, kinds in hops.items():
-        trouble = f", but is in trouble ({', '.join(sorted(kinds))}); {_WHO_ASKS_A_HOP}" if kinds else ""
-        yield f"{name} serves{trouble}"
+        incident = f", but has an incident ({', '.join(sorted(kinds))}); {_WHO_ASKS_A_HOP}" if kinds else ""
+        yield f"{name} serves{incident}"
 
 
 def _shuffler_table(rounds: list[RoundStatus], names: Mapping[bytes, str]) -> Table:
@@ -95,19 +97,18 @@ def _shuffler_table(rounds: list[RoundStatus], names: Mapping[bytes, str]) -> Ta
     return table
 
 
-def _analyzer_table(standings: list[RoundStanding]) -> Table:
+def _analyzer_table(statuses: list[AnalyzerRoundStatus]) -> Table:
     table = Table("task", "round", "state", "counted", "left out", "waits for", title="at the analyzer")
-    for standing in standings:
+    for status in statuses:
         counted = "\n".join(
-            f"{query.name} {'…' if query.valid is None else query.valid} of {query.reports}"
-            for query in standing.queries
+            f"{query.name} {'…' if query.valid is None else query.valid} of {query.reports}" for query in status.queries
         )
         left_out: dict[str, int] = {}
-        for query in standing.queries:
+        for query in status.queries:
             for reason, count in query.left_out.items():
                 left_out[reason] = left_out.get(reason, 0) + count
-        place = (_task(standing.id.task_id, standing.id.task_name), str(standing.id.round), standing.progress.value)
-        table.add_row(*place, counted or "nothing", _by_reason(left_out), standing.waiting_for)
+        place = (_task(status.id.task_id, status.id.task_name), str(status.id.round), status.progress.value)
+        table.add_row(*place, counted or "nothing", _by_reason(left_out), status.waiting_for)
     return table
 
 
@@ -119,22 +120,22 @@ def _by_reason(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{reason} {count}" for reason, count in sorted(counts.items()) if count) or "none"
 
 
-def condition_document(condition: Condition) -> dict[str, Any]:
+def condition_document(incident_report: IncidentReport) -> dict[str, Any]:
     """Return what holds a service up as JSON."""
     return {
-        "troubles": [
+        "incidents": [
             {"kind": each.kind, "text": each.text, "since": at(each.since), "count": each.count}
-            for each in condition.troubles
+            for each in incident_report.incidents
         ],
-        "log_lines_lost": condition.log_lines_lost,
+        "log_lines_lost": incident_report.log_lines_lost,
     }
 
 
-def condition_lines(conditions: Mapping[str, Condition]) -> Iterator[str]:
-    """Give a line for each trouble of each service, and one where lines of its log were lost."""
-    for service, condition in conditions.items():
-        for each in condition.troubles:
+def condition_lines(incidents: Mapping[str, IncidentReport]) -> Iterator[str]:
+    """Give a line for each incident of each service, and one where lines of its log were lost."""
+    for service, incident_report in incidents.items():
+        for each in incident_report.incidents:
             times = "" if each.count == 1 else f", met {each.count} times"
-            yield f"the {service} is in trouble ({each.kind}) since {at(each.since)}{times}: {each.text}"
-        if condition.log_lines_lost:
-            yield f"the {service} lost {condition.log_lines_lost} lines of its log since it started"
+            yield f"the {service} has an incident ({each.kind}) since {at(each.since)}{times}: {each.text}"
+        if incident_report.log_lines_lost:
+            yield f"the {service} lost {incident_report.log_lines_lost} lines of its log since it started"

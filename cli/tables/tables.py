@@ -1,4 +1,4 @@
-"""Tables: printed as tables where they fit, and as lines where they do not, so that no number is ever cut."""
+"""Printed as tables where they fit, and as lines where they do not, so that no number is ever cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enrolled: a device redeems its ticket once, by itself, and proves with its credential that it makes a submission."""
+"""A device redeems its ticket once, by itself, and proves with its credential that it makes a submission."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.client.blocking import in_thread
-from hubbub.client.enrollment.renew import Untaken, Warnings, objection
+from hubbub.client.enrollment.renew import UnusedTickets, Warnings, objection
 from hubbub.client.state.enrollment import (
-    Enrolment,
+    StoredEnrollment,
     Tickets,
-    find_enrolments,
+    find_enrollments,
     keep_credentials,
     supersedes,
     take_tickets,
 )
 from hubbub.client.state.store import State
-from hubbub.client.submit import Link, Pacing, submit
+from hubbub.client.submit import Retrying, ShufflerLink, submit
 from hubbub.protos.enrollment.credentials import Credential, bound_to
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import MessageError, SignatureError, Unreachable, UsageError
@@ -68,18 +68,18 @@ def tickets_of(given: Any) -> Tickets:
 
 @dataclass(frozen=True)
 class Found:
-    """Devices' enrolments, the tickets to redeem, and why devices have no enrolment, all by device.
+    """Devices' enrollments, the tickets to redeem, and why devices have no enrollment, all by device.
 
     Tickets in `due` are of devices that cannot submit without, those in `better` of devices whose credentials last.
     """
 
-    held: Mapping[str, Enrolment]
+    held: Mapping[str, StoredEnrollment]
     due: Mapping[str, bytes] = field(repr=False)
     better: Mapping[str, bytes] = field(repr=False)
     refused: Refused
 
 
-class Enrolled:
+class CredentialManager:
     """The credentials of the devices of a state file, for a task; `needed` is whether the task takes enrolled devices.
 
     What is asked of it in others leaves the submissions as they are.
@@ -97,11 +97,11 @@ class Enrolled:
 
     async def send(
         self,
-        link: Link,
+        link: ShufflerLink,
         to: Destination,
         device: str,
         submission: Submission,
-        pacing: Pacing,
+        retrying: Retrying,
         found: Found | None = None,
     ) -> Receipt:
         """Send a device's submission with its proof; where the proof is of a key that is gone, redeem and send again.
@@ -112,23 +112,23 @@ class Enrolled:
             Refusal, Unreachable, MessageError: as `submit` does; a Refusal too where the device has no credential.
             StateError: where the state file cannot be used.
         """
-        proven = await self.prove(link, to, device, submission, pacing, found)
+        proven = await self.prove(link, to, device, submission, retrying, found)
         try:
-            return await submit(link.caller, to, proven, pacing)
+            return await submit(link.caller, to, proven, retrying)
         except Refusal as refusal:
             if refusal.reason is not Reason.NOT_ENROLLED or not self.needed:
                 raise
         # The master key of the credential is gone by now; the same ticket gives one under the key that is active.
-        renewed = await self.prove(link, to, device, submission, pacing, anew=True)
-        return await submit(link.caller, to, renewed, pacing)
+        renewed = await self.prove(link, to, device, submission, retrying, anew=True)
+        return await submit(link.caller, to, renewed, retrying)
 
     async def prove(
         self,
-        link: Link,
+        link: ShufflerLink,
         to: Destination,
         device: str,
         submission: Submission,
-        pacing: Pacing,
+        retrying: Retrying,
         found: Found | None = None,
         *,
         anew: bool = False,
@@ -138,17 +138,17 @@ class Enrolled:
         Raises:
             Refusal: where the device has no credential; and what `proven` raises.
         """
-        proven, refused = await self.proven(link, to, {device: submission}, pacing, found, anew=anew)
+        proven, refused = await self.proven(link, to, {device: submission}, retrying, found, anew=anew)
         for refusal in refused.values():
             raise refusal
         return proven[device]
 
     async def proven(
         self,
-        link: Link,
+        link: ShufflerLink,
         to: Destination,
         submissions: Mapping[str, Submission],
-        pacing: Pacing,
+        retrying: Retrying,
         found: Found | None = None,
         *,
         anew: bool = False,
@@ -171,9 +171,9 @@ class Enrolled:
         again = {device: one.ticket for device, one in found.held.items()} if anew else {}
         due = {**again, **found.due}
         if found.better and not anew:
-            credentials |= await self._renewed(link, found.held, found.better, pacing)
+            credentials |= await self._renewed(link, found.held, found.better, retrying)
         if due:
-            got, refused_now = await self._redeemed(link, found.held, due, pacing)
+            got, refused_now = await self._redeemed(link, found.held, due, retrying)
             credentials, refused = credentials | got, {**refused, **refused_now}
         prefix = bound_to(to)
         return {
@@ -187,11 +187,11 @@ class Enrolled:
         contents, unread = self._contents(devices)
         # Together with what is done about it: another process may redeem one, too.
         with self.state.transaction() as connection:
-            held = find_enrolments(connection, self._shuffler, devices)
+            held = find_enrollments(connection, self._shuffler, devices)
             given = _given(contents, held, unread)
             if given:
                 take_tickets(connection, self._shuffler, given, self._random)
-                held = find_enrolments(connection, self._shuffler, devices)
+                held = find_enrollments(connection, self._shuffler, devices)
             found, objections = self._sorted(connection, devices, held, given, unread)
         if objections:
             self._warnings.tell(objections)
@@ -203,7 +203,7 @@ class Enrolled:
         self,
         connection: sqlite3.Connection,
         devices: Collection[str],
-        held: Mapping[str, Enrolment],
+        held: Mapping[str, StoredEnrollment],
         given: Mapping[str, Ticket],
         unread: Mapping[str, Refusal],
     ) -> tuple[Found, list[tuple[bytes, Refusal]]]:
@@ -250,19 +250,19 @@ class Enrolled:
         )
 
     async def _redeemed(
-        self, link: Link, held: Mapping[str, Enrolment], tickets: Mapping[str, bytes], pacing: Pacing
+        self, link: ShufflerLink, held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes], retrying: Retrying
     ) -> tuple[dict[str, Credential], Refused]:
         """Return what was got for tickets that devices cannot submit without, and why others got nothing."""
-        answers = await redeem(link, _redemptions(held, tickets), pacing)
+        answers = await redeem(link, _redemptions(held, tickets), retrying)
         got = {device: answer for device, answer in answers.items() if isinstance(answer, Credential)}
         await self._keep(held, tickets, got)
         return got, {device: answer for device, answer in answers.items() if isinstance(answer, Refusal)}
 
     async def _renewed(
-        self, link: Link, held: Mapping[str, Enrolment], tickets: Mapping[str, bytes], pacing: Pacing
+        self, link: ShufflerLink, held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes], retrying: Retrying
     ) -> dict[str, Credential]:
         """Return what was got for new tickets of devices whose credentials last; warn where nothing was."""
-        answers = await redeem_once(link, _redemptions(held, tickets), pacing)
+        answers = await redeem_once(link, _redemptions(held, tickets), retrying)
         got = {device: answer for device, answer in answers.items() if isinstance(answer, Credential)}
         self._warnings.tell(
             (tickets[device], answer) for device, answer in answers.items() if not isinstance(answer, Credential)
@@ -271,7 +271,9 @@ class Enrolled:
         return got
 
     @in_thread
-    def _keep(self, held: Mapping[str, Enrolment], tickets: Mapping[str, bytes], got: Mapping[str, Credential]) -> None:
+    def _keep(
+        self, held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes], got: Mapping[str, Credential]
+    ) -> None:
         """Store credentials with the tickets that they were got for."""
         kept = {device: (tickets[device], credential) for device, credential in got.items()}
         if kept:
@@ -280,7 +282,7 @@ class Enrolled:
 
 
 def _given(
-    contents: Mapping[str, bytes], held: Mapping[str, Enrolment], unread: MutableMapping[str, Refusal]
+    contents: Mapping[str, bytes], held: Mapping[str, StoredEnrollment], unread: MutableMapping[str, Refusal]
 ) -> dict[str, Ticket]:
     """Return the tickets that devices have not redeemed; add to `unread` why others cannot be read."""
     given = dict[str, Ticket]()
@@ -300,12 +302,14 @@ def _unreadable(error: SignatureError) -> Refusal:
     return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
 
 
-def _redemptions(held: Mapping[str, Enrolment], tickets: Mapping[str, bytes]) -> dict[str, Redemption]:
+def _redemptions(held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes]) -> dict[str, Redemption]:
     # By the secret of the ticket before, where there was one: the shuffler takes another's for a copy.
     return {device: Redemption(ticket, held[device].secret) for device, ticket in tickets.items()}
 
 
-async def redeem(link: Link, redemptions: Mapping[str, Redemption], pacing: Pacing) -> dict[str, Credential | Refusal]:
+async def redeem(
+    link: ShufflerLink, redemptions: Mapping[str, Redemption], retrying: Retrying
+) -> dict[str, Credential | Refusal]:
     """Redeem tickets that their devices cannot do without; return each one's last answer, by device.
 
     Raises:
@@ -321,15 +325,15 @@ async def redeem(link: Link, redemptions: Mapping[str, Redemption], pacing: Paci
 
     try:
         if redemptions:
-            await pacing.persist(attempt)
+            await retrying.retry(attempt)
     except Refusal as refusal:
         return {device: answers.get(device, refusal) for device in redemptions}
     return answers
 
 
 async def redeem_once(
-    link: Link, redemptions: Mapping[str, Redemption], pacing: Pacing
-) -> dict[str, Credential | Untaken]:
+    link: ShufflerLink, redemptions: Mapping[str, Redemption], retrying: Retrying
+) -> dict[str, Credential | UnusedTickets]:
     """Try to redeem tickets of devices that have a credential to go on with; return each one's answer, by device.
 
     They are asked for once, so that a shuffler which refuses or does not answer leaves time to submit.
@@ -337,14 +341,14 @@ async def redeem_once(
     answers: dict[str, Credential | Refusal] = {}
     try:
         if redemptions:
-            await pacing.once(lambda deadline: _ask(link, redemptions, deadline, answers))
+            await retrying.once(lambda deadline: _ask(link, redemptions, deadline, answers))
     except (Refusal, Unreachable, MessageError) as error:
         return {device: answers.get(device, error) for device in redemptions}
     return {**answers}
 
 
 async def _ask(
-    link: Link,
+    link: ShufflerLink,
     redemptions: Mapping[str, Redemption],
     deadline: float,
     answers: MutableMapping[str, Credential | Refusal],
@@ -353,5 +357,5 @@ async def _ask(
     asked = [device for device in redemptions if not isinstance(answers.get(device), Credential)]
     for start in range(0, len(asked), MOST_REDEMPTIONS):
         some = asked[start : start + MOST_REDEMPTIONS]
-        found = await link.caller.enrol([redemptions[device] for device in some], deadline)
+        found = await link.caller.enroll([redemptions[device] for device in some], deadline)
         answers.update(zip(some, found, strict=True))

@@ -1,4 +1,4 @@
-"""Renewing: which new ticket takes nothing from a credential that still lasts, and the warning where one is not taken.
+"""Which new ticket takes nothing from a credential that still lasts, and the warning where one is not taken.
 
 A device that holds a credential goes on with it until it ends, whatever becomes of the ticket that it is given next.
 """
@@ -10,20 +10,22 @@ import logging
 import sqlite3
 from collections.abc import Iterable
 
-from hubbub.client.state.enrollment import Enrolment
+from hubbub.client.state.enrollment import StoredEnrollment
 from hubbub.client.state.successions import first_shuffler
 from hubbub.protos.enrollment.credentials import NO_AUTHORITY, authority_tag, parted
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import MessageError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 
-Untaken = Refusal | Unreachable | MessageError
+UnusedTickets = Refusal | Unreachable | MessageError
 """Why there is no credential for a ticket: it was refused, or nothing that can be read was answered."""
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("hubbub.client.tickets")
 
 
-def objection(connection: sqlite3.Connection, ticket: Ticket, held: Enrolment, needed: bytes | None) -> Refusal | None:
+def objection(
+    connection: sqlite3.Connection, ticket: Ticket, held: StoredEnrollment, needed: bytes | None
+) -> Refusal | None:
     """Return why a ticket that can be read does not follow what is held, a credential that lasts; None where it may.
 
     `needed` is the second authority (32 bytes) that the task at hand names, if it does. Nobody is asked: a ticket for
@@ -59,9 +61,9 @@ class Warnings:
         self._task = task
         self._told: set[tuple[bytes, str]] = set()
 
-    def tell(self, untaken: Iterable[tuple[bytes, Untaken]]) -> None:
+    def tell(self, untaken: Iterable[tuple[bytes, UnusedTickets]]) -> None:
         """Log one line for each reason for which tickets, given by their bytes where there are, were not taken."""
-        by_reason: dict[str, list[Untaken]] = {}
+        by_reason: dict[str, list[UnusedTickets]] = {}
         for ticket, error in untaken:
             reason = error.reason.value if isinstance(error, Refusal) else type(error).__name__
             told = hashlib.sha256(ticket).digest(), reason

@@ -1,4 +1,4 @@
-"""Learning: what a certificate says of a round's central ε, as far as a device can check it.
+"""What a certificate says of a round's central ε, as far as a device can check it.
 
 Checked are the signatures of operator and shuffler on the task, of the analyzer on the certificate and of the shuffler
 on its batches, and that it is about this task. Its numbers are not computed again: that takes the accountant, which a
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hubbub.client.privacy.ledger import Proven
+from hubbub.client.privacy.ledger import ProvenLoss
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument, instead_of_json, parse_named
 from hubbub.protos.identity.formats import CERTIFICATE
@@ -26,7 +26,7 @@ from hubbub.protos.task.task import Task
 
 
 @dataclass(frozen=True)
-class Learned:
+class CertifiedLoss:
     """What a certificate says to a device.
 
     Attributes:
@@ -43,15 +43,15 @@ class Learned:
     rounds: tuple[int, ...]
 
     @property
-    def proven(self) -> Proven | None:
+    def proven(self) -> ProvenLoss | None:
         """What it proves of all rounds so far."""
         if self.epsilon_all_rounds is None:
             return None
         last = max(self.rounds)
-        return Proven(last, last + 1 - len(self.rounds), Fraction(self.epsilon_all_rounds))
+        return ProvenLoss(last, last + 1 - len(self.rounds), Fraction(self.epsilon_all_rounds))
 
 
-def read_certificate(certificate: bytes, task: Task) -> Learned:
+def read_certificate(certificate: bytes, task: Task) -> CertifiedLoss:
     """Return what a certificate of one of the task's rounds says.
 
     Raises:
@@ -64,10 +64,10 @@ def read_certificate(certificate: bytes, task: Task) -> Learned:
         return _read(certificate, task)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         problem = f"it has no member {error}" if isinstance(error, KeyError) else f"{error!r:.200}"
-        raise SignatureError(f"not a certificate of a round: {problem}; nothing was learned") from error
+        raise SignatureError(f"not a certificate of a round: {problem}; nothing was changed") from error
 
 
-def _read(certificate: bytes, task: Task) -> Learned:
+def _read(certificate: bytes, task: Task) -> CertifiedLoss:
     value = parse_named(certificate, CERTIFICATE, "body")
     body = value["body"]
     signed = SignedTask.from_json(body["task"])
@@ -84,29 +84,29 @@ def _read(certificate: bytes, task: Task) -> Learned:
     task = followed(task, [*before, *map(Succession.from_json, body["successions"])])
     analyzer = signers(task, body["round"]).analyzer
     content = SignedDocument.from_json(value).content(CERTIFICATE, analyzer)
-    learned = _stated(content, task)
-    _check_records(content, task, learned)
-    return learned
+    certified = _stated(content, task)
+    _check_records(content, task, certified)
+    return certified
 
 
-def _stated(content: Mapping[str, Any], task: Task) -> Learned:
+def _stated(content: Mapping[str, Any], task: Task) -> CertifiedLoss:
     total, everything = content["round_total"], content["all_rounds"]
     if not float(total["delta"]) == float(everything["delta"]) == task.privacy.delta:
         raise ValueError(f"its delta is not the task's {task.privacy.delta:g}")
     careful = everything["epsilon_upper_at_minimum"]
-    learned = Learned(
+    certified = CertifiedLoss(
         round=content["round"],
         epsilon=_epsilon(total["epsilon_upper"]),
         # What came is never above what is proven at the minimum: a certificate that says so is not believed.
         epsilon_all_rounds=None if careful is None else max(_epsilon(careful), _epsilon(everything["epsilon_upper"])),
         rounds=tuple(each["round"] for each in everything["history"]),
     )
-    numbers = set(learned.rounds)
-    if len(numbers) != len(learned.rounds) or learned.round not in numbers:
+    numbers = set(certified.rounds)
+    if len(numbers) != len(certified.rounds) or certified.round not in numbers:
         raise ValueError("its history does not name each round once, and its own among them")
     if not all(type(number) is int and 0 <= number < task.schedule.rounds for number in numbers):
         raise ValueError(f"it is about a round that is not among the task's {task.schedule.rounds}")
-    return learned
+    return certified
 
 
 def _epsilon(value: Any) -> float:
@@ -115,13 +115,13 @@ def _epsilon(value: Any) -> float:
     return float(value)
 
 
-def _check_records(content: Mapping[str, Any], task: Task, learned: Learned) -> None:
+def _check_records(content: Mapping[str, Any], task: Task, certified: CertifiedLoss) -> None:
     """Check that the shuffler released what the certificate is about: each query's batch, and each earlier round's."""
     found = [_record(document, task) for document in content["batches"]]
-    expected = {(learned.round, query) for query in range(len(task.queries))}
+    expected = {(certified.round, query) for query in range(len(task.queries))}
     # Attested by the records: a round that was released and is not in the history would not fit.
     before = attested(task, content["releases"], (record.place for record in found))
-    if tuple(release.round for release in before) != learned.rounds[:-1]:
+    if tuple(release.round for release in before) != certified.rounds[:-1]:
         raise ValueError("its history is not of the rounds that were released before it")
     if {(record.batch.round, record.batch.query) for record in found} != expected:
         raise ValueError("it does not hold the shuffler's records of exactly the batches that it is about")

@@ -1,8 +1,8 @@
-"""Budget: what a device has spent on all its tasks, as exact sums, and whether a limit allows one round more.
+"""What a device has spent on all its tasks, as exact sums, and whether a limit allows one round more.
 
 Local ε is counted for what was randomized, whether or not it left the device. Central ε is what a task promises for
-each round that was answered, until the application hands over a certificate (`learning`). For n answered rounds of a
-task, each promised (ε, δ), the smallest of these is taken; each is a bound on all of them together:
+each round that was answered, until the application hands over a certificate (`certificates`). For n answered rounds
+of a task, each promised (ε, δ), the smallest of these is taken; each is a bound on all of them together:
 
 - n·ε at n·δ, plus ε_r − ε for each round r whose certificate states ε_r > ε (fewer honest reports came than the task
   counts on). Basic composition.
@@ -12,7 +12,7 @@ task, each promised (ε, δ), the smallest of these is taken; each is a bound on
   history, and those after it. Taken where 1 + m ≤ n, so that δ does not grow.
 - the local ε, at δ = 0.
 
-Where reports of several rounds hang together (`Tariff.linked`), the ε of single rounds do not add up to that of all:
+Where reports of several rounds hang together (`TaskCost.linked`), the ε of single rounds do not add up to that of all:
 the sums of the first and the third bound are left out, and what is left is charged with the first round.
 
 A certificate's ε at the reports that came is never used to lower a number: how many came may depend on earlier results,
@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from hubbub.client.errors import OverLimit
-from hubbub.client.limits import NO_LIMITS, OF_PROMISE, Limits
+from hubbub.client.limits import NO_LIMITS, OF_PROMISE, PrivacyLimits
 from hubbub.protos.task.task import Task
 
 DAY_SECONDS = 86_400
@@ -52,7 +52,7 @@ def rounded_up(exact: Fraction) -> float:
 
 
 @dataclass(frozen=True)
-class Tariff:
+class TaskCost:
     """What a task promises: (ε, δ) of a round, and the cap on all rounds.
 
     `linked` is whether reports of several rounds hang together.
@@ -65,7 +65,7 @@ class Tariff:
     linked: bool = False
 
     @classmethod
-    def of(cls, task: Task) -> Tariff:
+    def of(cls, task: Task) -> TaskCost:
         """Take it from a task."""
         privacy = task.privacy
         # What a later round does not cost anew was drawn with the first.
@@ -79,23 +79,23 @@ def local_cost(task: Task, answered: int) -> Fraction:
 
 
 @dataclass(frozen=True)
-class Bill:
+class AnswerCost:
     """What the answers to a round are charged with: the price after so many rounds, the day, and the limits.
 
     `promise` are the values of the task's that `OF_PROMISE` names.
     """
 
-    tariff: Tariff
+    task_cost: TaskCost
     price: Callable[[int], Fraction]
     day: int
-    limits: Limits = NO_LIMITS
+    limits: PrivacyLimits = NO_LIMITS
     promise: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, task: Task, now: float, limits: Limits = NO_LIMITS) -> Bill:
-        """Return the bill of answers that are drawn at `now` (seconds since 1970)."""
+    def of(cls, task: Task, now: float, limits: PrivacyLimits = NO_LIMITS) -> AnswerCost:
+        """Return the cost of answers that are drawn at `now` (seconds since 1970)."""
         promise = {name: float(getattr(task.privacy, name)) for name in OF_PROMISE}
-        return cls(Tariff.of(task), lambda answered: local_cost(task, answered), day_of(now), limits, promise)
+        return cls(TaskCost.of(task), lambda answered: local_cost(task, answered), day_of(now), limits, promise)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Charges:
 
 
 @dataclass(frozen=True)
-class Proven:
+class ProvenLoss:
     """What a certificate proves of a task: ε at its minimum for the rounds up to `last`, but for `missing` of them."""
 
     last: int
@@ -123,9 +123,9 @@ class Account:
     """What a device has spent on a task; `exceeded`: the ε of rounds whose certificates state more than promised."""
 
     task_id: bytes
-    tariff: Tariff
+    task_cost: TaskCost
     charges: tuple[Charges, ...]
-    proven: Proven | None = None
+    proven: ProvenLoss | None = None
     exceeded: Mapping[int, Fraction] = field(default_factory=dict)
 
     def since(self, day: int) -> Account:
@@ -148,15 +148,15 @@ class Account:
         return min(self._bounds()) if self.charges else (Fraction(0), Fraction(0))
 
     def _bounds(self) -> list[tuple[Fraction, Fraction]]:
-        tariff = self.tariff
-        epsilon, delta, rounds = Fraction(tariff.epsilon), Fraction(tariff.delta), self.rounds
+        task_cost = self.task_cost
+        epsilon, delta, rounds = Fraction(task_cost.epsilon), Fraction(task_cost.delta), self.rounds
         excess = self._excess(epsilon)
-        bounds = [] if tariff.linked else [(rounds * epsilon + excess, rounds * delta)]
-        if tariff.epsilon_total is not None and not excess:
-            bounds.append((Fraction(tariff.epsilon_total), delta))
+        bounds = [] if task_cost.linked else [(rounds * epsilon + excess, rounds * delta)]
+        if task_cost.epsilon_total is not None and not excess:
+            bounds.append((Fraction(task_cost.epsilon_total), delta))
         if self.proven is not None:
             besides = self.proven.missing + max(0, max(each.last for each in self.charges) - self.proven.last)
-            if besides < (1 if tariff.linked else rounds):
+            if besides < (1 if task_cost.linked else rounds):
                 bounds.append((self.proven.epsilon + besides * epsilon + excess, (1 + besides) * delta))
         return [*bounds, (self.local, Fraction(0))]
 
@@ -170,30 +170,31 @@ class Account:
         return sum((above - epsilon for above in answered), Fraction(0))
 
 
-def check_limits(accounts: Sequence[Account], task_id: bytes, round_number: int, bill: Bill) -> None:
+def check_limits(accounts: Sequence[Account], task_id: bytes, round_number: int, answer_cost: AnswerCost) -> None:
     """Return only if one more round of a task stays within the limits; `accounts` are all of the device's.
 
     Raises:
         OverLimit: naming the first limit that would be passed, what was spent on what, and what to do. First those
             on what the task promises.
     """
-    _check_promise(round_number, bill)
-    if not bill.limits.given:
+    _check_promise(round_number, answer_cost)
+    if not answer_cost.limits.given:
         return
-    own = next((each for each in accounts if each.task_id == task_id), Account(task_id, bill.tariff, ()))
+    own = next((each for each in accounts if each.task_id == task_id), Account(task_id, answer_cost.task_cost, ()))
     others = [each for each in accounts if each.task_id != task_id]
-    added = Charges(bill.day, bill.price(own.rounds), 1, round_number, round_number)
-    for name, limit in bill.limits.given.items():
+    added = Charges(answer_cost.day, answer_cost.price(own.rounds), 1, round_number, round_number)
+    for name, limit in answer_cost.limits.given.items():
         scope = _Scope(name, limit, own, () if name.endswith("_per_task") else tuple(others), added)
         scope.check()
 
 
-def _check_promise(round_number: int, bill: Bill) -> None:
-    for name, limit in bill.limits.promised.items():
-        promised = bill.promise[name]
+def _check_promise(round_number: int, answer_cost: AnswerCost) -> None:
+    for name, limit in answer_cost.limits.promised.items():
+        promised = answer_cost.promise[name]
         if promised > limit:
             raise OverLimit(
-                f"round {round_number} of task {bill.tariff.name} is not answered: the task promises {name} = "
+                f"round {round_number} of task {answer_cost.task_cost.name} is not answered: the task "
+                f"promises {name} = "
                 f"{promised:.9g}, and this device takes part under at most {name} = {limit:.9g}; have the operator "
                 "plan a task that promises more privacy, or raise the limit",
                 limit=name,
@@ -256,12 +257,12 @@ class _Scope:
         kind = "local" if "local" in self.name else "central"
         amounts = f"{_shown(before)} is spent {of_what}{self._listed()}, and the round adds {_shown(after - before)}"
         return (
-            f"round {self.added.first} of task {self.own.tariff.name} is not answered: {amounts} of {kind} ε, above "
+            f"round {self.added.first} of task {self.own.task_cost.name} is not answered: {amounts} of {kind} ε, above "
             f"the limit {self.name} = {self.limit:.9g}; {self._remedy()}"
         )
 
     def _listed(self) -> str:
-        spent = [(amount, each.tariff.name) for each, amount in self._amounts(self.own, self.added.day) if amount]
+        spent = [(amount, each.task_cost.name) for each, amount in self._amounts(self.own, self.added.day) if amount]
         if not self._daily or not spent:
             return ""
         spent.sort(reverse=True)

@@ -1,4 +1,4 @@
-"""Spent: what a device can say of its budget: the ε that it has spent today and on each task, and its limits."""
+"""What a device can say of its budget: the ε that it has spent today and on each task, and its limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hubbub.client.limits import Limits
+from hubbub.client.limits import PrivacyLimits
 from hubbub.client.privacy.ledger import DAY_SECONDS, Account, rounded_up
 
 
@@ -33,7 +33,7 @@ class TaskBudget:
         task_id: its id (32 bytes).
         total: what all rounds cost that were answered, whether or not they left the device.
         today: what those cost that were answered today.
-        certified: the last round of which a certificate was learned that lowers the central ε; None without one.
+        certified: the last round of which a certificate was added that lowers the central ε; None without one.
         exceeded: rounds whose certificates state more than the task promises; what they state is counted.
     """
 
@@ -62,11 +62,11 @@ class Budget:
     frees_up: int
     today: Epsilon
     tasks: tuple[TaskBudget, ...]
-    limits: Limits
+    limits: PrivacyLimits
     left: Mapping[str, float]
 
 
-def budget_of(accounts: Sequence[Account], task_id: bytes, day: int, limits: Limits) -> Budget:
+def budget_of(accounts: Sequence[Account], task_id: bytes, day: int, limits: PrivacyLimits) -> Budget:
     """Return the budget of a device with these accounts, on a UTC day; `task_id` is the task whose limits are asked."""
     today = _added([each.since(day) for each in accounts])
     own = _added([each for each in accounts if each.task_id == task_id])
@@ -82,7 +82,7 @@ def budget_of(accounts: Sequence[Account], task_id: bytes, day: int, limits: Lim
 
 def _task(account: Account, day: int) -> TaskBudget:
     return TaskBudget(
-        task=account.tariff.name,
+        task=account.task_cost.name,
         task_id=account.task_id,
         total=_added([account]),
         today=_added([account.since(day)]),

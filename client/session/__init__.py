@@ -1,1 +1,1 @@
-"""The way of one submission: trust, round, send time, sealing, outcome."""
+"""Trust, round, send time, sealing, outcome."""

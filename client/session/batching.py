@@ -1,4 +1,4 @@
-"""Loads: how many submissions go in one call."""
+"""How many submissions go in one call."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def most_per_call(envelope_bytes: int) -> int:
     return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (envelope_bytes + SUBMISSION_OVERHEAD))
 
 
-def stretches(items: Iterable[T], length: int) -> Iterator[list[T]]:
+def chunks(items: Iterable[T], length: int) -> Iterator[list[T]]:
     """Yield the items in lists of `length`; the last may be shorter."""
     remaining = iter(items)
-    while stretch := list(islice(remaining, length)):
-        yield stretch
+    while chunk := list(islice(remaining, length)):
+        yield chunk

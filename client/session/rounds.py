@@ -1,4 +1,4 @@
-"""Rounds: which round takes answers now, and the keys for sealing its submissions."""
+"""Which round takes answers now, and the keys for sealing its submissions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _time(seconds: int) -> str:
 
 
 @dataclass(frozen=True)
-class RoundKeys:
+class VerifiedRoundKeys:
     """A round's keys, checked to be signed by the task's shufflers and analyzer for this round."""
 
     destination: Destination
@@ -56,7 +56,7 @@ class RoundKeys:
     hops: tuple[KeyRecord, ...] = ()
 
     @classmethod
-    def read(cls, key_set: KeySet, task: Task, round_number: int) -> RoundKeys:
+    def read(cls, key_set: KeySet, task: Task, round_number: int) -> VerifiedRoundKeys:
         """Check a key set against the task's identities.
 
         Raises:

@@ -1,7 +1,8 @@
-"""Parcels: a device's sealed submission on its way through other hands, and what became of it on its way back.
+"""A device's sealed submission on its way through other hands, and what became of it on its way back.
 
 Both have a text form, canonical JSON with its version in `format`, for whatever brings them from a device to a gateway
-and back. Neither is signed: a parcel's proof is inside its submission, and an outcome is the gateway's word.
+and back. Neither is signed: a sealed submission's proof is inside its submission, and an outcome is the gateway's
+claim.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from hubbub.protos.codec import LONGEST_MESSAGE, plain
 from hubbub.protos.errors import EnvelopeError, MessageError, SignatureError
 from hubbub.protos.identity.documents import canonical, from_hex, parse_canonical
-from hubbub.protos.identity.formats import OUTCOME, PARCEL, Kind
+from hubbub.protos.identity.formats import OUTCOME, SEALED_SUBMISSION, Kind
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.sealing.envelope import NUMBER_LIMIT, SUBMISSION_ID_BYTES, TASK_ID_BYTES, Destination
@@ -22,15 +23,15 @@ from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
 LONGEST_PROOF = 256
 """Bytes of a credential, and of a proof, at most: far more than either has."""
 
-LONGEST_PARCEL = 2 * MAXIMUM_MESSAGE_BYTES
-"""Bytes of a parcel's text at most: an envelope that fills a call has twice as many hexadecimal digits."""
+LONGEST_SEALED_SUBMISSION = 2 * MAXIMUM_MESSAGE_BYTES
+"""Bytes of a sealed submission's text at most: an envelope that fills a call has twice as many hexadecimal digits."""
 
 LONGEST_OUTCOME = 8192
 """Bytes of an outcome's text at most, above what a message of the longest length has with all of it escaped."""
 
 
 @dataclass(frozen=True)
-class Parcel:
+class SealedSubmission:
     """A device's submission, sealed and proven, and the round and keys it is for. It holds no answer in the open.
 
     Raises:
@@ -43,47 +44,52 @@ class Parcel:
     def __post_init__(self) -> None:
         one = self.submission
         if len(one.id) != SUBMISSION_ID_BYTES:
-            raise MessageError(f"a parcel's id has {len(one.id)} bytes, {SUBMISSION_ID_BYTES} expected")
+            raise MessageError(f"a sealed submission's id has {len(one.id)} bytes, {SUBMISSION_ID_BYTES} expected")
         if max(len(one.credential), len(one.proof)) > LONGEST_PROOF:
-            raise MessageError(f"a parcel's credential and proof have at most {LONGEST_PROOF} bytes each")
-        # Half: it goes into one call with its frame, and its text is within LONGEST_PARCEL.
+            raise MessageError(f"a sealed submission's credential and proof have at most {LONGEST_PROOF} bytes each")
+        # Half: it goes into one call with its frame, and its text is within LONGEST_SEALED_SUBMISSION.
         if len(one.envelope) > MAXIMUM_MESSAGE_BYTES // 2:
             raise MessageError(
-                f"a parcel's envelope has {len(one.envelope)} bytes, at most {MAXIMUM_MESSAGE_BYTES // 2} are carried"
+                f"a sealed submission's envelope has {len(one.envelope)} bytes, at most "
+                f"{MAXIMUM_MESSAGE_BYTES // 2} are carried"
             )
 
     def encode(self) -> bytes:
-        """Return the parcel's text."""
+        """Return the sealed submission's text."""
         one = self.submission
         members = {"credential": one.credential, "envelope": one.envelope, "id": one.id, "proof": one.proof}
         return canonical(
             {
                 "destination": _write(self.destination),
-                "format": PARCEL.format,
+                "format": SEALED_SUBMISSION.format,
                 "submission": {name: value.hex() for name, value in members.items()},
             }
         )
 
     @classmethod
-    def decode(cls, document: bytes) -> Parcel:
+    def decode(cls, document: bytes) -> SealedSubmission:
         """Read what `encode` wrote.
 
         Raises:
-            MessageError: where it is not a parcel of this version.
+            MessageError: where it is not a sealed submission of this version.
         """
-        value = _parsed(document, LONGEST_PARCEL, PARCEL)
+        value = _parsed(document, LONGEST_SEALED_SUBMISSION, SEALED_SUBMISSION)
         try:
             one = {name: bytes.fromhex(text) for name, text in value["submission"].items()}
-            parcel = cls(_read(value["destination"]), Submission(**one))
+            sealed_submission = cls(_read(value["destination"]), Submission(**one))
         except (KeyError, TypeError, ValueError, AttributeError, EnvelopeError, SignatureError) as error:
-            raise MessageError(f"not a parcel of {PARCEL.format}; Device.prepare() makes one") from error
-        if parcel.encode() != document:
-            raise MessageError(f"not a parcel of {PARCEL.format}: it has members that are not read here")
-        return parcel
+            raise MessageError(
+                f"not a sealed submission of {SEALED_SUBMISSION.format}; Device.prepare() makes one"
+            ) from error
+        if sealed_submission.encode() != document:
+            raise MessageError(
+                f"not a sealed submission of {SEALED_SUBMISSION.format}: it has members that are not read here"
+            )
+        return sealed_submission
 
 
 class Ending(StrEnum):
-    """How carrying a parcel ended."""
+    """How carrying a sealed submission ended."""
 
     ACKNOWLEDGED = "acknowledged"
     """The shuffler has it on disk."""
@@ -95,7 +101,9 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a parcel. `reason` is the shuffler's where it refused, else None; `message` is for people.
+    """What became of a sealed submission. `reason` is the shuffler's where it refused, else None.
+
+    `message` is for people.
 
     Raises:
         MessageError: where there is a reason without a refusal, or the other way round.

@@ -1,4 +1,4 @@
-"""Session: what a device and a fleet work with, that is a trusted task, a state file and the way to the shuffler."""
+"""What a device and a fleet work with, that is a trusted task, a state file and the way to the shuffler."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import accumulate
 from pathlib import Path
 
 from hubbub.client.encode import encode_all
-from hubbub.client.enrollment.credentials import Enrolled
+from hubbub.client.enrollment.credentials import CredentialManager
 from hubbub.client.errors import StateError
-from hubbub.client.limits import NO_LIMITS, Limits
-from hubbub.client.privacy.certificates import Learned, read_certificate
-from hubbub.client.privacy.ledger import Bill, day_of
+from hubbub.client.limits import NO_LIMITS, PrivacyLimits
+from hubbub.client.privacy.certificates import CertifiedLoss, read_certificate
+from hubbub.client.privacy.ledger import AnswerCost, day_of
 from hubbub.client.privacy.report import Budget, budget_of
 from hubbub.client.randomize import randomize_all
 from hubbub.client.seal import seal
-from hubbub.client.session.rounds import RoundKeys, choose_round
+from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
 from hubbub.client.session.trust import (
     certificate_shown,
     checked_bytes,
@@ -26,10 +26,10 @@ from hubbub.client.session.trust import (
     trusted_task,
 )
 from hubbub.client.state.enrollment import Tickets
-from hubbub.client.state.longitudinal import Step, read_memories
-from hubbub.client.state.store import Drawn, Round, State
+from hubbub.client.state.longitudinal import MemoryUpdate, read_memories
+from hubbub.client.state.store import Drawn, RoundRef, State
 from hubbub.client.state.successions import keep_successions, kept_successions
-from hubbub.client.submit import Link, Pacing
+from hubbub.client.submit import Retrying, ShufflerLink
 from hubbub.client.validation import checked_function, checked_type
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.identity.successions import read_successions
@@ -65,8 +65,8 @@ class Session:
         state: Path,
         shuffler: str,
         authority: Path | bytes,
-        pacing: Pacing | None,
-        limits: Limits | None,
+        retrying: Retrying | None,
+        limits: PrivacyLimits | None,
         random: Random,
         clock: Callable[[], float],
         tickets: Tickets,
@@ -77,22 +77,26 @@ class Session:
         self.state = State(checked_path(state, "state"))
         self.address = checked_shuffler(shuffler)
         self.tls = TLS(trusted_authority(authority), *certificate_shown(self.task, *shown))
-        self.pacing = Pacing() if pacing is None else checked_type(pacing, Pacing, "pacing", "a Pacing(…), or None")
-        self.limits = NO_LIMITS if limits is None else checked_type(limits, Limits, "limits", "Limits(…), or None")
+        self.retrying = (
+            Retrying() if retrying is None else checked_type(retrying, Retrying, "retrying", "a Retrying(…), or None")
+        )
+        self.limits = (
+            NO_LIMITS if limits is None else checked_type(limits, PrivacyLimits, "limits", "Limits(…), or None")
+        )
         self.random: Random = checked_function(random, "random", "bytes")
         self.clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
         self.link = self.new_link()
-        self.enrolled = Enrolled(self.task, self.state, tickets, self.random, self.clock)
+        self.enrolled = CredentialManager(self.task, self.state, tickets, self.random, self.clock)
         # What follows from the task's questions and promises, which no succession changes.
-        self._bill = Bill.of(self.task, 0.0, self.limits)
+        self._bill = AnswerCost.of(self.task, 0.0, self.limits)
         ends = list(accumulate(query.report_bytes for query in self.task.queries))
         self._cuts = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
         self.remembers = any(query.horizon is not None for query in self.task.queries)
         self._followed = False
 
-    def new_link(self) -> Link:
+    def new_link(self) -> ShufflerLink:
         """Return another connection to the shuffler, which whoever asked for it closes."""
-        return Link(self.address, self.tls)
+        return ShufflerLink(self.address, self.tls)
 
     async def close(self) -> None:
         """Close the connection and the state file; both are opened again where they are used again."""
@@ -101,33 +105,33 @@ class Session:
 
     # What is spent
 
-    def learn(self, certificate: bytes) -> Learned:
-        """Take from a round's certificate what the task costs centrally; see `Device.learn`."""
-        learned = read_certificate(checked_bytes(certificate, "certificate"), self.task)
-        exceeded = learned.epsilon if learned.epsilon > self.task.privacy.epsilon else None
-        self.state.learn(Round(self.task.id, learned.round), learned.proven, exceeded)
-        return learned
+    def add_certificate(self, certificate: bytes) -> CertifiedLoss:
+        """Take from a round's certificate what the task costs centrally; see `Device.add_certificate`."""
+        certified = read_certificate(checked_bytes(certificate, "certificate"), self.task)
+        exceeded = certified.epsilon if certified.epsilon > self.task.privacy.epsilon else None
+        self.state.add_certificate(RoundRef(self.task.id, certified.round), certified.proven, exceeded)
+        return certified
 
     def budget(self, name: str) -> Budget:
         """Return what the device of that name has spent."""
         accounts = self.state.accounts(name)
         return budget_of(accounts, self.task.id, day_of(self.clock()), self.limits)
 
-    def bill(self, now: float) -> Bill:
+    def answer_cost(self, now: float) -> AnswerCost:
         """Return what answers cost that are drawn at `now` (seconds since 1970)."""
         return replace(self._bill, day=day_of(now))
 
     # Reports
 
-    def choose(self, wanted: int | None, now: float) -> Round:
+    def choose(self, wanted: int | None, now: float) -> RoundRef:
         """Return the round to answer.
 
         Raises:
             NoRound: where there is none.
         """
-        return Round(self.task.id, choose_round(self.task, wanted, now))
+        return RoundRef(self.task.id, choose_round(self.task, wanted, now))
 
-    def draw(self, answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, Step | None]:
+    def draw(self, answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, MemoryUpdate | None]:
         """Return the answers encoded and randomized, under an id, and what is to be kept of them where something is.
 
         `kept` is what the device has kept of the last round. Nothing has left the device yet.
@@ -143,7 +147,7 @@ class Session:
         after = {query.name: each.memory for query, each in pairs if each.memory is not None}
         # What is kept from round to round is forgotten with the task's last one.
         last = self.task.schedule.rounds - 1
-        return drawn, Step(kept, after, forgotten_after(self.task.schedule, last)) if after else None
+        return drawn, MemoryUpdate(kept, after, forgotten_after(self.task.schedule, last)) if after else None
 
     def sealed(self, sealer: Sealer, drawn: Drawn) -> Submission:
         """Return reports sealed, each query's by itself.
@@ -160,11 +164,11 @@ class Session:
 
     # Keys
 
-    async def fetch(self, link: Link, of: Round, pacing: Pacing) -> KeySet:
+    async def fetch(self, link: ShufflerLink, of: RoundRef, retrying: Retrying) -> KeySet:
         """Return a round's keys from the shuffler; they are still to be checked."""
-        return await pacing.persist(lambda deadline: link.caller.get_round(of.task_id, of.number, deadline))
+        return await retrying.retry(lambda deadline: link.caller.get_round(of.task_id, of.number, deadline))
 
-    def trust(self, of: Round, key_set: KeySet, *, fetched: bool) -> RoundKeys:
+    def trust(self, of: RoundRef, key_set: KeySet, *, fetched: bool) -> VerifiedRoundKeys:
         """Return a round's keys after checking them; those that were `fetched` are kept, and are the round's for good.
 
         Raises:
@@ -175,7 +179,7 @@ class Session:
         if key_set.successions or not self._followed:
             self._follow(key_set.successions)
         # Checked before they are pinned: a pinned key set is never replaced, so a bad one would block the round.
-        keys = RoundKeys.read(key_set, self.task, of.number)
+        keys = VerifiedRoundKeys.read(key_set, self.task, of.number)
         if fetched:
             self.state.pin(of, key_set, forgotten_after(self.task.schedule, of.number))
         return keys

@@ -1,4 +1,4 @@
-"""Submissions: how a device draws, stores, seals and sends its answers, each step as durable as `Device` says."""
+"""How a device draws, stores, seals and sends its answers, each step as durable as `Device` says."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from hubbub.client.blocking import run_sync
-from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.send_time import wait_until
 from hubbub.client.session.session import OVER, Session
-from hubbub.client.session.work import DeviceWork, Ready, Stored, erased_unsent, settled
-from hubbub.client.state.store import DONE, ERASED_HERE, Entry, Round
-from hubbub.client.submit import Link, Pacing, explained
+from hubbub.client.session.work import DeviceWork, Ready, Stored, erased_unsent, receipt_of
+from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
+from hubbub.client.submit import Retrying, ShufflerLink, explained
 from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
@@ -43,7 +43,7 @@ class Submissions:
         self._session = session
         self._work = work
 
-    def blocking(self, work: Callable[[Link], Awaitable[T]], name: str) -> T:
+    def blocking(self, work: Callable[[ShufflerLink], Awaitable[T]], name: str) -> T:
         """Do `work` with a connection of its own, for programs without an event loop; leave nothing open."""
 
         async def whole() -> T:
@@ -56,27 +56,27 @@ class Submissions:
             self._session.state.close()
 
     async def submit(
-        self, link: Link, answers: Mapping[str, Value], wanted: int | None, seconds: float | None, spread: bool
+        self, link: ShufflerLink, answers: Mapping[str, Value], wanted: int | None, seconds: float | None, spread: bool
     ) -> DeviceReceipt:
         """Do what `Device.submit` says."""
-        pacing = self._session.pacing.begun(seconds)
+        retrying = self._session.retrying.begun(seconds)
         stored = await self._work.kept(answers, wanted, spread)
-        if spread and stored.entry.moment is not None and stored.entry.outcome is None:
-            stored = await self._at_its_moment(stored, stored.entry.moment)
-            pacing = self._session.pacing.begun(seconds)
-        receipt = await self._deliver(link, stored, pacing)
+        if spread and stored.entry.send_time is not None and stored.entry.outcome is None:
+            stored = await self._at_send_time(stored, stored.entry.send_time)
+            retrying = self._session.retrying.begun(seconds)
+        receipt = await self._deliver(link, stored, retrying)
         return DeviceReceipt(receipt.submission_id, receipt.round, stored.used, sent=stored.entry.outcome is None)
 
-    async def _at_its_moment(self, stored: Stored, moment: float) -> Stored:
-        """Return what is to be sent, at its moment: it may have been sent, or erased by an opt-out, meanwhile."""
-        if not await wait_until(moment, self._session.clock, self._session.pacing.sleep):
+    async def _at_send_time(self, stored: Stored, send_time: float) -> Stored:
+        """Return what is to be sent, at its send time: it may have been sent, or erased by an opt-out, meanwhile."""
+        if not await wait_until(send_time, self._session.clock, self._session.retrying.sleep):
             return stored
         found = await self._work.stored(stored.of)
         if found is None:
             raise erased_unsent(stored.of)
         return replace(found, used=stored.used)
 
-    async def resend(self, link: Link, seconds: float | None, early: bool) -> list[Receipt]:
+    async def resend(self, link: ShufflerLink, seconds: float | None, early: bool) -> list[Receipt]:
         """Do what `Device.resend` says."""
         receipts, refusals = await self.resend_all(link, seconds, early)
         if refusals:
@@ -84,10 +84,13 @@ class Submissions:
         return receipts
 
     async def resend_all(
-        self, link: Link, seconds: float | None, early: bool = False
+        self, link: ShufflerLink, seconds: float | None, early: bool = False
     ) -> tuple[list[Receipt], list[Refusal]]:
-        """Send all whose moment has come, or all; return the receipts, and the refusals of those that were refused."""
-        pacing = self._session.pacing.begun(seconds)
+        """Send all whose send time has come, or all.
+
+        Return the receipts, and the refusals of those that were refused.
+        """
+        retrying = self._session.retrying.begun(seconds)
         receipts: list[Receipt] = []
         refusals: list[Refusal] = []
         for of in await self._work.waiting():
@@ -95,16 +98,16 @@ class Submissions:
             if stored is None:
                 continue
             try:
-                receipts.append(await self._deliver(link, stored, pacing))
+                receipts.append(await self._deliver(link, stored, retrying))
             except Refusal as refusal:
                 refusals.append(refusal)
         return receipts, refusals
 
-    async def _deliver(self, link: Link, stored: Stored, pacing: Pacing) -> Receipt:
+    async def _deliver(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> Receipt:
         """Seal and send what is stored, and note the outcome, unless it has one."""
         if stored.entry.outcome is not None:
-            return settled(stored.of, stored.entry)
-        return await self._noted(stored, self._seal_and_send(link, stored, pacing))
+            return receipt_of(stored.of, stored.entry)
+        return await self._noted(stored, self._seal_and_send(link, stored, retrying))
 
     async def _noted(self, stored: Stored, work: Awaitable[T]) -> T:
         """Await what asks the shuffler something; where it fails, discard what is stored or say that it is kept."""
@@ -119,47 +122,49 @@ class Submissions:
         except Unreachable as error:
             raise explained(error, self._told(stored)) from error
 
-    async def _seal_and_send(self, link: Link, stored: Stored, pacing: Pacing) -> Receipt:
-        ready = await self._ready(link, stored, pacing)
+    async def _seal_and_send(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> Receipt:
+        ready = await self._ready(link, stored, retrying)
         submission = ready.entry.submission
         if submission is None:
-            return settled(stored.of, ready.entry)
+            return receipt_of(stored.of, ready.entry)
         enrolled, name = self._session.enrolled, self._work.name
-        receipt = await enrolled.send(link, ready.destination, name, submission, pacing, ready.enrolled)
+        receipt = await enrolled.send(link, ready.destination, name, submission, retrying, ready.enrolled)
         await self._work.settle(stored.of, DONE)
         return receipt
 
-    async def _ready(self, link: Link, stored: Stored, pacing: Pacing) -> Ready:
+    async def _ready(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> Ready:
         """Return what is stored as it is to be sent; the shuffler is asked for the round's keys, once."""
         if stored.key_set is not None:
             return await self._work.ready(stored, stored.key_set, fetched=False)
-        fetched = await self._session.fetch(link, stored.of, pacing)
+        fetched = await self._session.fetch(link, stored.of, retrying)
         return await self._work.ready(stored, fetched, fetched=True)
 
     # By other hands
 
     async def prepare(
-        self, link: Link, answers: Mapping[str, Value], wanted: int | None, seconds: float | None
-    ) -> Parcel | None:
+        self, link: ShufflerLink, answers: Mapping[str, Value], wanted: int | None, seconds: float | None
+    ) -> SealedSubmission | None:
         """Do what `Device.prepare` says."""
         self._check_carried()
-        pacing = self._session.pacing.begun(seconds)
+        retrying = self._session.retrying.begun(seconds)
         stored = await self._work.kept(answers, wanted, False)
         if stored.entry.outcome is not None:
-            settled(stored.of, stored.entry)
+            receipt_of(stored.of, stored.entry)
             return None
-        return await self._noted(stored, self._packed(link, stored, pacing))
+        return await self._noted(stored, self._packed(link, stored, retrying))
 
-    async def parcels(self, link: Link, seconds: float | None, early: bool) -> list[Parcel]:
-        """Do what `Device.parcels` says."""
+    async def sealed_submissions(
+        self, link: ShufflerLink, seconds: float | None, early: bool
+    ) -> list[SealedSubmission]:
+        """Do what `Device.sealed submissions` says."""
         self._check_carried()
-        pacing = self._session.pacing.begun(seconds)
-        parcels: list[Parcel] = []
+        retrying = self._session.retrying.begun(seconds)
+        sealed_submissions: list[SealedSubmission] = []
         for of in await self._work.waiting():
             stored = await self._work.due(of, early)
-            if stored is not None and (one := await self._noted(stored, self._packed(link, stored, pacing))):
-                parcels.append(one)
-        return parcels
+            if stored is not None and (one := await self._noted(stored, self._packed(link, stored, retrying))):
+                sealed_submissions.append(one)
+        return sealed_submissions
 
     def _check_carried(self) -> None:
         task = self._session.task
@@ -169,20 +174,20 @@ class Submissions:
                 "them; submit() instead"
             )
 
-    async def _packed(self, link: Link, stored: Stored, pacing: Pacing) -> Parcel | None:
+    async def _packed(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> SealedSubmission | None:
         """Return what is stored, sealed and proven. Made again, it is of the same bytes but for a newer proof."""
-        ready = await self._ready(link, stored, pacing)
+        ready = await self._ready(link, stored, retrying)
         submission, name = ready.entry.submission, self._work.name
         if submission is None:
-            settled(stored.of, ready.entry)
+            receipt_of(stored.of, ready.entry)
             return None
         to, enrolled = ready.destination, self._session.enrolled
-        return Parcel(to, await enrolled.prove(link, to, name, submission, pacing, ready.enrolled))
+        return SealedSubmission(to, await enrolled.prove(link, to, name, submission, retrying, ready.enrolled))
 
-    async def take(self, link: Link, outcome: Outcome, seconds: float | None) -> DeviceReceipt:
-        """Note what became of a parcel; the receipt, or the error that `submit` would have raised."""
-        to, pacing = outcome.destination, self._session.pacing.begun(seconds)
-        of = Round(to.task_id, to.round)
+    async def take(self, link: ShufflerLink, outcome: Outcome, seconds: float | None) -> DeviceReceipt:
+        """Note what became of a sealed submission; the receipt, or the error that `submit` would have raised."""
+        to, retrying = outcome.destination, self._session.retrying.begun(seconds)
+        of = RoundRef(to.task_id, to.round)
         stored = await self._work.stored(of) if of.task_id == self._session.task.id else None
         # What was erased here has no id any more; below it is said to be erased.
         erased = stored is not None and stored.entry.outcome == ERASED_HERE
@@ -195,17 +200,19 @@ class Submissions:
             await self._work.settle(of, DONE)
             return DeviceReceipt(outcome.submission_id, of.number)
         if stored.entry.outcome is not None:
-            return DeviceReceipt(settled(of, stored.entry).submission_id, of.number, sent=False)
-        return await self._noted(stored, self._failed(link, outcome, stored.entry, pacing))
+            return DeviceReceipt(receipt_of(of, stored.entry).submission_id, of.number, sent=False)
+        return await self._noted(stored, self._failed(link, outcome, stored.entry, retrying))
 
-    async def _failed(self, link: Link, outcome: Outcome, entry: Entry, pacing: Pacing) -> DeviceReceipt:
+    async def _failed(
+        self, link: ShufflerLink, outcome: Outcome, entry: StoredSubmission, retrying: Retrying
+    ) -> DeviceReceipt:
         """Raise what an outcome says; first get the credential again whose master key is gone, as `submit` does."""
         if outcome.reason is None:
-            raise Unreachable(outcome.message or "the gateway could not hand the parcel over")
+            raise Unreachable(outcome.message or "the gateway could not hand the sealed submission over")
         lacks = outcome.reason is Reason.NOT_ENROLLED and self._session.enrolled.needed
         if lacks and entry.submission is not None:
             name, enrolled = self._work.name, self._session.enrolled
-            await enrolled.prove(link, outcome.destination, name, entry.submission, pacing, anew=True)
+            await enrolled.prove(link, outcome.destination, name, entry.submission, retrying, anew=True)
         raise Refusal(outcome.reason, outcome.message)
 
     def _told(self, stored: Stored) -> str:

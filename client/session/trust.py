@@ -1,4 +1,4 @@
-"""Trust: a device runs a task only if the operator and the shuffler that it knows signed it, and within its cap."""
+"""A device runs a task only if the operator and the shuffler that it knows signed it, and within its cap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work: what a device reads and writes for a submission, a method a step; each blocks, and takes milliseconds."""
+"""What a device reads and writes for a submission, a method a step; each blocks, and takes milliseconds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from hubbub.client.blocking import in_thread
 from hubbub.client.enrollment.credentials import Found
 from hubbub.client.errors import NoRound
-from hubbub.client.session.send_time import draw_moment
+from hubbub.client.session.send_time import draw_send_time
 from hubbub.client.session.session import Session
 from hubbub.client.state.longitudinal import MemoryMoved
-from hubbub.client.state.store import DONE, ERASED_HERE, Entry, Round
+from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
@@ -29,8 +29,8 @@ class Stored:
     `used` is whether they are the answers that were just given.
     """
 
-    of: Round
-    entry: Entry
+    of: RoundRef
+    entry: StoredSubmission
     key_set: KeySet | None
     used: bool = True
 
@@ -40,7 +40,7 @@ class Ready:
     """Where to send what is stored, the entry after it was sealed, and what the device may prove it with."""
 
     destination: Destination
-    entry: Entry
+    entry: StoredSubmission
     enrolled: Found | None
 
 
@@ -59,22 +59,22 @@ class DeviceWork:
         if not isinstance(answers, Mapping):
             raise AnswerError(f"answers are of type {type(answers).__name__}; give a mapping of queries to answers")
         session, now = self._session, self._session.clock()
-        of, bill = session.choose(wanted, now), session.bill(now)
+        of, answer_cost = session.choose(wanted, now), session.answer_cost(now)
         # Drawn once, like the reports: of two calls at a time, the one that stores first says both.
-        moment: float | None = None
+        send_time: float | None = None
         while True:
-            seen = session.state.look(of, self.name, now, bill, memory=session.remembers)
+            seen = session.state.look(of, self.name, now, answer_cost, memory=session.remembers)
             if seen.entry is not None and not seen.opted_out:
                 return Stored(of, seen.entry, seen.key_set, used=False)
             if seen.refusal is not None:
                 raise seen.refusal
-            if spread and moment is None:
-                moment = draw_moment(session.task.schedule, of.number, now, session.random)
+            if spread and send_time is None:
+                send_time = draw_send_time(session.task.schedule, of.number, now, session.random)
             drawn, step = session.draw(answers, of.number, seen.memory)
             over_at = forgotten_after(session.task.schedule, of.number)
             # If another call stored first, ours is dropped unsent; if its memory moved, ours is drawn again.
             try:
-                entry = session.state.keep_reports(of, self.name, drawn, over_at, bill, step, moment)
+                entry = session.state.keep_reports(of, self.name, drawn, over_at, answer_cost, step, send_time)
             except MemoryMoved:
                 continue
             return Stored(of, entry, seen.key_set, entry.submission_id == drawn.submission_id)
@@ -82,18 +82,18 @@ class DeviceWork:
     kept = in_thread(keep)
 
     @in_thread
-    def stored(self, of: Round) -> Stored | None:
+    def stored(self, of: RoundRef) -> Stored | None:
         """Return what is stored of a round."""
         return self._find(of)
 
     @in_thread
-    def waiting(self) -> list[Round]:
+    def waiting(self) -> list[RoundRef]:
         """Return the rounds of which something waits to be sealed, sent or acknowledged; forget those that are over."""
         return self._waiting()
 
     @in_thread
-    def due(self, of: Round, early: bool) -> Stored | None:
-        """Return what is to be sent to a round, unless its moment is still to come."""
+    def due(self, of: RoundRef, early: bool) -> Stored | None:
+        """Return what is to be sent to a round, unless its send time is still to come."""
         found = self._find(of)
         # Another process that shares the file may have forgotten or settled the round since.
         if found is None or found.entry.outcome is not None:
@@ -121,7 +121,7 @@ class DeviceWork:
         return Ready(keys.destination, entry, enrolled)
 
     @in_thread
-    def settle(self, of: Round, outcome: str) -> None:
+    def settle(self, of: RoundRef, outcome: str) -> None:
         """Record what became of a submission, and erase what was to be sent."""
         self._session.state.settle(of, {self.name: outcome})
         self._session.state.empty_log()
@@ -131,27 +131,27 @@ class DeviceWork:
         return not self._waiting()
 
     def until_next(self) -> float:
-        """In how many seconds the moment of the next that is stored comes; infinity where none is still to come."""
+        """In how many seconds the send time of the next that is stored comes; infinity where none is still to come."""
         session = self._session
         now, entries = session.clock(), session.state.entries(session.task.id, self.name).values()
         return min((wait for entry in entries if (wait := entry.waits_for(now)) > 0), default=math.inf)
 
-    def _find(self, of: Round) -> Stored | None:
+    def _find(self, of: RoundRef) -> Stored | None:
         entry, key_set = self._session.state.stored(of, self.name)
         return None if entry is None else Stored(of, entry, key_set)
 
-    def _waiting(self) -> list[Round]:
+    def _waiting(self) -> list[RoundRef]:
         session = self._session
         session.state.forget(session.clock())
-        return [Round(session.task.id, number) for number in session.state.waiting(session.task.id, self.name)]
+        return [RoundRef(session.task.id, number) for number in session.state.waiting(session.task.id, self.name)]
 
 
-def erased_unsent(of: Round) -> NoRound:
+def erased_unsent(of: RoundRef) -> NoRound:
     """Return the error where what was kept of a round was erased before it left the device."""
     return NoRound(f"the answers to round {of.number} were erased on this device before they were sent")
 
 
-def settled(of: Round, entry: Entry) -> Receipt:
+def receipt_of(of: RoundRef, entry: StoredSubmission) -> Receipt:
     """Return the receipt that a settled submission got.
 
     Raises:
@@ -167,7 +167,7 @@ def settled(of: Round, entry: Entry) -> Receipt:
     raise discarded(of, entry)
 
 
-def discarded(of: Round, entry: Entry) -> Refusal:
+def discarded(of: RoundRef, entry: StoredSubmission) -> Refusal:
     """Return the refusal for which an entry was discarded."""
     reason = Reason(entry.outcome or Reason.TOO_LATE)
     return Refusal(

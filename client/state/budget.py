@@ -1,4 +1,4 @@
-"""Budget tables: what each device spent on each task, in the state file. `State` holds the transaction around them.
+"""What each device spent on each task, in the state file. `State` holds the transaction around them.
 
 Nothing but counts is kept: how many rounds of a task were charged at a price on a UTC day, and the first and last of
 them. No time is, since when a person answered is nobody's business. Days before yesterday become one row.
@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from hubbub.client.errors import OverLimit, StateError
-from hubbub.client.privacy.ledger import PAST, Account, Bill, Charges, Proven, Tariff, check_limits
+from hubbub.client.privacy.ledger import PAST, Account, AnswerCost, Charges, ProvenLoss, TaskCost, check_limits
 
 BUDGET_TABLES = """
-CREATE TABLE tariff (
+CREATE TABLE task_cost (
     task BLOB PRIMARY KEY,
     name TEXT NOT NULL,
     epsilon REAL NOT NULL,
@@ -50,32 +50,32 @@ CREATE TABLE exceeded (
 days are not stored: `day` is a whole number of days since 1970, or -1 for long ago."""
 
 
-def note_tariff(connection: sqlite3.Connection, task_id: bytes, tariff: Tariff) -> None:
+def note_task_cost(connection: sqlite3.Connection, task_id: bytes, task_cost: TaskCost) -> None:
     """Keep what a task promises; its id is a hash of it, so that it never changes."""
-    values = (tariff.name, tariff.epsilon, tariff.delta, tariff.epsilon_total, tariff.linked)
-    connection.execute("INSERT INTO tariff VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (task_id, *values))
+    values = (task_cost.name, task_cost.epsilon, task_cost.delta, task_cost.epsilon_total, task_cost.linked)
+    connection.execute("INSERT INTO task_cost VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (task_id, *values))
 
 
 def refusals(
-    connection: sqlite3.Connection, task_id: bytes, round_number: int, devices: Collection[str], bill: Bill
+    connection: sqlite3.Connection, task_id: bytes, round_number: int, devices: Collection[str], answer_cost: AnswerCost
 ) -> dict[str, OverLimit]:
     """Return those of the devices that must not answer this round, each with the reason."""
     refused: dict[str, OverLimit] = {}
-    if bill.limits.any:
+    if answer_cost.limits.any:
         for device, accounts in accounts_of(connection, devices).items():
             try:
-                check_limits(accounts, task_id, round_number, bill)
+                check_limits(accounts, task_id, round_number, answer_cost)
             except OverLimit as error:
                 refused[device] = error
     return refused
 
 
 def charge(
-    connection: sqlite3.Connection, task_id: bytes, round_number: int, devices: Collection[str], bill: Bill
+    connection: sqlite3.Connection, task_id: bytes, round_number: int, devices: Collection[str], answer_cost: AnswerCost
 ) -> None:
     """Charge each device with the round."""
-    note_tariff(connection, task_id, bill.tariff)
-    _fold(connection, devices, bill.day - 1)
+    note_task_cost(connection, task_id, answer_cost.task_cost)
+    _fold(connection, devices, answer_cost.day - 1)
     answered = _answered(connection, task_id, devices)
     insert = (
         "INSERT INTO spent VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET rounds = rounds + 1, "
@@ -83,9 +83,10 @@ def charge(
     )
     prices: dict[int, str] = {}
     for before in {answered.get(device, 0) for device in devices}:
-        prices[before] = str(bill.price(before))
+        prices[before] = str(answer_cost.price(before))
     rows = [
-        (device, task_id, bill.day, prices[answered.get(device, 0)], round_number, round_number) for device in devices
+        (device, task_id, answer_cost.day, prices[answered.get(device, 0)], round_number, round_number)
+        for device in devices
     ]
     connection.executemany(insert, rows)
 
@@ -146,36 +147,36 @@ def _whole(value: object) -> int:
     return value
 
 
-_Facts = tuple[Tariff, Proven | None, Mapping[int, Fraction]]
+_Facts = tuple[TaskCost, ProvenLoss | None, Mapping[int, Fraction]]
 
 
 def _facts(connection: sqlite3.Connection, tasks: Collection[bytes]) -> dict[bytes, _Facts]:
     """What is known of the tasks themselves, whatever device answered them."""
-    return {task_id: (_tariff(connection, task_id), *_certified(connection, task_id)) for task_id in tasks}
+    return {task_id: (_task_cost(connection, task_id), *_certified(connection, task_id)) for task_id in tasks}
 
 
-def _tariff(connection: sqlite3.Connection, task_id: bytes) -> Tariff:
-    query = "SELECT name, epsilon, delta, epsilon_total, linked FROM tariff WHERE task = ?"
+def _task_cost(connection: sqlite3.Connection, task_id: bytes) -> TaskCost:
+    query = "SELECT name, epsilon, delta, epsilon_total, linked FROM task_cost WHERE task = ?"
     row = connection.execute(query, (task_id,)).fetchone()
     if row is None:
-        raise ValueError("a task that was charged has no tariff")  # it was stored in the same transaction
+        raise ValueError("a task that was charged has no task_cost")  # it was stored in the same transaction
     name, epsilon, delta, epsilon_total, linked = row
-    return Tariff(name, epsilon, delta, epsilon_total, bool(linked))
+    return TaskCost(name, epsilon, delta, epsilon_total, bool(linked))
 
 
-def _certified(connection: sqlite3.Connection, task_id: bytes) -> tuple[Proven | None, Mapping[int, Fraction]]:
+def _certified(connection: sqlite3.Connection, task_id: bytes) -> tuple[ProvenLoss | None, Mapping[int, Fraction]]:
     row = connection.execute("SELECT last, missing, epsilon FROM proven WHERE task = ?", (task_id,)).fetchone()
     above = connection.execute("SELECT number, epsilon FROM exceeded WHERE task = ?", (task_id,))
-    proven = None if row is None else Proven(row[0], row[1], Fraction(row[2]))
+    proven = None if row is None else ProvenLoss(row[0], row[1], Fraction(row[2]))
     return proven, {number: Fraction(epsilon) for number, epsilon in above}
 
 
 def _account(task_id: bytes, charges: tuple[Charges, ...], facts: _Facts) -> Account:
-    tariff, proven, exceeded = facts
-    return Account(task_id, tariff, charges, proven, exceeded)
+    task_cost, proven, exceeded = facts
+    return Account(task_id, task_cost, charges, proven, exceeded)
 
 
-def note_proven(connection: sqlite3.Connection, task_id: bytes, proven: Proven) -> None:
+def note_proven(connection: sqlite3.Connection, task_id: bytes, proven: ProvenLoss) -> None:
     """Keep what a certificate proves of the task's rounds so far, unless one is known that is about later rounds."""
     connection.execute(
         "INSERT INTO proven VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET last = excluded.last, "

@@ -1,6 +1,7 @@
-"""Enrolment tables: what the state file holds of a device's ticket and credential, by shuffler and device.
+"""What the state file holds of a device's ticket and credential, by shuffler and device.
 
-A shuffler stands under the first of its identities that is known, so that an enrolment lasts when the identity changes.
+A shuffler stands under the first of its identities that is known, so that an enrollment lasts when the identity
+changes.
 
 The secret that a ticket is spent by is stored before the ticket is shown to anybody: a device that died in between, or
 got no answer, comes again with the same secret and gets the same credential.
@@ -20,8 +21,8 @@ from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential, parted
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.queries.randomizers.sampling import Random
 
-ENROLMENT_TABLES = """
-CREATE TABLE enrolment (
+ENROLLMENT_TABLES = """
+CREATE TABLE enrollment (
     shuffler BLOB NOT NULL,
     device TEXT NOT NULL,
     ticket BLOB NOT NULL,
@@ -39,7 +40,7 @@ Tickets = Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True)
-class Enrolment:
+class StoredEnrollment:
     """A device's ticket, the secret that it is spent by (never printed), and its credential, once it has one."""
 
     ticket: bytes = field(repr=False)
@@ -54,21 +55,23 @@ class Enrolment:
         return expires > now
 
 
-def find_enrolments(connection: sqlite3.Connection, shuffler: bytes, devices: Collection[str]) -> dict[str, Enrolment]:
-    """Return what is held of these devices' enrolments at a shuffler (its identity); others are left out."""
+def find_enrollments(
+    connection: sqlite3.Connection, shuffler: bytes, devices: Collection[str]
+) -> dict[str, StoredEnrollment]:
+    """Return what is held of these devices' enrollments at a shuffler (its identity); others are left out."""
     rows = connection.execute(
-        "SELECT device, ticket, secret, credential, key FROM enrolment "
+        "SELECT device, ticket, secret, credential, key FROM enrollment "
         "WHERE shuffler = ? AND device IN (SELECT value FROM json_each(?))",
         (first_shuffler(connection, shuffler), json.dumps(list(devices))),
     )
     return {
-        device: Enrolment(ticket, secret, None if credential is None else Credential(credential, key))
+        device: StoredEnrollment(ticket, secret, None if credential is None else Credential(credential, key))
         for device, ticket, secret, credential, key in rows
     }
 
 
-def supersedes(ticket: Ticket, held: Enrolment | None) -> bool:
-    """Whether another ticket that a device is given takes the place of what is held of its enrolment.
+def supersedes(ticket: Ticket, held: StoredEnrollment | None) -> bool:
+    """Whether another ticket that a device is given takes the place of what is held of its enrollment.
 
     It does not where a ticket for the same device was redeemed that lasts as long and has the same signers: a renewed
     ticket stays, also where the file of the one before is put back.
@@ -91,7 +94,7 @@ def take_tickets(
     """
     first = first_shuffler(connection, shuffler)
     connection.executemany(
-        "INSERT INTO enrolment (shuffler, device, ticket, secret) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+        "INSERT INTO enrollment (shuffler, device, ticket, secret) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
         "ticket = excluded.ticket WHERE credential IS NULL",
         [(first, device, ticket.encode(), random(KEY_BYTES)) for device, ticket in tickets.items()],
     )
@@ -100,16 +103,16 @@ def take_tickets(
 def keep_credentials(
     connection: sqlite3.Connection,
     shuffler: bytes,
-    before: Mapping[str, Enrolment],
+    before: Mapping[str, StoredEnrollment],
     got: Mapping[str, tuple[bytes, Credential]],
 ) -> None:
     """Keep the credentials that devices got, each with the ticket it was got for.
 
-    What another process has made of an enrolment since it was found as it is `before` stays, unless that is the same.
+    What another process has made of an enrollment since it was found as it is `before` stays, unless that is the same.
     """
     first = first_shuffler(connection, shuffler)
     connection.executemany(
-        "UPDATE enrolment SET ticket = ?, credential = ?, key = ? "
+        "UPDATE enrollment SET ticket = ?, credential = ?, key = ? "
         "WHERE shuffler = ? AND device = ? AND ticket IN (?, ?)",
         [
             (ticket, credential.id, credential.key, first, device, ticket, before[device].ticket)

@@ -1,4 +1,4 @@
-"""Erasing: what is left of submissions in the state file once they are erased, or their round is forgotten."""
+"""What is left of submissions in the state file once they are erased, or their round is forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening the state file: readable by its owner only, durable at every commit, refused where its version is unknown."""
+"""Readable by its owner only, durable at every commit, refused where its version is unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hubbub.client.errors import StateError
 from hubbub.client.state.budget import BUDGET_TABLES
-from hubbub.client.state.enrollment import ENROLMENT_TABLES
+from hubbub.client.state.enrollment import ENROLLMENT_TABLES
 from hubbub.client.state.successions import SUCCESSION_TABLE
 from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, version_of
 
@@ -48,7 +48,7 @@ CREATE TABLE submission (
     envelope BLOB,
     outcome TEXT,
     sealed INTEGER NOT NULL,
-    moment REAL,
+    send_time REAL,
     PRIMARY KEY (round, device),
     CHECK ((reports IS NOT NULL) + (envelope IS NOT NULL) + (outcome IS NOT NULL) = 1)
 );
@@ -71,7 +71,7 @@ CREATE TABLE memory (
 """
 """A submission is in one of three stages, and holds what that stage needs alone: `reports`, randomized and not sealed;
 `envelope`, sealed from them; `outcome`. `sealed` stays 1 from the second stage on: it may have left the device. It is
-to be sent at its `moment` (seconds since 1970), or as soon as it can be.
+to be sent at its `send_time` (seconds since 1970), or as soon as it can be.
 
 `forgotten` has each task's last forgotten round, `history` counts the rounds that each device answered of those, and
 `memory` is what a device keeps of a task from round to round, for questions over time: a JSON object by query."""
@@ -79,7 +79,7 @@ to be sent at its `moment` (seconds since 1970), or as soon as it can be.
 STATE = Layout(
     what="state file",
     version=1,
-    script=_TABLES + BUDGET_TABLES + ENROLMENT_TABLES + SUCCESSION_TABLE,
+    script=_TABLES + BUDGET_TABLES + ENROLLMENT_TABLES + SUCCESSION_TABLE,
 )
 """The tables of a state file."""
 

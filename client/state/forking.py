@@ -1,4 +1,4 @@
-"""Forking: no state file is open in SQLite while a process forks, and threads begin anew in the forked process.
+"""No state file is open in SQLite while a process forks, and threads begin anew in the forked process.
 
 SQLite forbids a connection to be carried into a forked process: there it would hold locks that are not its own, and
 could cut the write-ahead log under the process it came from. So the files are closed before a fork, once their

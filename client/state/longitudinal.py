@@ -1,4 +1,4 @@
-"""Memory: what a device keeps of a task from one round to the next, for questions over time.
+"""What a device keeps of a task from one round to the next, for questions over time.
 
 It holds a person's last state and what was drawn once for all rounds, both in the clear, on the device alone. It
 changes in the transaction that stores the reports drawn from it, and only from what they were drawn from: a second draw
@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from hubbub.client.errors import StateError
-from hubbub.client.state.records import Round
+from hubbub.client.state.records import RoundRef
 from hubbub.protos.errors import HubbubError
 from hubbub.queries.longitudinal.over_rounds import ERASED, Memory
 
@@ -26,7 +26,7 @@ class MemoryMoved(HubbubError):
 
 
 @dataclass(frozen=True)
-class Step:
+class MemoryUpdate:
     """What a memory was when reports were drawn from it, what it is to be, and when the task is over.
 
     A memory is never printed: it is in the clear.
@@ -58,7 +58,7 @@ def find_memories(connection: sqlite3.Connection, task_id: bytes, devices: Colle
     return dict(connection.execute(query, (task_id, json.dumps(list(devices)))))
 
 
-def step_memory(connection: sqlite3.Connection, of: Round, device: str, step: Step) -> None:
+def step_memory(connection: sqlite3.Connection, of: RoundRef, device: str, step: MemoryUpdate) -> None:
     """Store what a device keeps after a round.
 
     Raises:

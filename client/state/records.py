@@ -1,4 +1,4 @@
-"""Entry: what the state file knows of a device and a round, as values."""
+"""What the state file knows of a device and a round, as values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ other outcome than these two is a refusal's reason."""
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundRef:
     """A round as the state knows it: the task's id (32 bytes) and the round's number."""
 
     task_id: bytes
@@ -34,21 +34,21 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredSubmission:
     """One device's submission for a round. It has reports until it is sealed, then sealed bytes until it is settled.
 
-    `moment` is when it is to be sent (seconds since 1970); None where that is as soon as it can be.
+    `send_time` is when it is to be sent (seconds since 1970); None where that is as soon as it can be.
     """
 
     submission_id: bytes = field(repr=False)
     envelope: bytes | None = field(repr=False)
     outcome: str | None
     reports: bytes | None = field(default=None, repr=False)
-    moment: float | None = None
+    send_time: float | None = None
 
     def waits_for(self, now: float) -> float:
         """For how many seconds from `now` nothing of it is to be sent; 0 where it may be, or nothing is left to do."""
-        return 0.0 if self.outcome is not None or self.moment is None else max(0.0, self.moment - now)
+        return 0.0 if self.outcome is not None or self.send_time is None else max(0.0, self.send_time - now)
 
     @property
     def drawn(self) -> Drawn | None:
@@ -62,7 +62,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class History:
+class SubmissionHistory:
     """How many rounds of a task a device answered, and for how many something was sealed, and may have left it."""
 
     answered: int

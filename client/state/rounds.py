@@ -1,4 +1,4 @@
-"""Round table: the rows of a state file's rounds with their keys, and of the submissions in one of them, by device."""
+"""The rows of a state file's rounds with their keys, and of the submissions in one of them, by device."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import sqlite3
 from collections.abc import Collection
 
 from hubbub.client.errors import NoRound, StateError
-from hubbub.client.state.records import Entry, Round
+from hubbub.client.state.records import RoundRef, StoredSubmission
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument, canonical, parse_canonical
 from hubbub.protos.identity.keys import KeySet
 
 
-def key(of: Round) -> tuple[bytes, int]:
+def key(of: RoundRef) -> tuple[bytes, int]:
     """Return the columns by which a round is looked up: its task's id and its number."""
     return of.task_id, of.number
 
 
-def find_row(connection: sqlite3.Connection, of: Round) -> int | None:
+def find_row(connection: sqlite3.Connection, of: RoundRef) -> int | None:
     """Return the key of the round's row; None where it is not there."""
     row = connection.execute("SELECT key FROM round WHERE task = ? AND number = ?", key(of)).fetchone()
     return None if row is None else int(row[0])
 
 
-def round_row(connection: sqlite3.Connection, of: Round) -> int:
+def round_row(connection: sqlite3.Connection, of: RoundRef) -> int:
     """Return the key of the round's row.
 
     Raises:
@@ -36,7 +36,7 @@ def round_row(connection: sqlite3.Connection, of: Round) -> int:
     return row
 
 
-def begin_round(connection: sqlite3.Connection, of: Round, over_at: float) -> int:
+def begin_round(connection: sqlite3.Connection, of: RoundRef, over_at: float) -> int:
     """Return the key of the round's row, which is made if need be.
 
     Raises:
@@ -48,7 +48,7 @@ def begin_round(connection: sqlite3.Connection, of: Round, over_at: float) -> in
     return round_row(connection, of)
 
 
-def check_remembered(connection: sqlite3.Connection, of: Round) -> None:
+def check_remembered(connection: sqlite3.Connection, of: RoundRef) -> None:
     """Return only if the round was not forgotten.
 
     Raises:
@@ -68,28 +68,30 @@ def last_forgotten(connection: sqlite3.Connection, task_id: bytes) -> int:
     return -1 if row is None else int(row[0])
 
 
-def find_entries(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -> dict[str, Entry]:
+def find_entries(connection: sqlite3.Connection, of: RoundRef, devices: Collection[str]) -> dict[str, StoredSubmission]:
     """Return what is stored of these devices in a round; others are left out."""
     # The names go as one JSON text: SQLite limits the number of parameters of a statement.
     rows = connection.execute(
-        "SELECT device, id, envelope, outcome, reports, moment FROM submission "
+        "SELECT device, id, envelope, outcome, reports, send_time FROM submission "
         "WHERE round = ? AND device IN (SELECT value FROM json_each(?))",
         (find_row(connection, of), json.dumps(list(devices))),
     )
-    return {device: Entry(*entry) for device, *entry in rows}
+    return {device: StoredSubmission(*entry) for device, *entry in rows}
 
 
-def find_stored(connection: sqlite3.Connection, of: Round, device: str) -> tuple[Entry | None, KeySet | None]:
+def find_stored(
+    connection: sqlite3.Connection, of: RoundRef, device: str
+) -> tuple[StoredSubmission | None, KeySet | None]:
     """Return what is stored of a device in a round, and the keys that the round was first seen with, where they are."""
     row = connection.execute(
-        "SELECT key_set, id, envelope, outcome, reports, moment FROM round LEFT JOIN submission "
+        "SELECT key_set, id, envelope, outcome, reports, send_time FROM round LEFT JOIN submission "
         "ON submission.round = round.key AND device = ? WHERE task = ? AND round.number = ?",
         (device, of.task_id, of.number),
     ).fetchone()
     if row is None:
         return None, None
     key_set, *entry = row
-    return None if entry[0] is None else Entry(*entry), None if key_set is None else read_key_set(key_set)
+    return None if entry[0] is None else StoredSubmission(*entry), None if key_set is None else read_key_set(key_set)
 
 
 def write_key_set(key_set: KeySet) -> bytes:

@@ -19,18 +19,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hubbub.client.errors import KeySetChanged, OptedOut, OverLimit, StateError
-from hubbub.client.privacy.ledger import Account, Bill, Proven
+from hubbub.client.privacy.ledger import Account, AnswerCost, ProvenLoss
 from hubbub.client.state import budget, rounds
 from hubbub.client.state.erasing import COUNT_OVER, erase_submissions
 from hubbub.client.state.file import close_state, open_state, why_unusable
 from hubbub.client.state.forking import closed_at_forks
-from hubbub.client.state.longitudinal import Step, erase_memory, find_memories, step_memory
+from hubbub.client.state.longitudinal import MemoryUpdate, erase_memory, find_memories, step_memory
 from hubbub.client.state.records import DONE as DONE
 from hubbub.client.state.records import ERASED_HERE as ERASED_HERE
 from hubbub.client.state.records import Drawn as Drawn
-from hubbub.client.state.records import Entry as Entry
-from hubbub.client.state.records import History as History
-from hubbub.client.state.records import Round as Round
+from hubbub.client.state.records import RoundRef as RoundRef
+from hubbub.client.state.records import StoredSubmission as StoredSubmission
+from hubbub.client.state.records import SubmissionHistory as SubmissionHistory
 from hubbub.client.state.rounds import (
     begin_round,
     check_remembered,
@@ -54,7 +54,7 @@ class Seen:
     keeps from round to round, where that was asked for.
     """
 
-    entry: Entry | None
+    entry: StoredSubmission | None
     key_set: KeySet | None
     opted_out: bool
     refusal: OverLimit | None
@@ -93,7 +93,7 @@ class State:
         """Let the file be opened again, in the process that was forked and in the one that forked."""
         self._lock.release()
 
-    def key_set(self, of: Round) -> KeySet | None:
+    def key_set(self, of: RoundRef) -> KeySet | None:
         """Return the keys this round was first seen with; None where it was not seen yet.
 
         Raises:
@@ -104,7 +104,7 @@ class State:
             row = connection.execute("SELECT key_set FROM round WHERE task = ? AND number = ?", key(of)).fetchone()
         return None if row is None or row[0] is None else read_key_set(row[0])
 
-    def pin(self, of: Round, key_set: KeySet, over_at: float) -> None:
+    def pin(self, of: RoundRef, key_set: KeySet, over_at: float) -> None:
         """Keep the round's keys unchanged until the round is forgotten, after `over_at` (seconds since 1970).
 
         Raises:
@@ -122,7 +122,7 @@ class State:
                     f"{first.hex()[:16]}; nothing was sent under them, tell the operator"
                 )
 
-    def look(self, of: Round, device: str, now: float, bill: Bill, *, memory: bool) -> Seen:
+    def look(self, of: RoundRef, device: str, now: float, answer_cost: AnswerCost, *, memory: bool) -> Seen:
         """Erase every round that is over at `now`, as `forget` does; return what a device needs to answer a round.
 
         A look before anything is drawn; `keep_reports` looks again.
@@ -131,18 +131,18 @@ class State:
             forgotten = _forget(connection, now)
             entry, key_set = find_stored(connection, of, device)
             opted_out = bool(_opted_out(connection, [device]))
-            refused = budget.refusals(connection, *key(of), () if entry is not None else (device,), bill)
+            refused = budget.refusals(connection, *key(of), () if entry is not None else (device,), answer_cost)
             kept = find_memories(connection, of.task_id, [device]).get(device) if memory else None
         if forgotten:
             self.empty_log()
         return Seen(entry, key_set, opted_out, refused.get(device), kept)
 
-    def stored(self, of: Round, device: str) -> tuple[Entry | None, KeySet | None]:
+    def stored(self, of: RoundRef, device: str) -> tuple[StoredSubmission | None, KeySet | None]:
         """Return what is stored of a device in a round, and the keys that the round was first seen with."""
         with self.transaction() as connection:
             return find_stored(connection, of, device)
 
-    def find(self, of: Round, devices: Collection[str]) -> dict[str, Entry]:
+    def find(self, of: RoundRef, devices: Collection[str]) -> dict[str, StoredSubmission]:
         """Return what is stored for these devices in a round; devices without an entry are left out."""
         with self.transaction() as connection:
             return find_entries(connection, of, devices)
@@ -152,29 +152,29 @@ class State:
         with self.transaction() as connection:
             return find_memories(connection, task_id, devices)
 
-    def refusals(self, of: Round, devices: Collection[str], bill: Bill) -> dict[str, OverLimit]:
+    def refusals(self, of: RoundRef, devices: Collection[str], answer_cost: AnswerCost) -> dict[str, OverLimit]:
         """Return those of the devices that must not answer a round, each with the limit that it would pass.
 
         A look before anything is drawn; `keep_reports` and `keep` look again.
         """
-        if not bill.limits.any:
+        if not answer_cost.limits.any:
             return {}
         with self.transaction() as connection:
-            return budget.refusals(connection, *key(of), devices, bill)
+            return budget.refusals(connection, *key(of), devices, answer_cost)
 
     def keep_reports(
         self,
-        of: Round,
+        of: RoundRef,
         device: str,
         drawn: Drawn,
         over_at: float,
-        bill: Bill,
-        step: Step | None = None,
-        moment: float | None = None,
-    ) -> Entry:
+        answer_cost: AnswerCost,
+        step: MemoryUpdate | None = None,
+        send_time: float | None = None,
+    ) -> StoredSubmission:
         """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
 
-        What they cost is charged, and `step` and the `moment` to send them are kept from now on, in the same
+        What they cost is charged, and `step` and the `send_time` to send them are kept from now on, in the same
         transaction: none is ever on disk without the others.
 
         Raises:
@@ -190,20 +190,20 @@ class State:
             row = begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             stored = connection.execute(
-                "INSERT INTO submission (round, device, id, reports, sealed, moment) VALUES (?, ?, ?, ?, 0, ?) "
+                "INSERT INTO submission (round, device, id, reports, sealed, send_time) VALUES (?, ?, ?, ?, 0, ?) "
                 "ON CONFLICT DO NOTHING",
-                (row, device, drawn.submission_id, drawn.reports, moment),
+                (row, device, drawn.submission_id, drawn.reports, send_time),
             )
             if stored.rowcount == 1:
                 # Looked at again: another process may have spent what was left when this one looked before it drew.
-                for error in budget.refusals(connection, *key(of), [device], bill).values():
+                for error in budget.refusals(connection, *key(of), [device], answer_cost).values():
                     raise error
-                budget.charge(connection, *key(of), [device], bill)
+                budget.charge(connection, *key(of), [device], answer_cost)
                 if step is not None:
                     step_memory(connection, of, device, step)
             return find_entries(connection, of, [device])[device]
 
-    def seal(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
+    def seal(self, of: RoundRef, submissions: Mapping[str, Submission]) -> dict[str, StoredSubmission]:
         """Put sealed bytes in the place of the reports they were made of; return what is then on disk.
 
         Where another process sealed the same reports first, what that one sealed stays. A device whose reports were
@@ -223,8 +223,12 @@ class State:
         return found
 
     def keep(
-        self, of: Round, submissions: Mapping[str, Submission], bill: Bill, steps: Mapping[str, Step] | None = None
-    ) -> tuple[dict[str, Entry], dict[str, OverLimit]]:
+        self,
+        of: RoundRef,
+        submissions: Mapping[str, Submission],
+        answer_cost: AnswerCost,
+        steps: Mapping[str, MemoryUpdate] | None = None,
+    ) -> tuple[dict[str, StoredSubmission], dict[str, OverLimit]]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
 
         What they cost is charged, and `steps` are kept from now on, in the same transaction. Nothing is stored of
@@ -240,22 +244,22 @@ class State:
             # What is there already stays: it may have been sent, and a second randomization must never be.
             found = find_entries(connection, of, submissions)
             fresh = {device: one for device, one in submissions.items() if device not in found}
-            refused = budget.refusals(connection, *key(of), fresh, bill)
+            refused = budget.refusals(connection, *key(of), fresh, answer_cost)
             kept = {device: one for device, one in fresh.items() if device not in refused}
             rows = [(row, device, one.id, one.envelope) for device, one in kept.items()]
             insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"
             connection.executemany(insert, rows)
-            budget.charge(connection, *key(of), kept, bill)
+            budget.charge(connection, *key(of), kept, answer_cost)
             for device in kept.keys() & (steps or {}).keys():
                 step_memory(connection, of, device, (steps or {})[device])
-        return found | {device: Entry(one.id, one.envelope, None) for device, one in kept.items()}, refused
+        return found | {device: StoredSubmission(one.id, one.envelope, None) for device, one in kept.items()}, refused
 
     def accounts(self, device: str) -> list[Account]:
         """Return what a device has spent, a task at a time."""
         with self.transaction() as connection:
             return budget.accounts_of(connection, [device])[device]
 
-    def learn(self, of: Round, proven: Proven | None, exceeded: float | None) -> None:
+    def add_certificate(self, of: RoundRef, proven: ProvenLoss | None, exceeded: float | None) -> None:
         """Keep what the certificate of a round says: what it proves of all rounds so far, an ε above the promise."""
         with self.transaction() as connection:
             if proven is not None:
@@ -263,7 +267,7 @@ class State:
             if exceeded is not None:
                 budget.note_exceeded(connection, *key(of), exceeded)
 
-    def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
+    def settle(self, of: RoundRef, outcomes: Mapping[str, str]) -> None:
         """Record the outcomes of these devices' submissions, and erase what was to be sent; then call `empty_log`."""
         with self.transaction() as connection:
             row = find_row(connection, of)
@@ -294,7 +298,7 @@ class State:
             self.empty_log()
         return forgotten
 
-    def history(self, task_id: bytes, device: str) -> History:
+    def history(self, task_id: bytes, device: str) -> SubmissionHistory:
         """Return how many rounds of a task a device answered, those included that are forgotten."""
         known = (
             "SELECT count(*), coalesce(sum(sealed), 0) FROM submission JOIN round ON submission.round = round.key "
@@ -304,16 +308,16 @@ class State:
         with self.transaction() as connection:
             answered, sealed = connection.execute(known, (task_id, device)).fetchone()
             earlier, sealed_earlier = connection.execute(past, (task_id, device)).fetchone()
-        return History(answered + earlier, sealed + sealed_earlier)
+        return SubmissionHistory(answered + earlier, sealed + sealed_earlier)
 
-    def entries(self, task_id: bytes, device: str) -> dict[int, Entry]:
+    def entries(self, task_id: bytes, device: str) -> dict[int, StoredSubmission]:
         """Return what is stored for a device in all rounds of a task that are not forgotten, by their numbers."""
         query = (
-            "SELECT round.number, id, envelope, outcome, reports, moment FROM submission "
+            "SELECT round.number, id, envelope, outcome, reports, send_time FROM submission "
             "JOIN round ON submission.round = round.key WHERE round.task = ? AND submission.device = ?"
         )
         with self.transaction() as connection:
-            return {number: Entry(*entry) for number, *entry in connection.execute(query, (task_id, device))}
+            return {number: StoredSubmission(*entry) for number, *entry in connection.execute(query, (task_id, device))}
 
     def last_forgotten(self, task_id: bytes) -> int:
         """Return the last round of a task that was forgotten; -1 where there is none."""

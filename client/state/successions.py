@@ -1,4 +1,4 @@
-"""Succession table: the successions of identities that devices of a state file have followed, so that none is undone.
+"""The successions of identities that devices of a state file have followed, so that none is undone.
 
 Who follows a succession once holds to it: a shuffler that hides it later, or shows another one of the same identity, is
 refused.
@@ -46,7 +46,7 @@ def keep_successions(connection: sqlite3.Connection, successions: Iterable[Succe
 def first_shuffler(connection: sqlite3.Connection, shuffler: bytes) -> bytes:
     """Return the earliest identity of a shuffler (32 bytes) that is known to lead to this one.
 
-    Enrolments are held under that one, so that they last when the shuffler's identity changes.
+    Enrollments are held under that one, so that they last when the shuffler's identity changes.
     """
     query = "SELECT old FROM succession WHERE role = ? AND new = ?"
     # What is kept was checked to be no loop.

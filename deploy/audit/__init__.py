@@ -1,1 +1,1 @@
-"""Audit: the worst case played against real services, and what an attacker learns from it beside the certificate."""
+"""The worst case played against real services, and what an attacker learns from it beside the certificate."""

@@ -1,4 +1,4 @@
-"""What an audit keeps: the task that was played, the certificate that states most, and the services' logs."""
+"""The task that was played, the certificate that states most, and the services' logs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hubbub.deploy.audit.audit import Audit, Options, run
+from hubbub.deploy.audit.audit import Audit, AuditOptions, run
 from hubbub.deploy.files import save
 from hubbub.deploy.new_folder import new_folder
 from hubbub.protos.task.task import Task
 
 
-async def run_and_keep(task: Task, options: Options, out: Path | None, progress: Callable[[], None]) -> Audit:
+async def run_and_keep(task: Task, options: AuditOptions, out: Path | None, progress: Callable[[], None]) -> Audit:
     """Run an audit in a temporary folder; keep what is worth it in `out`, new or empty, where there is one.
 
     If the audit fails, `out` is left with the logs alone.

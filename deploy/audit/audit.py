@@ -1,4 +1,4 @@
-"""The audit: plays a task's worst case on services of its own; what is learned is compared with what is certified.
+"""Plays a task's worst case on services of its own; what is learned is compared with what is certified.
 
 Everyone's answer is fixed but one: the victim's is one of two, as a fair coin of the operating system says. The
 attacker is the analyzer: it sees every report that is opened, in its order, and the certificate states what it may
@@ -17,11 +17,11 @@ from pathlib import Path
 from hubbub.accountant.certificate.minimum import parts_at_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
-from hubbub.deploy.audit.harness import SHORT_SECONDS, Part, Played, Stage, TooSlow, epsilon_in
-from hubbub.deploy.audit.inference import Shown, attack, most_visible, rounds_to_show
-from hubbub.deploy.audit.participants import People, Victim
-from hubbub.deploy.audit.scores import Round, Scores, scored
-from hubbub.deploy.audit.worst_case import Telling, telling
+from hubbub.deploy.audit.harness import SHORT_SECONDS, AuditHarness, AuditRound, RoundOutcome, TooSlow, epsilon_in
+from hubbub.deploy.audit.inference import AttackResult, attack, most_visible, rounds_to_show
+from hubbub.deploy.audit.participants import Participants, Victim
+from hubbub.deploy.audit.scores import ScoredRound, Scores, scored
+from hubbub.deploy.audit.worst_case import WorstCase, worst_case_of
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import Role
@@ -45,14 +45,14 @@ LEAST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Options:
+class AuditOptions:
     """How to audit: how many rounds with so many people each, at which δ and confidence, and how many of them short.
 
     None is the task's own: its minimum of reports, and its δ; for `short`, one in `SHORT_SHARE`.
     """
 
     rounds: int = 400
-    people: int | None = None
+    participants: int | None = None
     delta: float | None = None
     confidence: float = 0.999
     short: int | None = None
@@ -64,20 +64,20 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Parts:
+class AuditParts:
     """What tests replace with something broken: programs in the place of services, the victim's device, the people."""
 
     programs: Mapping[Role, Sequence[str]] = field(default_factory=dict)
     victim: type[Victim] = Victim
-    people: type[People] = People
+    participants: type[Participants] = Participants
 
 
 @dataclass(frozen=True)
-class Attacked:
+class AuditedAttack:
     """An attack on rounds of one kind: what it showed, the scores it was made from, and how many were opened."""
 
     short: bool
-    shown: Shown
+    shown: AttackResult
     scores: Scores
     opened: int
 
@@ -88,11 +88,11 @@ class Audit:
 
     name: str
     task: SignedTask
-    options: Options
+    options: AuditOptions
     certified: float
     certificate: bytes
     visible: float
-    attacks: tuple[Attacked, ...]
+    attacks: tuple[AuditedAttack, ...]
 
     @property
     def attained(self) -> float:
@@ -123,7 +123,7 @@ def check_single_rounds(asked: Draft | Task) -> None:
         )
 
 
-def audited_task(task: Task, options: Options) -> Task:
+def audited_task(task: Task, options: AuditOptions) -> Task:
     """Return the task that is played: the same queries, with so many people, at that δ, promising what that gives.
 
     Everybody is honest, so that a round of so many reports is what is certified; a budget is for many rounds.
@@ -137,22 +137,24 @@ def audited_task(task: Task, options: Options) -> Task:
         raise UsageError(f"--confidence is {options.confidence}; give a number above 0 and below 1, such as 0.999")
     if options.delta is not None and not MINIMUM_DELTA <= options.delta < 1:
         raise UsageError(f"--delta is {options.delta}; it must be at least {MINIMUM_DELTA:g} and below 1")
-    people = task.minimum_reports if options.people is None else options.people
+    participants = task.minimum_reports if options.participants is None else options.participants
     delta = task.privacy.delta if options.delta is None else options.delta
     privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
     # Whoever is admitted otherwise is enrolled here, by the audit's own operator alone.
     admission = OPEN if task.admission.assumed else ENROLLED
-    most = max(task.maximum_reports, people)
-    reason = AUDITED if most is not None and is_large(delta, people) else None
+    most = max(task.maximum_reports, participants)
+    reason = AUDITED if most is not None and is_large(delta, participants) else None
     privacy = replace(privacy, large_delta=reason)
-    played = replace(task, minimum_reports=people, privacy=privacy, admission=admission, maximum_reports=most)
+    played = replace(task, minimum_reports=participants, privacy=privacy, admission=admission, maximum_reports=most)
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:
-        raise UsageError(f"{people} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}")
+        raise UsageError(
+            f"{participants} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}"
+        )
     return replace(played, privacy=replace(privacy, epsilon=min(MOST_EPSILON, found.epsilon_upper * (1 + 1e-6))))
 
 
-def check_options(task: Task, options: Options) -> None:
+def check_options(task: Task, options: AuditOptions) -> None:
     """Return only if so many rounds could beat the certificate of the task that is played: else nothing is checked.
 
     Raises:
@@ -172,21 +174,21 @@ def check_options(task: Task, options: Options) -> None:
     raise UsageError(
         f"--rounds {options.rounds} can show ε = {visible:.4g} at most, whatever the services do, and the certificate "
         f"of {task.minimum_reports} people states {task.privacy.epsilon:.4g} at δ = {delta:g}: it could never be "
-        f"beaten; ask for {needed} rounds, for a lower --confidence, or for more --people"
+        f"beaten; ask for {needed} rounds, for a lower --confidence, or for more --participants"
     )
 
 
-def _error(options: Options) -> float:
+def _error(options: AuditOptions) -> float:
     """Return the error probability of the attack on rounds of one kind: the kinds share what the confidence leaves."""
     return (1 - options.confidence) / (2 if options.under_minimum else 1)
 
 
 async def run(
     task: Task,
-    options: Options,
+    options: AuditOptions,
     folder: Path,
     progress: Callable[[], None] = lambda: None,
-    parts: Parts | None = None,
+    parts: AuditParts | None = None,
 ) -> Audit:
     """Audit a frozen task, `audited_task`'s, in a new folder; `progress` is called after every round.
 
@@ -195,7 +197,7 @@ async def run(
         HubbubError: where a service fails.
     """
     check_options(task, options)
-    playing = _Playing(task, folder, parts or Parts(), progress)
+    playing = _AuditRun(task, folder, parts or AuditParts(), progress)
     full, pipeline = await playing.full(options.rounds - options.under_minimum)
     kinds = [full, await playing.short(options.under_minimum)] if options.under_minimum else [full]
     attacks = [_attacked(playing.worst, played, task.privacy.delta, _error(options)) for played in kinds]
@@ -205,50 +207,54 @@ async def run(
 
 
 @dataclass(frozen=True)
-class _Playing:
+class _AuditRun:
     task: Task
     folder: Path
-    parts: Parts
+    parts: AuditParts
     progress: Callable[[], None]
 
     @cached_property
-    def worst(self) -> tuple[Telling, ...]:
-        return tuple(telling(query) for query in self.task.queries)
+    def worst(self) -> tuple[WorstCase, ...]:
+        return tuple(worst_case_of(query) for query in self.task.queries)
 
-    async def full(self, rounds: int) -> tuple[tuple[Played, ...], LocalPipeline]:
+    async def full(self, rounds: int) -> tuple[tuple[RoundOutcome, ...], LocalPipeline]:
         """Play rounds with all their people; return what came of them, and the services, which are stopped."""
-        stage = self._stage("full", [Part(is_first, self.task.minimum_reports) for is_first in _coins(rounds)])
-        async with stage.pipeline() as pipeline:
-            return await stage.play(pipeline), pipeline
+        harness = self._harness(
+            "full", [AuditRound(is_first, self.task.minimum_reports) for is_first in _coins(rounds)]
+        )
+        async with harness.pipeline() as pipeline:
+            return await harness.run(pipeline), pipeline
 
-    async def short(self, rounds: int) -> tuple[Played, ...]:
+    async def short(self, rounds: int) -> tuple[RoundOutcome, ...]:
         """Play rounds of the victim alone, which are under the minimum.
 
         Raises:
             TooSlow: where the machine cannot keep to their schedule.
         """
-        parts = [Part(is_first, 1, short=True) for is_first in _coins(rounds)]
+        parts = [AuditRound(is_first, 1, short=True) for is_first in _coins(rounds)]
         for seconds in SHORT_SECONDS[:-1]:
             with contextlib.suppress(TooSlow):
                 return await self._short(parts, seconds)
         return await self._short(parts, SHORT_SECONDS[-1])
 
-    async def _short(self, parts: Sequence[Part], seconds: int) -> tuple[Played, ...]:
-        stage = replace(self._stage(f"short-{seconds}", parts), seconds=seconds)
-        async with stage.pipeline() as pipeline:
-            return await stage.play(pipeline)
+    async def _short(self, parts: Sequence[AuditRound], seconds: int) -> tuple[RoundOutcome, ...]:
+        harness = replace(self._harness(f"short-{seconds}", parts), seconds=seconds)
+        async with harness.pipeline() as pipeline:
+            return await harness.run(pipeline)
 
-    def _stage(self, name: str, parts: Sequence[Part]) -> Stage:
+    def _harness(self, name: str, parts: Sequence[AuditRound]) -> AuditHarness:
         folder = self.folder / name
         folder.mkdir()
         given = self.parts
-        return Stage(self.task, self.worst, parts, folder, given.programs, given.victim, given.people, self.progress)
+        return AuditHarness(
+            self.task, self.worst, parts, folder, given.programs, given.victim, given.participants, self.progress
+        )
 
 
-def _attacked(worst: Sequence[Telling], played: Sequence[Played], delta: float, error: float) -> Attacked:
-    scores = scored(worst, [Round(each.part.is_first, each.seen) for each in played])
+def _attacked(worst: Sequence[WorstCase], played: Sequence[RoundOutcome], delta: float, error: float) -> AuditedAttack:
+    scores = scored(worst, [ScoredRound(each.part.is_first, each.seen) for each in played])
     opened = sum(any(seen is not None for seen in each.seen) for each in played)
-    return Attacked(played[0].part.short, attack(scores, delta, error), scores, opened)
+    return AuditedAttack(played[0].part.short, attack(scores, delta, error), scores, opened)
 
 
 def _coins(rounds: int) -> list[bool]:
@@ -258,7 +264,7 @@ def _coins(rounds: int) -> list[bool]:
     return coins
 
 
-def _checked(identities: Identities, played: Sequence[Played]) -> bytes:
+def _checked(identities: Identities, played: Sequence[RoundOutcome]) -> bytes:
     """Return the certificate that states most, verified with its signers pinned."""
     found = max((each.certificate for each in played if each.certificate is not None), key=epsilon_in)
     verify(found, Pins(identities.operator, identities.shuffler, identities.analyzer))

@@ -1,4 +1,4 @@
-"""The stage: a pipeline with a task for every round, whose analyzer is the attacker; and how rounds are played on it.
+"""A pipeline with a task for every round, whose analyzer is the attacker; and how rounds are played on it.
 
 Each round is a task of its own, of one round: the rounds of one task are composed in every certificate, which takes
 the longer the more there were, and says nothing else of a single round.
@@ -16,9 +16,9 @@ from pathlib import Path
 import grpc
 
 from hubbub.client.errors import NoRound
-from hubbub.deploy.audit.participants import People, Victim
-from hubbub.deploy.audit.recording_analyzer import read_seen
-from hubbub.deploy.audit.worst_case import Telling
+from hubbub.deploy.audit.participants import Participants, Victim
+from hubbub.deploy.audit.recording_analyzer import read_observations
+from hubbub.deploy.audit.worst_case import WorstCase
 from hubbub.deploy.local.pipeline import CALL_SECONDS, WAIT_SECONDS, LocalPipeline
 from hubbub.deploy.local.process import ServiceError
 from hubbub.protos.identity.keys import Role
@@ -43,7 +43,7 @@ before that; where they were too slow, all is played again with the next number.
 STALLED_SECONDS = 120.0
 """How long nothing may be heard of a round that was closed."""
 
-WITNESS = subprocesses.command("hubbub.deploy.audit.recording_analyzer")
+RECORDING_ANALYZER = subprocesses.command("hubbub.deploy.audit.recording_analyzer")
 """What is run in the place of the analyzer, and is given the file that it writes what it opens to."""
 
 POLL_SECONDS = 0.5
@@ -56,49 +56,49 @@ class TooSlow(ServiceError):
 
 
 @dataclass(frozen=True)
-class Part:
+class AuditRound:
     """One round to play: whether the victim holds its first answer, and how many people take part.
 
     `short` is a round under the minimum, which is cut by its schedule and must never be released.
     """
 
     is_first: bool
-    people: int
+    participants: int
     short: bool = False
 
 
 @dataclass(frozen=True)
-class Played:
+class RoundOutcome:
     """What came of a round: the reports that the analyzer opened, by query, and the certificate, where there is one."""
 
-    part: Part
+    part: AuditRound
     seen: tuple[bytes | None, ...]
     certificate: bytes | None
 
 
 @dataclass
-class Stage:
+class AuditHarness:
     """Where the parts are played, with everyone's answers in `worst`.
 
-    `programs` are run in the place of the services, `victim` in the place of the attacked device, and `people` in that
-    of all who answer: tests put parts there that are broken. `progress` is called after every round. Rounds under the
-    minimum are cut after so many `seconds`.
+    `programs` are run in the place of the services, `victim` in the place of the attacked device, and `participants` in
+    that of all who answer: tests put parts there that are broken. `progress` is called after every round. Rounds under
+    the minimum are cut after so many `seconds`.
     """
 
     task: Task
-    worst: Sequence[Telling]
-    parts: Sequence[Part]
+    worst: Sequence[WorstCase]
+    parts: Sequence[AuditRound]
     folder: Path
     programs: Mapping[Role, Sequence[str]]
     victim: type[Victim]
-    people: type[People]
+    participants: type[Participants]
     progress: Callable[[], None]
     seconds: int = 0
 
     def pipeline(self) -> LocalPipeline:
         """Return the services, which are not started yet."""
-        witness = (*self.programs.get(Role.ANALYZER, WITNESS), str(self._file))
-        programs = {**self.programs, Role.ANALYZER: witness}
+        analyzer = (*self.programs.get(Role.ANALYZER, RECORDING_ANALYZER), str(self._file))
+        programs = {**self.programs, Role.ANALYZER: analyzer}
         return LocalPipeline(self._tasks, self.folder / "pipeline", programs=programs)
 
     @property
@@ -119,7 +119,7 @@ class Stage:
             for place, part in enumerate(self.parts)
         )
 
-    async def play(self, pipeline: LocalPipeline) -> tuple[Played, ...]:
+    async def run(self, pipeline: LocalPipeline) -> tuple[RoundOutcome, ...]:
         """Play all parts; return what came of each.
 
         Raises:
@@ -129,33 +129,35 @@ class Stage:
         control = open_channel(pipeline.services[Role.SHUFFLER].addresses["control"], pipeline.operator_tls)
         results = open_channel(pipeline.services[Role.ANALYZER].addresses["results"], pipeline.operator_tls)
         async with control, results:
-            players = _Players(self, self.people(pipeline, self.victim), control, results, asyncio.Semaphore(AT_ONCE))
-            certificates = await pipeline.guard(players.all(pipeline.tasks))
-        seen = read_seen(self._file)
+            runner = _RoundRunner(
+                self, self.participants(pipeline, self.victim), control, results, asyncio.Semaphore(AT_ONCE)
+            )
+            certificates = await pipeline.guard(runner.all(pipeline.tasks))
+        seen = read_observations(self._file)
         queries = range(len(self.task.queries))
         return tuple(
-            Played(part, tuple(seen.get((task.task.id.hex(), query)) for query in queries), certificate)
+            RoundOutcome(part, tuple(seen.get((task.task.id.hex(), query)) for query in queries), certificate)
             for part, task, certificate in zip(self.parts, pipeline.tasks, certificates, strict=True)
         )
 
 
 @dataclass(frozen=True)
-class _Players:
-    stage: Stage
-    people: People
+class _RoundRunner:
+    harness: AuditHarness
+    participants: Participants
     control: grpc.aio.Channel
     results: grpc.aio.Channel
     slots: asyncio.Semaphore
 
     async def all(self, tasks: Sequence[SignedTask]) -> list[bytes | None]:
         """Play everything; return the certificates, None for rounds under the minimum."""
-        parts = list(zip(self.stage.parts, tasks, strict=True))
+        parts = list(zip(self.harness.parts, tasks, strict=True))
         certificates: dict[int, bytes | None] = {}
 
         async def one(place: int) -> None:
             async with self.slots:
                 certificates[place] = await self._one(*parts[place])
-            self.stage.progress()
+            self.harness.progress()
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -167,12 +169,12 @@ class _Players:
         await self._over({task.task.id for part, task in parts if part.short})
         return [certificates[place] for place in range(len(parts))]
 
-    async def _one(self, part: Part, task: SignedTask) -> bytes | None:
-        worst = self.stage.worst
+    async def _one(self, part: AuditRound, task: SignedTask) -> bytes | None:
+        worst = self.harness.worst
         victim = {each.query.name: each.answer(part.is_first) for each in worst}
         others = {each.query.name: each.others for each in worst}
         try:
-            await self.people.answer(task, victim, others, part.people - 1)
+            await self.participants.answer(task, victim, others, part.participants - 1)
         except Refusal as refusal:
             if refusal.reason is Reason.TOO_LATE:
                 raise TooSlow("a round was over before its people had answered; this machine is busy") from refusal
@@ -197,7 +199,7 @@ class _Players:
         """Wait until the rounds under the minimum are over, as their schedule has it."""
         if not short:
             return
-        until = time.monotonic() + STALLED_SECONDS + self.stage.seconds
+        until = time.monotonic() + STALLED_SECONDS + self.harness.seconds
         while True:
             rounds = await ControlCaller(self.control).get_status(None, CALL_SECONDS)
             if all(each.state in FINAL for each in rounds if each.task_id in short):

@@ -1,4 +1,4 @@
-"""Inference: a lower end of ε, with its confidence, from how often an event was seen under two answers.
+"""A lower end of ε, with its confidence, from how often an event was seen under two answers.
 
 For every event A of an (ε, δ)-private round, P[A | first] ≤ e^ε·P[A | second] + δ, so
 
@@ -47,7 +47,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Shown:
+class AttackResult:
     """What an event shows: how often it was seen under the answer that it says and under the other, and the least ε.
 
     `right` and `wrong` are (times seen, rounds).
@@ -80,7 +80,7 @@ def epsilon_shown(right: tuple[Counts, int], wrong: tuple[Counts, int], delta: f
     return ends
 
 
-def attack(scores: Scores, delta: float, error: float) -> Shown:
+def attack(scores: Scores, delta: float, error: float) -> AttackResult:
     """Choose an event on the first half of the rounds with each answer, and return what it shows on the other half."""
     half = np.zeros(len(scores.is_first), dtype=bool)
     for answer in (False, True):
@@ -148,11 +148,11 @@ def _seen(
     return (right, int(says.sum())), (wrong, int((~says).sum()))
 
 
-def _judged(scores: Scores, event: Event, delta: float, error: float) -> Shown:
+def _judged(scores: Scores, event: Event, delta: float, error: float) -> AttackResult:
     values = scores.values[:, scores.names.index(event.score)]
     right, wrong = _seen(values, scores.is_first, np.array([event.threshold]), event.above, event.first)
     shown = float(epsilon_shown(right, wrong, delta, error)[0])
-    return Shown(event, (int(right[0][0]), right[1]), (int(wrong[0][0]), wrong[1]), shown)
+    return AttackResult(event, (int(right[0][0]), right[1]), (int(wrong[0][0]), wrong[1]), shown)
 
 
 def roc(scores: Scores, event: Event) -> tuple[list[float], list[float]]:

@@ -1,4 +1,4 @@
-"""The people of a round: a victim, whose device has to try again, and everyone else, through a fleet."""
+"""A victim, whose device has to try again, and everyone else, through a fleet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from hubbub.client import Device, Fleet
-from hubbub.client.submit import Link, Pacing, Patience
+from hubbub.client.submit import Retrying, RetryPolicy, ShufflerLink
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt, Submission
@@ -20,16 +20,16 @@ from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.questions.question import Value
 
-ASKED = 12
+REPEATED_SUBMISSIONS = 12
 """How often the victim's application hands in the same answers: whoever asks again must not get another draw."""
 
-PATIENCE = Patience(first_pause=0.01, longest_pause=0.1)
+RETRY_POLICY = RetryPolicy(first_pause=0.01, longest_pause=0.1)
 """The shuffler is on this machine."""
 
 Answers = Mapping[str, Value]
 
 
-class LosingLink(Link):
+class LossyLink(ShufflerLink):
     """A connection on which the answer to the first submission is lost, after the shuffler took it."""
 
     lost = False
@@ -37,11 +37,11 @@ class LosingLink(Link):
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
-        return _LosingCaller(self._opened(), self)
+        return _LossyCaller(self._opened(), self)
 
 
-class _LosingCaller(SubmissionCaller):
-    def __init__(self, channel: grpc.aio.Channel | HTTPSChannel, link: LosingLink) -> None:
+class _LossyCaller(SubmissionCaller):
+    def __init__(self, channel: grpc.aio.Channel | HTTPSChannel, link: LossyLink) -> None:
         super().__init__(channel)
         self._link = link
 
@@ -59,30 +59,30 @@ class Victim(Device):
     def __init__(self, task: bytes, **given: Any) -> None:
         super().__init__(task, **given)
         session = self._session
-        session.link = LosingLink(session.address, session.tls)
+        session.link = LossyLink(session.address, session.tls)
 
 
 @dataclass(frozen=True)
-class People:
+class Participants:
     """Those who answer the rounds of a pipeline's tasks; `victim` is the class of the one who is attacked."""
 
     pipeline: LocalPipeline
     victim: type[Victim] = Victim
 
-    async def answer(self, task: SignedTask, victim: Answers, others: Answers, crowd: int) -> None:
-        """Have the victim answer round 0 of a task, and after it `crowd` others, who all answer alike.
+    async def answer(self, task: SignedTask, victim: Answers, others: Answers, count: int) -> None:
+        """Have the victim answer round 0 of a task, and after it `count` others, who all answer alike.
 
         Raises:
             HubbubError: where one of them was refused.
         """
         name, ticket = secrets.token_hex(8), self.pipeline.ticket
         async with self.victim(task.encode(), name=name, ticket=ticket(name), **self._common()) as device:
-            for _ in range(ASKED):
+            for _ in range(REPEATED_SUBMISSIONS):
                 await device.submit(victim, 0)
-        if crowd:
-            await self.crowd(task, others, crowd)
+        if count:
+            await self.others_answer(task, others, count)
 
-    async def crowd(self, task: SignedTask, others: Answers, count: int) -> None:
+    async def others_answer(self, task: SignedTask, others: Answers, count: int) -> None:
         """Have so many others answer alike.
 
         Raises:
@@ -102,5 +102,5 @@ class People:
             "state": pipeline.folder.of("client") / "people.db",
             "shuffler": pipeline.shuffler,
             "authority": pipeline.authority,
-            "pacing": Pacing(PATIENCE),
+            "retrying": Retrying(RETRY_POLICY),
         }

@@ -1,4 +1,4 @@
-"""The witness: an analyzer that writes down what it opens, in the order in which it came; the attacker of an audit.
+"""An analyzer that writes down what it opens, in the order in which it came; the attacker of an audit.
 
 It is run as `python -m hubbub.deploy.audit.recording_analyzer FILE SETTINGS.toml`, in the place of `hubbub analyzer`:
 the same service, whose workers append a line of JSON to the file for every batch that was opened.
@@ -17,11 +17,11 @@ from pathlib import Path
 from hubbub.analyzer.server import serve
 from hubbub.analyzer.settings import load
 from hubbub.protos.errors import HubbubError
-from hubbub.service.processes.hardening import keep_memory_in
-from hubbub.service.processes.opening_pool import Job, Opened, Workers
+from hubbub.service.processes.hardening import disable_core_dumps
+from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool
 
 
-class WitnessingWorkers(Workers):
+class RecordingPool(OpeningPool):
     """Workers that write down the reports of each batch, joined, once all of it is open."""
 
     def __init__(self, file: Path, processes: int) -> None:
@@ -29,10 +29,10 @@ class WitnessingWorkers(Workers):
         self._file = file
         self._writing = threading.Lock()
 
-    def open(self, job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
-        """Open a batch as `Workers` does, and append what it held to the file."""
+    def open(self, job: Job, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
+        """Open a batch as `OpeningPool` does, and append what it held to the file."""
         seen: list[bytes] = []
-        for opened in super().open(job, stretches, expected):
+        for opened in super().open(job, parts, expected):
             seen.append(opened[0])
             yield opened
         reports = b"".join(seen).hex()
@@ -42,8 +42,8 @@ class WitnessingWorkers(Workers):
             file.write(line + "\n")
 
 
-def read_seen(file: Path) -> dict[tuple[str, int], bytes]:
-    """Return the reports of every batch that a witness opened, joined, by task id (hex) and query."""
+def read_observations(file: Path) -> dict[tuple[str, int], bytes]:
+    """Return the reports of every batch that the recording analyzer opened, joined, by task id (hex) and query."""
     if not file.exists():
         return {}
     lines = (json.loads(line) for line in file.read_text().splitlines())
@@ -53,9 +53,9 @@ def read_seen(file: Path) -> dict[tuple[str, int], bytes]:
 def main(words: list[str]) -> None:
     """Run the analyzer of the settings file `words[1]`; what it opens goes to the file `words[0]`."""
     file, settings = Path(words[0]), Path(words[1])
-    made = partial(WitnessingWorkers, file)
+    made = partial(RecordingPool, file)
     try:
-        asyncio.run(serve(load(settings), announce=_announce, new_workers=made))
+        asyncio.run(serve(load(settings), announce=_announce, new_pool=made))
     except HubbubError as error:
         sys.exit(str(error))
 
@@ -67,5 +67,5 @@ def _announce(addresses: Mapping[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    keep_memory_in()
+    disable_core_dumps()
     main(sys.argv[1:])

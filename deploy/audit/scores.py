@@ -1,4 +1,4 @@
-"""Scores: what an attacker makes of what it saw of a round. A large one says that the victim holds its first answer.
+"""What an attacker makes of what it saw of a round. A large one says that the victim holds its first answer.
 
 Which score tells most depends on what is wrong, so there are several, and each round is given all of them:
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.deploy.audit.worst_case import Likelihoods, Telling
+from hubbub.deploy.audit.worst_case import Likelihoods, WorstCase
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import Vector
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PLACES = 256
 """Most places that are looked at, from the front and from the end: the victim answers first."""
 
-Seen = Sequence[bytes | None]
+Observation = Sequence[bytes | None]
 """The joined reports of each query of a round, in their order; None where nothing was opened."""
 
 COUNTS = "counts"
@@ -36,11 +36,11 @@ ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class Round:
+class ScoredRound:
     """A round that was played: whether the victim held its first answer, and what was seen of it."""
 
     is_first: bool
-    seen: Seen
+    seen: Observation
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Scores:
     is_first: np.typing.NDArray[np.bool_]
 
 
-def scored(worst: Sequence[Telling], rounds: Sequence[Round]) -> Scores:
+def scored(worst: Sequence[WorstCase], rounds: Sequence[ScoredRound]) -> Scores:
     """Return the scores of rounds. What a round does not have, as a place beyond its last report, scores 0."""
     found = [_of_round(worst, each.seen) for each in rounds]
     names = tuple(dict.fromkeys(name for each in found for name in each)) or (COUNTS,)
@@ -60,7 +60,7 @@ def scored(worst: Sequence[Telling], rounds: Sequence[Round]) -> Scores:
     return Scores(names, values, np.array([each.is_first for each in rounds]))
 
 
-def _of_round(worst: Sequence[Telling], seen: Seen) -> dict[str, float]:
+def _of_round(worst: Sequence[WorstCase], seen: Observation) -> dict[str, float]:
     batches = [each.likelihoods(reports) for each, reports in zip(worst, seen, strict=True) if reports]
     scores = {COUNTS: 0.0}
     for batch in batches:

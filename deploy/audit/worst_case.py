@@ -1,4 +1,4 @@
-"""The worst case: one person holds one of two answers, everyone else a third, and all of it is known to the attacker.
+"""One person holds one of two answers, everyone else a third, and all of it is known to the attacker.
 
 For kRR with three or more symbols this is the data set of feldman-2022, Thm 5.3, on which an attack comes closest to
 the blanket's bound; with two symbols everyone else holds the second one. For every other randomizer it is the same data
@@ -34,7 +34,7 @@ class Likelihoods:
 
 
 @dataclass(frozen=True)
-class Telling:
+class WorstCase:
     """One query of the worst case: the victim's two answers, and everyone else's."""
 
     query: Query
@@ -58,7 +58,7 @@ class Telling:
         return mixed
 
 
-def telling(query: Query) -> Telling:
+def worst_case_of(query: Query) -> WorstCase:
     """Return the worst case of a query whose rounds stand for themselves."""
-    answers = (*query.question.telling(), *((None,) if query.question.optional else ()))
-    return Telling(query, answers[0], answers[1], answers[min(2, len(answers) - 1)])
+    answers = (*query.question.distinct_answers(), *((None,) if query.question.optional else ()))
+    return WorstCase(query, answers[0], answers[1], answers[min(2, len(answers) - 1)])

@@ -1,1 +1,1 @@
-"""The demo: a whole deployment on this machine, with real data."""
+"""A whole deployment on this machine, with real data."""

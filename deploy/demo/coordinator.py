@@ -1,4 +1,4 @@
-"""The troupe: several player processes that share the devices of a dataset."""
+"""Several worker processes that share the devices of a dataset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from hubbub.deploy.demo.worker import Assignment
+from hubbub.deploy.demo.worker import DemoAssignment
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.protos.errors import HubbubError
@@ -23,7 +23,7 @@ from hubbub.service.processes import subprocesses
 
 
 @dataclass
-class Played:
+class SubmissionCounts:
     """What became of the devices' submissions."""
 
     accepted: int = 0
@@ -31,17 +31,17 @@ class Played:
     messages: dict[str, str] = field(default_factory=dict)
 
 
-async def play(
+async def submit_all(
     pipeline: LocalPipeline,
     dataset: Dataset,
     round_number: int,
     processes: int,
     progress: Callable[[int], None],
-) -> Played:
-    """Have `processes` players answer for every device; `progress` is told how many more are dealt with.
+) -> SubmissionCounts:
+    """Have `processes` workers answer for every device; `progress` is told how many more are dealt with.
 
     Raises:
-        HubbubError: where a player fails; the others are stopped.
+        HubbubError: where a worker fails; the others are stopped.
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
@@ -54,24 +54,24 @@ async def play(
         _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, processes)
         for index in range(processes)
     ]
-    played = Played()
+    played = SubmissionCounts()
     try:
         async with asyncio.TaskGroup() as group:
             for index, each in enumerate(assignments):
-                log = pipeline.logs / f"player-{round_number}-{index}.log"
+                log = pipeline.logs / f"worker-{round_number}-{index}.log"
                 group.create_task(_run(each, log, played, progress))
     except BaseExceptionGroup as failures:
-        # One message is enough: players that fail together mostly fail for the same reason.
+        # One message is enough: workers that fail together mostly fail for the same reason.
         raise failures.exceptions[0] from None
     finally:
-        # It holds the true answers, so it goes whether the players succeeded or not.
+        # It holds the true answers, so it goes whether the workers succeeded or not.
         answers.unlink()
     return played
 
 
 @dataclass(frozen=True)
 class _Admitted:
-    """What devices are admitted with, as `Assignment` has it."""
+    """What devices are admitted with, as `DemoAssignment` has it."""
 
     tickets: str = ""
     certificates: str = ""
@@ -92,14 +92,14 @@ def _admitted(pipeline: LocalPipeline, devices: int) -> _Admitted:
 
 def _assignment(
     pipeline: LocalPipeline, answers: Path, admitted: _Admitted, devices: int, round_number: int, index: int, of: int
-) -> Assignment:
-    return Assignment(
+) -> DemoAssignment:
+    return DemoAssignment(
         task=str(pipeline.directory / "task.json"),
         operator_key=pipeline.operator_key.hex(),
         shuffler_key=pipeline.shuffler_key.hex(),
         shuffler=pipeline.shuffler,
         authority=str(pipeline.authority),
-        state=str(pipeline.folder.of("client") / f"player-{index}.db"),
+        state=str(pipeline.folder.of("client") / f"worker-{index}.db"),
         answers=str(answers),
         tickets=admitted.tickets,
         certificates=admitted.certificates,
@@ -110,7 +110,9 @@ def _assignment(
     )
 
 
-async def _run(assignment: Assignment, log: Path, played: Played, progress: Callable[[int], None]) -> None:
+async def _run(
+    assignment: DemoAssignment, log: Path, played: SubmissionCounts, progress: Callable[[int], None]
+) -> None:
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             *subprocesses.command("hubbub.deploy.demo.worker"),
@@ -118,13 +120,13 @@ async def _run(assignment: Assignment, log: Path, played: Played, progress: Call
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
             env=subprocesses.environment(),
-            # Ctrl-C then reaches the demo alone, which ends the players itself.
+            # Ctrl-C then reaches the demo alone, which ends the workers itself.
             start_new_session=True,
         )
     try:
         await _listen(process, assignment, played, progress)
         if await process.wait() != 0:
-            raise HubbubError(f"a player ended with status {process.returncode}; {log} says why: {_last_line(log)}")
+            raise HubbubError(f"a worker ended with status {process.returncode}; {log} says why: {_last_line(log)}")
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -133,10 +135,13 @@ async def _run(assignment: Assignment, log: Path, played: Played, progress: Call
 
 
 async def _listen(
-    process: asyncio.subprocess.Process, assignment: Assignment, played: Played, progress: Callable[[int], None]
+    process: asyncio.subprocess.Process,
+    assignment: DemoAssignment,
+    played: SubmissionCounts,
+    progress: Callable[[int], None],
 ) -> None:
     if process.stdin is None or process.stdout is None:
-        raise HubbubError("a player has no pipes")
+        raise HubbubError("a worker has no pipes")
     process.stdin.write(assignment.encode())
     process.stdin.close()
     while line := await process.stdout.readline():

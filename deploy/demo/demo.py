@@ -1,6 +1,6 @@
-"""The demo: the whole pipeline on this machine, on real data, with the truth beside every estimate.
+"""The whole pipeline on this machine, on real data, with the truth beside every estimate.
 
-Every device of a dataset answers in every round, played by several client processes. The operator closes each round
+Every device of a dataset answers in every round, run by several client processes. The operator closes each round
 when its devices are done; results are read, saved and compared with the truth, and the certificate is verified.
 """
 
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
 from hubbub.accountant.numbers import round_down_significant
-from hubbub.deploy.demo.coordinator import Played, play
+from hubbub.deploy.demo.coordinator import SubmissionCounts, submit_all
 from hubbub.deploy.files import save
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.new_folder import new_folder
@@ -33,7 +33,7 @@ from hubbub.planning.simulate.truth import query_document
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.protos.task.admission import Admission, Mode
+from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.task.draft import check_draft
 from hubbub.protos.task.task import Draft, Privacy, Schedule, largest_delta
 from hubbub.queries.errors import FieldError
@@ -70,7 +70,7 @@ USUAL_DELTA = 1e-6
 
 
 @dataclass(frozen=True)
-class Options:
+class DemoOptions:
     """What to run: the privacy of what a device sends in a round, rounds, dummies, suite, shufflers, who may submit.
 
     `cluster` has it run as a cluster does, on the PostgreSQL server at `postgres` or on one of its own.
@@ -91,7 +91,7 @@ class Options:
     clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
 
 
-class Stages:
+class DemoProgress:
     """Times each stage and shows a progress bar for it; where stderr is not a terminal, it prints a line instead."""
 
     def __init__(self, console: Console, progress_bars: Callable[..., Progress]) -> None:
@@ -100,7 +100,7 @@ class Stages:
         self._console = console
         self._bars = progress_bars(*columns, console=console, disable=not console.is_terminal)
 
-    def __enter__(self) -> Stages:
+    def __enter__(self) -> DemoProgress:
         """Show the bars."""
         self._bars.start()
         return self
@@ -129,7 +129,7 @@ def _usual_delta(minimum: int) -> float:
     return min(USUAL_DELTA, round_down_significant(largest_delta(minimum), 2))
 
 
-def draft_for(dataset: Dataset, options: Options) -> Draft:
+def draft_for(dataset: Dataset, options: DemoOptions) -> Draft:
     """Return the task that asks a dataset's questions, open from now on and closed by the operator."""
     schedule = Schedule(
         start=int(time.time()),
@@ -146,11 +146,11 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
         honest_share=options.honest_share,
         dummies=options.dummies,
     )
-    admission = Admission(options.admission)
+    admission = AdmissionPolicy(options.admission)
     return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, admission, options.suite)
 
 
-def check_options(dataset: Dataset, options: Options) -> None:
+def check_options(dataset: Dataset, options: DemoOptions) -> None:
     """Return only if a task can ask these questions under this privacy.
 
     Raises:
@@ -168,7 +168,7 @@ def check_options(dataset: Dataset, options: Options) -> None:
 
 
 async def run(
-    dataset: Dataset, options: Options, out: Path, console: Console, progress_bars: Callable[..., Progress]
+    dataset: Dataset, options: DemoOptions, out: Path, console: Console, progress_bars: Callable[..., Progress]
 ) -> dict[str, Any]:
     """Run the demo; return its JSON document. Task, certificates, results and logs are kept in `out`, new or empty.
 
@@ -181,7 +181,7 @@ async def run(
     with (
         new_folder(out, keep="logs"),
         tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
-        Stages(console, progress_bars) as stages,
+        DemoProgress(console, progress_bars) as stages,
     ):
         async with contextlib.AsyncExitStack() as stack:
             with stages.stage("start", _starting(options)):
@@ -201,13 +201,15 @@ async def run(
     return document
 
 
-def _starting(options: Options) -> str:
+def _starting(options: DemoOptions) -> str:
     if options.cluster:
-        return "plan the task, start PostgreSQL, a keeper and its standby, two replicas, the analyzer"
+        return "plan the task, start PostgreSQL, a leader and its standby, two front ends, the analyzer"
     return "plan the task, start shuffler and analyzer"
 
 
-def _pipeline(dataset: Dataset, options: Options, directory: Path, stack: contextlib.AsyncExitStack) -> LocalPipeline:
+def _pipeline(
+    dataset: Dataset, options: DemoOptions, directory: Path, stack: contextlib.AsyncExitStack
+) -> LocalPipeline:
     """Return the pipeline, with its databases on the stack where it has any."""
     draft = draft_for(dataset, options)
     if not options.cluster:
@@ -224,7 +226,7 @@ def _pipeline(dataset: Dataset, options: Options, directory: Path, stack: contex
     return LocalCluster(draft, directory, databases=databases, hops=options.hops, spark_from=spark_from)
 
 
-def _cluster_document(options: Options, devices: int) -> dict[str, Any] | None:
+def _cluster_document(options: DemoOptions, devices: int) -> dict[str, Any] | None:
     if not options.cluster:
         return None
     from hubbub.deploy.local.cluster import LOCAL_SPARK, spark_missing
@@ -232,20 +234,20 @@ def _cluster_document(options: Options, devices: int) -> dict[str, Any] | None:
     missing = spark_missing(devices)
     return {
         "postgres": "named" if options.postgres else "own",
-        "keeper_killed": True,
+        "leader_killed": True,
         "spark": None if missing else LOCAL_SPARK,
         "spark_missing": missing or None,
     }
 
 
-async def _fail_over(pipeline: LocalPipeline, number: int, options: Options, stages: Stages) -> None:
-    """Kill the keeper while the first round is open, with all its submissions acknowledged."""
+async def _fail_over(pipeline: LocalPipeline, number: int, options: DemoOptions, stages: DemoProgress) -> None:
+    """Kill the leader while the first round is open, with all its submissions acknowledged."""
     if not options.cluster or number:
         return
     from hubbub.deploy.local.cluster import LocalCluster
 
     if isinstance(pipeline, LocalCluster):
-        with stages.stage("fail_over", "kill the keeper, have the standby take over"):
+        with stages.stage("fail_over", "kill the leader, have the standby take over"):
             await pipeline.fail_over()
 
 
@@ -257,15 +259,15 @@ def _keep_logs(pipeline: LocalPipeline, out: Path) -> None:
 async def _round(
     pipeline: LocalPipeline,
     dataset: Dataset,
-    options: Options,
+    options: DemoOptions,
     number: int,
-    stages: Stages,
+    stages: DemoProgress,
     out: Path,
 ) -> dict[str, Any]:
     truths = {question.name: _truth(dataset, question) for question in dataset.questions}
     label = f"round {number}: " if options.rounds > 1 else ""
     with stages.stage("submit", f"{label}devices encode, randomize, seal, submit", dataset.devices):
-        played = await pipeline.guard(play(pipeline, dataset, number, options.clients, stages.advance))
+        played = await pipeline.guard(submit_all(pipeline, dataset, number, options.clients, stages.advance))
     await _fail_over(pipeline, number, options, stages)
     with stages.stage("shuffle_and_analyze", f"{label}mix, release, open, estimate, certify"):
         status = await pipeline.close_round(number)
@@ -295,7 +297,7 @@ def _truth(dataset: Dataset, question: Question) -> Truth:
     return {**nobody, **truth}
 
 
-def _refusals(played: Played) -> dict[str, Any]:
+def _refusals(played: SubmissionCounts) -> dict[str, Any]:
     return {"refused": dict(played.refused), "first_refusal_by_reason": played.messages}
 
 

@@ -1,6 +1,6 @@
-"""A player: a process of the demo that answers for many devices, through a fleet or one by one.
+"""A process of the demo that answers for many devices, through a fleet or one by one.
 
-It is run as `python -m hubbub.deploy.demo.worker`, with one JSON document on stdin (see `Assignment`). It prints a
+It is run as `python -m hubbub.deploy.demo.worker`, with one JSON document on stdin (see `DemoAssignment`). It prints a
 JSON line after every few devices, and a last one with the counts.
 """
 
@@ -20,14 +20,14 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from hubbub.client import Device, Fleet
-from hubbub.deploy.load.individually import submit_singly
+from hubbub.deploy.load.individually import submit_individually
 from hubbub.queries.questions.question import Value
-from hubbub.service.processes.hardening import keep_memory_in
+from hubbub.service.processes.hardening import disable_core_dumps
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """What a player has to do: the task, its keys, the shuffler, and the rows of the answers that are its devices.
+class DemoAssignment:
+    """What a worker has to do: the task, its keys, the shuffler, and the rows of the answers that are its devices.
 
     Paths are texts and keys are hex. The devices are rows first … last-1 of the Parquet file `answers`, and the lines
     of `tickets` with the same numbers are theirs. Where there is a folder `certificates`, each device shows its own of
@@ -48,11 +48,11 @@ class Assignment:
     round: int
 
     def encode(self) -> bytes:
-        """Return the assignment as the player reads it from stdin."""
+        """Return the assignment as the worker reads it from stdin."""
         return json.dumps(asdict(self)).encode()
 
 
-async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str, Any]:
+async def submit_rows(assignment: DemoAssignment, task: bytes, rows: pa.Table) -> dict[str, Any]:
     """Answer for every device of the assignment, whose answers are `rows`; return the counts."""
     devices = _devices(rows, assignment.first)
     common: dict[str, Any] = {
@@ -69,14 +69,14 @@ async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str,
         def device(name: str) -> Device:
             return Device(task, **common, name=name, certificate=folder / f"{name}.pem", key=folder / f"{name}.key")
 
-        summary = await submit_singly(devices, device, assignment.round, _report)
+        summary = await submit_individually(devices, device, assignment.round, _report)
     else:
         async with Fleet(task, **common, tickets=_tickets(assignment)) as fleet:
             summary = await fleet.submit_many(devices, assignment.round, progress=_report)
     return {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
 
 
-def _tickets(assignment: Assignment) -> dict[str, bytes]:
+def _tickets(assignment: DemoAssignment) -> dict[str, bytes]:
     if not assignment.tickets:
         return {}
     with Path(assignment.tickets).open("rb") as lines:
@@ -103,14 +103,14 @@ def _print(document: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read an assignment from stdin and play it."""
-    assignment = Assignment(**json.loads(sys.stdin.read()))
+    """Read an assignment from stdin and run it."""
+    assignment = DemoAssignment(**json.loads(sys.stdin.read()))
     rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)
     # What is loaded by now stays: the garbage collector need not go through it again for every thousand devices.
     gc.freeze()
-    _print(asyncio.run(play(assignment, Path(assignment.task).read_bytes(), rows)))
+    _print(asyncio.run(submit_rows(assignment, Path(assignment.task).read_bytes(), rows)))
 
 
 if __name__ == "__main__":
-    keep_memory_in()
+    disable_core_dumps()
     main()

@@ -1,11 +1,11 @@
-"""Clustering: a standby, replicas and stores in PostgreSQL, as `hubbub init --cluster` makes them.
+"""A standby, front ends and stores in PostgreSQL, as `hubbub init --cluster` makes them.
 
-shuffler/    the keeper of rounds, and the SQL by which its database is made
+shuffler/    the leader of rounds, and the SQL by which its database is made
 standby/     the same shuffler on another host: its identity and settings, a keyring and a certificate of its own
-replica-1/   answers devices, and has none of the shuffler's keys; so replica-2/ and on
+frontend-1/   answers devices, and has none of the shuffler's keys; so frontend-2/ and on
 analyzer/    its store in PostgreSQL too, and the SQL by which that database is made
 
-Ports of the standby and of replicas are ten apart, so that all can be tried on one host.
+Ports of the standby and of front ends are ten apart, so that all can be tried on one host.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from hubbub.deploy.init.frontends import add_replica
+from hubbub.deploy.init.frontends import add_frontend
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import UsageError
@@ -35,52 +35,55 @@ STORES = {
 }
 """Where stores are unless it is said: each party's own database and account, on this machine."""
 
-CONTROL_PORT, METRICS_PORT, KEEPER_PORT = 7302, 7303, 7309
-"""The keeper's ports; the standby's are ten higher."""
+CONTROL_PORT, METRICS_PORT, LEADER_PORT = 7302, 7303, 7309
+"""The leader's ports; the standby's are ten higher."""
 
-REPLICA_PORT = 7601
-"""The port of replica-1 for devices; its metrics have the next but one, and those of later replicas are ten apart."""
+FRONTEND_PORT = 7601
+"""The port of frontend-1 for devices; its metrics have the next but one, and those of later front ends are ten
+apart."""
 
-MOST_REPLICAS = 32
-"""Most replicas that folders are made for at once; `hubbub certificate replica` makes certificates for more."""
+MOST_FRONTENDS = 32
+"""Most front ends that folders are made for at once; `hubbub certificate frontend` makes certificates for more."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A shuffler of several processes: how many replicas, the hosts all are called by, the addresses of the stores.
+    """A shuffler of several processes: how many front ends, the hosts all are called by, the addresses of the stores.
 
-    Hosts of replicas are in their order, and there may be fewer of them than replicas.
+    Hosts of front ends are in their order, and there may be fewer of them than front ends.
 
     Raises:
-        UsageError: where there are no or too many replicas, more hosts than replicas, or a store that is none.
+        UsageError: where there are no or too many front ends, more hosts than front ends, or a store that is none.
         HostError: where a host is not one.
     """
 
-    replicas: int = 2
-    replica_hosts: Sequence[str] = ()
+    frontends: int = 2
+    frontend_hosts: Sequence[str] = ()
     standby_hosts: Sequence[str] = ()
     stores: Mapping[Role, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.replicas <= MOST_REPLICAS:
-            raise UsageError(f"--replicas is {self.replicas}; folders are made for 1 to {MOST_REPLICAS}")
-        if len(self.replica_hosts) > self.replicas:
-            raise UsageError(f"--replica-host is given {len(self.replica_hosts)} times for {self.replicas} replicas")
+        if not 1 <= self.frontends <= MOST_FRONTENDS:
+            raise UsageError(f"--frontends is {self.frontends}; folders are made for 1 to {MOST_FRONTENDS}")
+        if len(self.frontend_hosts) > self.frontends:
+            raise UsageError(
+                f"--frontend-host is given {len(self.frontend_hosts)} times for {self.frontends} front ends"
+            )
         stores = {role: _checked(role, self.stores.get(role) or store) for role, store in STORES.items()}
         if len({_database_of(store) for store in stores.values()}) < len(stores):
             raise UsageError("both stores are one database; give --shuffler-store and --analyzer-store a database each")
         object.__setattr__(self, "stores", stores)
-        object.__setattr__(self, "replica_hosts", tuple(map(checked_host, self.replica_hosts)))
+        object.__setattr__(self, "frontend_hosts", tuple(map(checked_host, self.frontend_hosts)))
         object.__setattr__(self, "standby_hosts", tuple(map(checked_host, self.standby_hosts)))
 
     @property
     def names(self) -> list[str]:
-        """The replicas' folders, in order."""
-        return [f"replica-{number}" for number in range(1, self.replicas + 1)]
+        """The front ends' folders, in order."""
+        return [f"frontend-{number}" for number in range(1, self.frontends + 1)]
 
     def called(self, index: int) -> tuple[str, ...]:
-        """The hosts by which the replica of that index is called, besides this machine's own."""
-        return tuple(self.replica_hosts[index : index + 1])
+        """The hosts by which the front end of that index is called, besides this machine's own."""
+        return tuple(self.frontend_hosts[index : index + 1])
 
 
 def _checked(role: Role, store: str) -> str:
@@ -108,8 +111,8 @@ def _database_of(store: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Place:
-    """What the folders around it say: the hosts of the keeper, what the ports bind, where stores go, loopback."""
+class ClusterLayout:
+    """What the folders around it say: the hosts of the leader, what the ports bind, where stores go, loopback."""
 
     hosts: Sequence[str]
     bound: str
@@ -117,40 +120,42 @@ class Place:
     loopback: Sequence[str]
 
 
-def add_cluster(root: Path, cluster: Cluster, authority: Authority, place: Place) -> None:
-    """Make the folders of standby and replicas in `root`, where the others are, whose settings it changes."""
+def add_cluster(root: Path, cluster: Cluster, authority: Authority, place: ClusterLayout) -> None:
+    """Make the folders of standby and front ends in `root`, where the others are, whose settings it changes."""
     for role in STORES:
         change(root / role.value / f"{role.value}.toml", "store", cluster.stores[role])
         (root / role.value / DATABASE).write_text(_sql(role, cluster.stores[role]))
     hosts = [(*place.hosts, "127.0.0.1")[0], (*cluster.standby_hosts, "127.0.0.1")[0]]
-    keepers = [f"{bracketed(host)}:{KEEPER_PORT + 10 * number}" for number, host in enumerate(hosts)]
+    leaders = [f"{bracketed(host)}:{LEADER_PORT + 10 * number}" for number, host in enumerate(hosts)]
     first = root / Role.SHUFFLER.value / "shuffler.toml"
-    for key, value in (("role", "keeper"), ("standbys", 1), ("keepers", keepers[1:])):
+    for key, value in (("role", "leader"), ("standbys", 1), ("leaders", leaders[1:])):
         change(first, key, value)
-    change(first, "keeper_listen", f"{bracketed(place.bound)}:{KEEPER_PORT}")
-    _add_standby(root, cluster, authority, place, keepers)
+    change(first, "leader_listen", f"{bracketed(place.bound)}:{LEADER_PORT}")
+    _add_standby(root, cluster, authority, place, leaders)
     for index, name in enumerate(cluster.names):
         named = (*cluster.called(index), *place.loopback)
-        settings = add_replica(root, name, authority, named, cluster.stores[Role.SHUFFLER], keepers)
+        settings = add_frontend(root, name, authority, named, cluster.stores[Role.SHUFFLER], leaders)
         (root / name).chmod(0o700)
-        change(settings, "listen", f"{bracketed(place.bound)}:{REPLICA_PORT + 10 * index}")
-        change(settings, "metrics_listen", f"127.0.0.1:{REPLICA_PORT + 10 * index + 2}")
-    called = [(*cluster.called(index), "127.0.0.1")[0] for index in range(cluster.replicas)]
-    targets = [f"{bracketed(host)}:{REPLICA_PORT + 10 * index}" for index, host in enumerate(called)]
+        change(settings, "listen", f"{bracketed(place.bound)}:{FRONTEND_PORT + 10 * index}")
+        change(settings, "metrics_listen", f"127.0.0.1:{FRONTEND_PORT + 10 * index + 2}")
+    called = [(*cluster.called(index), "127.0.0.1")[0] for index in range(cluster.frontends)]
+    targets = [f"{bracketed(host)}:{FRONTEND_PORT + 10 * index}" for index, host in enumerate(called)]
     change(root / "client" / "client.toml", "shuffler", ",".join(targets))
     controls = [f"{bracketed(host)}:{CONTROL_PORT + 10 * number}" for number, host in enumerate(hosts)]
     change(root / "operator" / "operator.toml", "shuffler_control", ",".join(controls))
 
 
-def _add_standby(root: Path, cluster: Cluster, authority: Authority, place: Place, keepers: Sequence[str]) -> None:
+def _add_standby(
+    root: Path, cluster: Cluster, authority: Authority, place: ClusterLayout, leaders: Sequence[str]
+) -> None:
     folder = root / STANDBY
-    # All that the keeper has but its TLS key, which is its host's own.
+    # All that the leader has but its TLS key, which is its host's own.
     shutil.copytree(root / Role.SHUFFLER.value, folder, ignore=shutil.ignore_patterns("shuffler.key", DATABASE))
     hosts = tuple(dict.fromkeys((*cluster.standby_hosts, *place.loopback)))
     authority.issue(Role.SHUFFLER.value, hosts, folder / "tls" / "shuffler.pem", folder / "tls" / "shuffler.key")
     settings, at = folder / "shuffler.toml", bracketed(place.bound)
-    change(settings, "keepers", keepers[:1])
-    change(settings, "keeper_listen", f"{at}:{KEEPER_PORT + 10}")
+    change(settings, "leaders", leaders[:1])
+    change(settings, "leader_listen", f"{at}:{LEADER_PORT + 10}")
     change(settings, "control_listen", f"{at}:{CONTROL_PORT + 10}")
     change(settings, "metrics_listen", f"127.0.0.1:{METRICS_PORT + 10}")
     if place.data is not None:

@@ -6,7 +6,7 @@ analyzer/   identity, its certificate, the operator's and the shuffler's public 
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
 hop-2/      where there are more shufflers, each has a folder of its own (`deploy/init/hops.py`)
 proxy/      where a proxy is in front of the shuffler, its configuration and its certificate (`deploy/init/proxy.py`)
-standby/, replica-1/   where the shuffler is several processes on a database (`deploy/init/cluster.py`)
+standby/, frontend-1/   where the shuffler is several processes on a database (`deploy/init/cluster.py`)
 
 A shuffler or an analyzer that somebody else runs makes its own identity and hands over only the public key. Its folder
 then holds no identity.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hubbub.deploy.init.cluster import Cluster, Place, add_cluster
+from hubbub.deploy.init.cluster import Cluster, ClusterLayout, add_cluster
 from hubbub.deploy.init.hops import Hops, add_hops
 from hubbub.deploy.init.proxy import add_proxy
 from hubbub.deploy.new_folder import new_folder
@@ -78,7 +78,7 @@ class Placement:
         public_keys: the PEM files of parties that made their identities themselves.
         hops: the shufflers behind the first one.
         proxy: whether a proxy is in front of the shuffler's public port, and has that address.
-        cluster: what the shuffler is made of, where it is more than one process; its ports bind as the keeper's do.
+        cluster: what the shuffler is made of, where it is more than one process; its ports bind as the leader's do.
     """
 
     hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
     _check_different(public, placement.public_keys)
     if placement.proxy and placement.cluster is not None:
         raise UsageError(
-            "--proxy is for one shuffler; in front of the replicas of --cluster put a balancer that passes TCP on"
+            "--proxy is for one shuffler; in front of the front ends of --cluster put a balancer that passes TCP on"
         )
     with new_folder(root):
         authority = Authority.generate()
@@ -134,7 +134,7 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
             add_proxy(root, bound, authority, _called(placement, Role.SHUFFLER))
         if placement.cluster is not None:
             hosts, bound = placement.hosts.get(Role.SHUFFLER, ()), placement.listen.get(Role.SHUFFLER, "127.0.0.1")
-            add_cluster(root, placement.cluster, authority, Place(hosts, bound, placement.data, LOOPBACK))
+            add_cluster(root, placement.cluster, authority, ClusterLayout(hosts, bound, placement.data, LOOPBACK))
         identities_in(folder.trust_of("operator"))
     return folder
 

@@ -1,4 +1,4 @@
-"""Replicas of the shuffler: their folders, with a certificate each, and nothing of the shuffler's keys."""
+"""Folders of front ends, with a certificate each, and nothing of the shuffler's keys."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hubbub.deploy.new_folder import new_folder
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Role
 
-NAME = "replica"
+NAME = "frontend"
 """The command's settings and the common name of the certificate."""
 
 
-def add_replica(
-    root: Path, name: str, authority: Authority, hosts: Sequence[str], store: str, keepers: Sequence[str]
+def add_frontend(
+    root: Path, name: str, authority: Authority, hosts: Sequence[str], store: str, leaders: Sequence[str]
 ) -> Path:
-    """Make the folder of a replica beside the shuffler's in `root`, and return its settings file.
+    """Make the folder of a front end beside the shuffler's in `root`, and return its settings file.
 
-    Its certificate is for `hosts`, its store the database `store`, and its keeper is at one of the addresses `keepers`.
+    Its certificate is for `hosts`, its store the database `store`, and its leader is at one of the addresses `leaders`.
     Tasks, successions and the settings of devices' ports are its own to be given, as the shuffler's.
 
     Raises:
@@ -41,5 +41,5 @@ def add_replica(
         settings = folder / f"{NAME}.toml"
         settings.write_text(importlib.resources.files("hubbub.deploy").joinpath("samples", f"{NAME}.toml").read_text())
         change(settings, "store", store)
-        change(settings, "keepers", list(keepers))
+        change(settings, "leaders", list(leaders))
     return settings

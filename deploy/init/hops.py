@@ -1,4 +1,4 @@
-"""Chain: folders for the hops, the shufflers behind the first one, as `hubbub init --hops` makes them.
+"""Folders for the hops, the shufflers behind the first one, as `hubbub init --hops` makes them.
 
 hop-2/      identity, its certificate, the operator's and the first shuffler's public keys, settings; so hop-3/ and on
 

@@ -1,4 +1,4 @@
-"""Proxying: the folder of the proxy in front of the shuffler's public port, as `hubbub init --proxy` makes it.
+"""The folder of the proxy in front of the shuffler's public port, as `hubbub init --proxy` makes it.
 
 proxy/      HAProxy's configuration, the proxy's certificate, the authority's certificate
 

@@ -1,4 +1,4 @@
-"""The crew: player processes that share an offer, and begin each of its steps at the same moment."""
+"""Worker processes that share a schedule, and begin each of its steps at the same moment."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from hubbub.deploy.load.latency import COLUMNS, Counts, Played
-from hubbub.deploy.load.schedule import Offer, devices_for
-from hubbub.deploy.load.worker import Assignment
+from hubbub.deploy.load.latency import COLUMNS, LoadCounts, StepResult
+from hubbub.deploy.load.schedule import LoadSchedule, devices_for
+from hubbub.deploy.load.worker import LoadAssignment
 from hubbub.protos.errors import HubbubError
 from hubbub.service.processes import subprocesses
 
 T = TypeVar("T")
 
 LEAD_SECONDS = 0.2
-"""How long before its beginning a step is announced: a line reaches all players in a fraction of it."""
+"""How long before its beginning a step is announced: a line reaches all workers in a fraction of it."""
 
 LONGEST_LINE = 2**20
-"""Bytes of a line that a player says, at most."""
+"""Bytes of a line that a worker says, at most."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Deployment:
     connections: int = 4
 
 
-class Progress(Protocol):
+class LoadProgress(Protocol):
     """Is told how many more devices were made ready, or dealt with."""
 
     def ready(self, devices: int) -> None:
@@ -53,38 +53,40 @@ class Progress(Protocol):
         """So many more were acknowledged, refused or given up."""
 
 
-async def play(
+async def run_schedule(
     deployment: Deployment,
-    offer: Offer,
+    schedule: LoadSchedule,
     processes: int,
     folder: Path,
-    progress: Progress,
-    finished: Callable[[Played], None],
+    progress: LoadProgress,
+    finished: Callable[[StepResult], None],
 ) -> None:
-    """Play an offer; `finished` is told of each step. `folder` holds what processes write.
+    """Run a schedule; `finished` is told of each step. `folder` holds what processes write.
 
     Raises:
-        HubbubError: where a player fails; the others are stopped.
+        HubbubError: where a worker fails; the others are stopped.
     """
-    share = offer.share(processes)
-    players = [
-        _Player(_assignment(deployment, share, folder / str(index), index, offer, processes), folder / f"{index}.log")
+    share = schedule.share(processes)
+    workers = [
+        _WorkerProcess(
+            _assignment(deployment, share, folder / str(index), index, schedule, processes), folder / f"{index}.log"
+        )
         for index in range(processes)
     ]
     async with contextlib.AsyncExitStack() as stack:
-        for player in players:
-            await player.start()
-            stack.push_async_callback(player.stop)
-        await _all(player.until_ready(progress) for player in players)
-        for number, (step, whole) in enumerate(zip(share.steps, offer.steps, strict=True)):
+        for worker in workers:
+            await worker.start()
+            stack.push_async_callback(worker.stop)
+        await _all(worker.until_ready(progress) for worker in workers)
+        for number, (step, whole) in enumerate(zip(share.steps, schedule.steps, strict=True)):
             begins = time.monotonic() + LEAD_SECONDS
-            said = await _all(player.play(begins, progress) for player in players)
-            rows = [_rows(player.folder / f"{number}.rows") for player in players]
-            counts = Counts()
+            said = await _all(worker.run(begins, progress) for worker in workers)
+            rows = [_rows(worker.folder / f"{number}.rows") for worker in workers]
+            counts = LoadCounts()
             for each in said:
                 counts.add(_counts(each))
             cores = sum(each["cores"] for each in said)
-            finished(Played(whole.offered(offer.per_call), step.seconds, np.concatenate(rows), counts, cores))
+            finished(StepResult(whole.offered(schedule.per_call), step.seconds, np.concatenate(rows), counts, cores))
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -92,23 +94,23 @@ async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in work]
     except BaseExceptionGroup as failures:
-        # One message is enough: players that fail together mostly fail for the same reason.
+        # One message is enough: workers that fail together mostly fail for the same reason.
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
 def _assignment(
-    deployment: Deployment, share: Offer, rows: Path, index: int, offer: Offer, processes: int
-) -> Assignment:
-    mine = devices_for(offer, processes) // processes
-    return Assignment(
+    deployment: Deployment, share: LoadSchedule, rows: Path, index: int, schedule: LoadSchedule, processes: int
+) -> LoadAssignment:
+    mine = devices_for(schedule, processes) // processes
+    return LoadAssignment(
         task=str(deployment.task),
         operator_key=deployment.operator_key,
         shuffler_key=deployment.shuffler_key,
         shuffler=deployment.shuffler,
         authority=str(deployment.authority),
         round=deployment.round,
-        offer=share.content(),
+        schedule=share.content(),
         rows=str(rows),
         connections=deployment.connections,
         tickets="" if deployment.tickets is None else str(deployment.tickets),
@@ -121,14 +123,14 @@ def _rows(path: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.fromfile(path, dtype=np.float64).reshape(-1, COLUMNS)
 
 
-def _counts(said: dict[str, Any]) -> Counts:
-    return Counts(Counter(said["refused"]), Counter(said["retries"]), dict(said["messages"]), said["unsent"])
+def _counts(said: dict[str, Any]) -> LoadCounts:
+    return LoadCounts(Counter(said["refused"]), Counter(said["retries"]), dict(said["messages"]), said["unsent"])
 
 
-class _Player:
-    """A player process, and what it says."""
+class _WorkerProcess:
+    """A worker process, and what it says."""
 
-    def __init__(self, assignment: Assignment, log: Path) -> None:
+    def __init__(self, assignment: LoadAssignment, log: Path) -> None:
         self.folder = Path(assignment.rows)
         self._assignment = assignment
         self._log = log
@@ -144,7 +146,7 @@ class _Player:
                 stderr=errors,
                 env=subprocesses.environment(),
                 limit=LONGEST_LINE,
-                # Ctrl-C then reaches the command alone, which ends the players itself.
+                # Ctrl-C then reaches the command alone, which ends the workers itself.
                 start_new_session=True,
             )
         self._write(self._assignment.encode())
@@ -155,13 +157,13 @@ class _Player:
                 self._process.kill()
             await self._process.wait()
 
-    async def until_ready(self, progress: Progress) -> None:
+    async def until_ready(self, progress: LoadProgress) -> None:
         """Return when its devices are ready."""
         while "all_ready" not in (said := await self._said()):
             progress.ready(said.get("ready", 0))
 
-    async def play(self, begins: float, progress: Progress) -> dict[str, Any]:
-        """Have it play its next step; return what became of it."""
+    async def run(self, begins: float, progress: LoadProgress) -> dict[str, Any]:
+        """Have it run its next step; return what became of it."""
         self._write(json.dumps({"begins": begins}).encode() + b"\n")
         while "played" not in (said := await self._said()):
             progress.dealt_with(said.get("dealt_with", 0))
@@ -170,17 +172,17 @@ class _Player:
 
     def _write(self, line: bytes) -> None:
         if self._process is None or self._process.stdin is None:
-            raise HubbubError("a player was not started")
+            raise HubbubError("a worker was not started")
         self._process.stdin.write(line)
 
     async def _said(self) -> dict[str, Any]:
         if self._process is None or self._process.stdout is None:
-            raise HubbubError("a player was not started")
+            raise HubbubError("a worker was not started")
         line = await self._process.stdout.readline()
         if not line:
             await self._process.wait()
             lines = self._log.read_text(errors="replace").strip().splitlines()
-            raise HubbubError(f"a player ended with status {self._process.returncode}: {(lines or ['nothing'])[-1]}")
+            raise HubbubError(f"a worker ended with status {self._process.returncode}: {(lines or ['nothing'])[-1]}")
         said: dict[str, Any] = json.loads(line)
         if "failed" in said:
             raise HubbubError(said["failed"])

@@ -1,4 +1,4 @@
-"""Making: devices that nobody owns, each with its credential and a sealed submission of a report of nobody's answer.
+"""Devices that nobody owns, each with its credential and a sealed submission of a report of nobody's answer.
 
 They are made ahead of the load, as to seal takes more of a processor than to send. What they report is what dummies do
 (`Randomizer.dummies`), so no answer has to be made up; it counts in the round's results all the same.
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hubbub.client.enrollment.credentials import redeem
 from hubbub.client.seal import seal
-from hubbub.client.session.rounds import RoundKeys
-from hubbub.client.submit import Link, Pacing, Patience
+from hubbub.client.session.rounds import VerifiedRoundKeys
+from hubbub.client.submit import Retrying, RetryPolicy, ShufflerLink
 from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential
 from hubbub.protos.identity.successions import read_successions
 from hubbub.protos.messages import Redemption, Submission
@@ -26,23 +26,25 @@ from hubbub.protos.task.task import Task
 CHUNK = 500
 """Devices between two looks at the progress; tickets that go in a call."""
 
-ENROLLING = Patience(total=3600.0, call=60.0)
+ENROLLING = RetryPolicy(total=3600.0, call=60.0)
 """How long it is tried to redeem tickets: a shuffler takes as many a second as its settings say, and no more."""
 
 
-async def keys_of(link: Link, task: Task, number: int, pacing: Pacing) -> RoundKeys:
+async def keys_of(link: ShufflerLink, task: Task, number: int, retrying: Retrying) -> VerifiedRoundKeys:
     """Return the keys of a round, checked to be of the task's services.
 
     Raises:
         Refusal, Unreachable: as calls to the shuffler do.
         SignatureError, KeyRecordError, SuccessionError: where the keys are not to be trusted.
     """
-    key_set = await pacing.persist(lambda deadline: link.caller.get_round(task.id, number, deadline))
+    key_set = await retrying.retry(lambda deadline: link.caller.get_round(task.id, number, deadline))
     successions = read_successions(key_set.successions)
-    return RoundKeys.read(key_set, followed(task, connected(task, successions)), number)
+    return VerifiedRoundKeys.read(key_set, followed(task, connected(task, successions)), number)
 
 
-async def credentials_for(link: Link, tickets: Sequence[bytes], progress: Callable[[int], None]) -> list[Credential]:
+async def credentials_for(
+    link: ShufflerLink, tickets: Sequence[bytes], progress: Callable[[int], None]
+) -> list[Credential]:
     """Redeem tickets that were never redeemed, by fresh secrets; return their credentials in order.
 
     Raises:
@@ -53,7 +55,7 @@ async def credentials_for(link: Link, tickets: Sequence[bytes], progress: Callab
     for start in range(0, len(tickets), CHUNK):
         some = tickets[start : start + CHUNK]
         asked = {str(place): Redemption(ticket, os.urandom(KEY_BYTES)) for place, ticket in enumerate(some)}
-        answers = await redeem(link, asked, Pacing(ENROLLING))
+        answers = await redeem(link, asked, Retrying(ENROLLING))
         for place in asked:
             answer = answers[place]
             if isinstance(answer, Refusal):
@@ -64,7 +66,7 @@ async def credentials_for(link: Link, tickets: Sequence[bytes], progress: Callab
 
 
 def sealed(
-    task: Task, keys: RoundKeys, count: int, credentials: Sequence[Credential] | None
+    task: Task, keys: VerifiedRoundKeys, count: int, credentials: Sequence[Credential] | None
 ) -> Iterator[list[Submission]]:
     """Yield so many submissions of nobody's answers, some at a time, each proven by a credential where there are any.
 
@@ -74,14 +76,14 @@ def sealed(
     sealer, to = keys.sealer(time.time()), keys.destination
     for start in range(0, count, CHUNK):
         some = min(CHUNK, count - start)
-        columns = [_stretches(query.randomizer.dummies(some, os.urandom), query.report_bytes) for query in task.queries]
+        columns = [_chunks(query.randomizer.dummies(some, os.urandom), query.report_bytes) for query in task.queries]
         made = [seal(sealer, reports, os.urandom(SUBMISSION_ID_BYTES)) for reports in zip(*columns, strict=True)]
         if credentials is not None:
             made = _proven(to, made, credentials[start : start + some])
         yield made
 
 
-def _stretches(joined: bytes, length: int) -> list[bytes]:
+def _chunks(joined: bytes, length: int) -> list[bytes]:
     return [joined[start : start + length] for start in range(0, len(joined), length)]
 
 
@@ -89,8 +91,8 @@ def _proven(to: Destination, made: Sequence[Submission], credentials: Sequence[C
     return [credential.proven(to, one) for credential, one in zip(credentials, made, strict=True)]
 
 
-def can_play(task: Task) -> str:
-    """Return why a task cannot be played, or nothing: who shows a certificate needs a connection of their own."""
+def unsupported_reason(task: Task) -> str:
+    """Return why a task cannot be loaded, or nothing: who shows a certificate needs a connection of their own."""
     if task.admission.mode is Mode.MTLS:
         return (
             f"task {task.name} admits by TLS certificates, each over a connection of its own, which a load does not "

@@ -1,4 +1,4 @@
-"""Singly: each of many devices submits by itself, over a connection of its own, which shows its own certificate."""
+"""Each of many devices submits by itself, over a connection of its own, which shows its own certificate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AT_ONCE = 16
 """Devices that are connected at the same time."""
 
 
-async def submit_singly(
+async def submit_individually(
     answers: Iterator[tuple[str, Mapping[str, Value]]],
     device: Callable[[str], Device],
     round_number: int | None,

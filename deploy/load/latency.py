@@ -1,4 +1,4 @@
-"""Figures: percentiles and counts of what a load's calls came to; pure functions of the rows that processes wrote.
+"""Percentiles and counts of what a load's calls came to; pure functions of the rows that processes wrote.
 
 Percentiles are exact: all latencies are kept, and the p-th is the smallest that p % of them do not exceed (nearest
 rank).
@@ -29,7 +29,7 @@ more about the load than about the service."""
 
 
 @dataclass
-class Counts:
+class LoadCounts:
     """What became of devices; `retries` counts calls that were told to come again, by reason."""
 
     refused: Counter[str] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Counts:
     unsent: int = 0
     """Devices whose call was due while this process had as many calls on their way as it may."""
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: LoadCounts) -> None:
         """Count what another process counted, too."""
         self.refused.update(other.refused)
         self.retries.update(other.retries)
@@ -47,13 +47,13 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Played:
-    """A step that was played: for how long calls were due (seconds), rows of all calls, counts, and cores at work."""
+class StepResult:
+    """A step that was run: for how long calls were due (seconds), rows of all calls, counts, and cores at work."""
 
     offered: float
     seconds: float
     rows: Rows
-    counts: Counts
+    counts: LoadCounts
     cores: float
 
     @property
@@ -119,7 +119,7 @@ def percentiles(values: npt.NDArray[np.float64]) -> dict[str, float]:
     return {name: float(ordered[rank - 1]) for name, rank in ranks.items()} | {"max": float(ordered[-1])}
 
 
-def document(played: Played) -> dict[str, object]:
+def document(played: StepResult) -> dict[str, object]:
     """Return a step as JSON has it; latencies in milliseconds."""
     counts = played.counts
     return {

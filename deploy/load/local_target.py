@@ -1,4 +1,4 @@
-"""Here: a pipeline on this machine to be loaded, for figures of the machine without a deployment."""
+"""A pipeline on this machine to be loaded, for figures of the machine without a deployment."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ categories = ["dark", "light"]
 
 @contextlib.asynccontextmanager
 async def pipeline(
-    devices: int, connections: int, *, https: bool = False, acceptors: int = 0
+    devices: int, connections: int, *, https: bool = False, workers: int = 0
 ) -> AsyncIterator[tuple[Deployment, LocalPipeline]]:
     """Start a pipeline for a load of so many enrolled devices, and stop it at the end; with `https` they come by HTTPS.
 
-    So many `acceptors` answer them; 0: the process that keeps the rounds.
+    So many `workers` answer them; 0: the main process.
 
     Raises:
         ServiceError: where a service does not start.
     """
     start = datetime.now(UTC).isoformat(timespec="seconds")
-    async with LocalPipeline(TASK.format(start=start), https=https, acceptors=acceptors) as running:
+    async with LocalPipeline(TASK.format(start=start), https=https, workers=workers) as running:
         tickets = running.directory / "tickets"
         write_private(tickets, b"\n".join(running.tickets(devices)))
         yield deployment_of(running, tickets, connections), running

@@ -1,4 +1,4 @@
-"""Rehearsal: made-up devices that answer a round of running services, so that a deployment can be tried."""
+"""Made-up devices that answer a round of running services, so that a deployment can be tried."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from hubbub.client import Device, Fleet, Summary
 from hubbub.deploy.errors import as_usage_error
-from hubbub.deploy.load.individually import submit_singly
+from hubbub.deploy.load.individually import submit_individually
 from hubbub.deploy.settings import ClientSettings
 from hubbub.protos.errors import TaskError, UsageError
 from hubbub.protos.task.task import Task
@@ -57,7 +57,7 @@ async def send(
                 certificate, key = certificates[int(name)]
                 return Device(**common, name=name, certificate=certificate, key=key)
 
-            return await submit_singly(named, device, round_number, progress)
+            return await submit_individually(named, device, round_number, progress)
         async with Fleet(**common, tickets={str(number): each for number, each in enumerate(tickets)}) as fleet:
             return await fleet.submit_many(named, round_number, progress=progress)
 
@@ -68,7 +68,7 @@ def certificates_in(folder: Path) -> list[Certified]:
     return [(certificate, key) for certificate, key in pairs if key.exists()]
 
 
-def turns(task: Task, words: Sequence[str], devices: int) -> Iterator[Answers]:
+def answers_in_turn(task: Task, words: Sequence[str], devices: int) -> Iterator[Answers]:
     """Return the answers of so many devices, which take turns through each query's texts NAME=VALUE.
 
     Raises:

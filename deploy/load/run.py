@@ -1,4 +1,4 @@
-"""Loading: what a load is asked to be, checked; played against a deployment, or against services started here."""
+"""What a load is asked to be, checked; run against a deployment, or against services started here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,19 @@ from rich.progress import Progress
 
 from hubbub.client.session.rounds import choose_round
 from hubbub.deploy.files import signed_task_in
-from hubbub.deploy.load.coordinator import Deployment, play
-from hubbub.deploy.load.credentials import can_play
-from hubbub.deploy.load.latency import Played
+from hubbub.deploy.load.coordinator import Deployment, run_schedule
+from hubbub.deploy.load.credentials import unsupported_reason
+from hubbub.deploy.load.latency import StepResult
 from hubbub.deploy.load.local_target import pipeline
-from hubbub.deploy.load.schedule import MOST_DEVICES, MOST_RATE, MOST_SECONDS, Offer, Step, calls_for, devices_for
+from hubbub.deploy.load.schedule import (
+    MOST_DEVICES,
+    MOST_RATE,
+    MOST_SECONDS,
+    LoadSchedule,
+    LoadStep,
+    calls_for,
+    devices_for,
+)
 from hubbub.deploy.pki.tickets import read_tickets
 from hubbub.deploy.settings import ClientSettings
 from hubbub.protos.errors import UsageError
@@ -36,54 +44,54 @@ USUAL_RATE = 200.0
 
 
 @dataclass
-class Loaded:
-    """What a load came to: steps that were played to their end, and where; `held` is what the shuffler then held."""
+class LoadResult:
+    """What a load came to: steps that were run to their end, and where; `held` is what the shuffler then held."""
 
     where: str
-    steps: list[Played] = field(default_factory=list)
+    steps: list[StepResult] = field(default_factory=list)
     held: int | None = None
     interrupted: bool = False
 
 
-def checked_offer(
+def checked_schedule(
     rate: float | None,
     rates: str | None,
-    crowd: int | None,
+    users: int | None,
     think: float | None,
     seconds: float,
     per_call: int,
-    patience: float,
-) -> Offer:
-    """Return the offer that options ask for.
+    timeout: float,
+) -> LoadSchedule:
+    """Return the schedule that options ask for.
 
     Raises:
         UsageError: where they exclude each other, or one is out of its limits.
     """
-    asked = [name for name, value in (("--rate", rate), ("--steps", rates), ("--crowd", crowd)) if value is not None]
+    asked = [name for name, value in (("--rate", rate), ("--steps", rates), ("--users", users)) if value is not None]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} both say how many come; give one of them")
-    if (crowd is None) is not (think is None):
-        raise UsageError("--crowd says how many are there at once, and --think for how long each waits; give both")
+    if (users is None) is not (think is None):
+        raise UsageError("--users says how many are there at once, and --think for how long each waits; give both")
     _check("--seconds", seconds, MOST_SECONDS)
-    _check("--patience", patience, MOST_SECONDS)
-    if crowd is not None and think is not None:
+    _check("--timeout", timeout, MOST_SECONDS)
+    if users is not None and think is not None:
         _check("--think", think, MOST_SECONDS)
-        steps = [Step(0.0, seconds, crowd, think)]
+        steps = [LoadStep(0.0, seconds, users, think)]
     else:
         wanted = _rates(rates) if rates is not None else [USUAL_RATE if rate is None else rate]
         for each in wanted:
             _check("--rate" if rates is None else "--steps", each, MOST_RATE)
-        steps = [Step(each, seconds) for each in wanted]
+        steps = [LoadStep(each, seconds) for each in wanted]
     if per_call > MAXIMUM_SUBMISSIONS:
         raise UsageError(f"--per-call {per_call}: a call takes at most {MAXIMUM_SUBMISSIONS} devices")
-    offer = Offer(tuple(steps), per_call, patience)
-    devices = sum(calls_for(step, per_call) * per_call for step in offer.steps)
+    schedule = LoadSchedule(tuple(steps), per_call, timeout)
+    devices = sum(calls_for(step, per_call) * per_call for step in schedule.steps)
     if devices > MOST_DEVICES:
         raise UsageError(
             f"this load is of {devices} devices, which are made ready before it begins; at most {MOST_DEVICES} are: "
             "ask for fewer seconds, or a lower rate"
         )
-    return offer
+    return schedule
 
 
 def _rates(text: str) -> list[float]:
@@ -100,7 +108,7 @@ def _check(option: str, value: float, most: float) -> None:
 
 def deployment_in(
     settings: Path,
-    offer: Offer,
+    schedule: LoadSchedule,
     processes: int,
     connections: int,
     tickets: Path | None,
@@ -115,15 +123,15 @@ def deployment_in(
         NoRound: where no round takes answers now.
     """
     files = load_settings(settings, ClientSettings, "client")
-    if not pollute and not _is_here(files.shuffler):
+    if not pollute and not _is_local(files.shuffler):
         raise UsageError(
             f"{files.shuffler} is not on this machine, and what a load sends counts in the round: its results mean "
             "nothing afterwards. Where that is meant, add --pollute"
         )
     task = signed_task_in(files.task).task
-    if refused := can_play(task):
+    if refused := unsupported_reason(task):
         raise UsageError(refused)
-    needed = devices_for(offer, processes)
+    needed = devices_for(schedule, processes)
     if task.admission.mode is Mode.ENROLLED:
         found = 0 if tickets is None else len(read_tickets(tickets))
         if found < needed:
@@ -143,7 +151,7 @@ def deployment_in(
     )
 
 
-def _is_here(address: str) -> bool:
+def _is_local(address: str) -> bool:
     host = address.removeprefix(HTTPS).rpartition(":")[0].strip("[]")
     if host == "localhost":
         return True
@@ -153,38 +161,40 @@ def _is_here(address: str) -> bool:
         return False
 
 
-def load(deployment: Deployment, offer: Offer, processes: int, progress: Progress) -> Loaded:
-    """Play an offer against a deployment, shown by `progress`; after Ctrl-C, what was played to its end is told.
+def load(deployment: Deployment, schedule: LoadSchedule, processes: int, progress: Progress) -> LoadResult:
+    """Run a schedule against a deployment, shown by `progress`; after Ctrl-C, what was run to its end is told.
 
     Raises:
-        HubbubError: where a player fails.
+        HubbubError: where a worker fails.
     """
-    loaded = Loaded(deployment.shuffler)
-    return _interruptible(_played(deployment, offer, processes, loaded, progress), loaded)
+    loaded = LoadResult(deployment.shuffler)
+    return _interruptible(_run(deployment, schedule, processes, loaded, progress), loaded)
 
 
-def load_here(offer: Offer, processes: int, connections: int, progress: Progress, acceptors: int = 0) -> Loaded:
+def load_locally(
+    schedule: LoadSchedule, processes: int, connections: int, progress: Progress, workers: int = 0
+) -> LoadResult:
     """Do what `load` does with services that are started here, and stopped at the end.
 
-    So many `acceptors` answer devices; 0: the process that keeps the rounds.
+    So many `workers` answer devices; 0: the main process.
 
     Raises:
-        HubbubError: where a service or a player fails.
+        HubbubError: where a service or a worker fails.
     """
-    loaded = Loaded("services on this machine, beside the load")
-    return _interruptible(_played_here(offer, processes, connections, acceptors, loaded, progress), loaded)
+    loaded = LoadResult("services on this machine, beside the load")
+    return _interruptible(_run_locally(schedule, processes, connections, workers, loaded, progress), loaded)
 
 
-async def _played_here(
-    offer: Offer, processes: int, connections: int, acceptors: int, loaded: Loaded, progress: Progress
+async def _run_locally(
+    schedule: LoadSchedule, processes: int, connections: int, workers: int, loaded: LoadResult, progress: Progress
 ) -> None:
-    started = pipeline(devices_for(offer, processes), connections, acceptors=acceptors)
+    started = pipeline(devices_for(schedule, processes), connections, workers=workers)
     async with started as (deployment, running):
-        await running.guard(_played(deployment, offer, processes, loaded, progress))
+        await running.guard(_run(deployment, schedule, processes, loaded, progress))
         loaded.held = sum(status.submissions for status in await running.status())
 
 
-def _interruptible(work: Coroutine[Any, Any, None], loaded: Loaded) -> Loaded:
+def _interruptible(work: Coroutine[Any, Any, None], loaded: LoadResult) -> LoadResult:
     try:
         asyncio.run(work)
     except KeyboardInterrupt:
@@ -192,26 +202,28 @@ def _interruptible(work: Coroutine[Any, Any, None], loaded: Loaded) -> Loaded:
     return loaded
 
 
-async def _played(deployment: Deployment, offer: Offer, processes: int, loaded: Loaded, progress: Progress) -> None:
-    bars = _Bars(deployment, offer, processes, progress)
+async def _run(
+    deployment: Deployment, schedule: LoadSchedule, processes: int, loaded: LoadResult, progress: Progress
+) -> None:
+    bars = _Bars(deployment, schedule, processes, progress)
     with tempfile.TemporaryDirectory(prefix="hubbub-load-") as folder, bars:
         finished = functools.partial(_finished, loaded)
-        await play(deployment, offer, processes, Path(folder), bars, finished)
+        await run_schedule(deployment, schedule, processes, Path(folder), bars, finished)
 
 
-def _finished(loaded: Loaded, played: Played) -> None:
+def _finished(loaded: LoadResult, played: StepResult) -> None:
     loaded.steps.append(played)
 
 
 class _Bars:
     """A bar for making devices ready, which are first enrolled where they have tickets, and one for sending."""
 
-    def __init__(self, deployment: Deployment, offer: Offer, processes: int, progress: Progress) -> None:
-        devices = devices_for(offer, processes)
+    def __init__(self, deployment: Deployment, schedule: LoadSchedule, processes: int, progress: Progress) -> None:
+        devices = devices_for(schedule, processes)
         self._bars = progress
         stages = 1 if deployment.tickets is None else 2
         self._ready = self._bars.add_task("devices are enrolled and sealed", total=stages * devices)
-        due = sum(step.mean_calls(offer.per_call) * offer.per_call for step in offer.steps)
+        due = sum(step.mean_calls(schedule.per_call) * schedule.per_call for step in schedule.steps)
         self._sent = self._bars.add_task("devices are sent", total=due)
 
     def __enter__(self) -> _Bars:

@@ -1,11 +1,11 @@
-"""Offer: what a load is made of, how much of it each process plays, and when its calls are due.
+"""What a load is made of, how much of it each process runs, and when its calls are due.
 
 Arrivals are open by default: they are due at moments of a Poisson process, whatever became of earlier ones, as those of
 people are. A latency counts from the moment a call was due. Were the next call to wait for the last answer, a service
 that stands still for a second would be charged for one slow call, and not for the thousand that came meanwhile.
 
 With a time to think the loop is closed: so many people at once, each of whom is followed by another once it was
-answered and a time has passed. That is what a fixed crowd does, and it slows down with the service.
+answered and a time has passed. That is what a fixed number of users does, and it slows down with the service.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ MOST_DEVICES = 2_000_000
 
 
 @dataclass(frozen=True)
-class Step:
-    """A stretch of load: open with `rate` devices a second, or closed with `crowd` calls at once; one of them is 0.
+class LoadStep:
+    """A chunk of load: open with `rate` devices a second, or closed with `users` calls at once; one of them is 0.
 
-    `think` (seconds) is the mean of the exponential time between the answer to a call of a crowd and the next.
+    `think` (seconds) is the mean of the exponential time between the answer to a user's call and the next.
     """
 
     rate: float
     seconds: float
-    crowd: int = 0
+    users: int = 0
     think: float = 0.0
 
     def mean_calls(self, per_call: int) -> float:
-        """Return how many calls come on average, at most: of a crowd where each is answered at once."""
-        return self.rate * self.seconds / per_call if self.rate else self.crowd * self.seconds / self.think
+        """Return how many calls come on average, at most: where each of the users is answered at once."""
+        return self.rate * self.seconds / per_call if self.rate else self.users * self.seconds / self.think
 
     def offered(self, per_call: int) -> float:
         """Return how many devices a second come on average, at most."""
@@ -46,51 +46,51 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Offer:
+class LoadSchedule:
     """A load: its steps, how many devices go in a call, and for how long each call is tried (seconds)."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[LoadStep, ...]
     per_call: int = 1
-    patience: float = 10.0
+    timeout: float = 10.0
 
-    def share(self, processes: int) -> Offer:
-        """Return what each of so many processes plays; together they play all of it.
+    def share(self, processes: int) -> LoadSchedule:
+        """Return what each of so many processes runs; together they run all of it.
 
         Poisson processes of a part of the rate each make one of the whole rate.
         """
-        return Offer(tuple(_share(step, processes) for step in self.steps), self.per_call, self.patience)
+        return LoadSchedule(tuple(_share(step, processes) for step in self.steps), self.per_call, self.timeout)
 
     def content(self) -> dict[str, object]:
         """Return it as JSON has it."""
         return asdict(self)
 
     @staticmethod
-    def of(content: dict[str, object]) -> Offer:
+    def of(content: dict[str, object]) -> LoadSchedule:
         """Read what `content` returned."""
         given: dict[str, object] = dict(content)
         steps = given.pop("steps")
         if not isinstance(steps, list):
-            raise TypeError("an offer's steps are a list")
-        return Offer(tuple(Step(**step) for step in steps), **given)  # type: ignore[arg-type]
+            raise TypeError("a schedule's steps are a list")
+        return LoadSchedule(tuple(LoadStep(**step) for step in steps), **given)  # type: ignore[arg-type]
 
 
-def _share(step: Step, processes: int) -> Step:
-    return Step(step.rate / processes, step.seconds, -(-step.crowd // processes), step.think)
+def _share(step: LoadStep, processes: int) -> LoadStep:
+    return LoadStep(step.rate / processes, step.seconds, -(-step.users // processes), step.think)
 
 
-def calls_for(step: Step, per_call: int) -> int:
+def calls_for(step: LoadStep, per_call: int) -> int:
     """Return for how many calls devices are made ready: the mean, and `MARGIN` standard deviations more."""
     mean = step.mean_calls(per_call)
-    return math.ceil(mean + MARGIN * math.sqrt(mean)) + step.crowd
+    return math.ceil(mean + MARGIN * math.sqrt(mean)) + step.users
 
 
-def devices_for(offer: Offer, processes: int) -> int:
-    """Return how many devices so many processes make ready for an offer, each for its share."""
-    share = offer.share(processes)
-    return processes * sum(calls_for(step, offer.per_call) * offer.per_call for step in share.steps)
+def devices_for(schedule: LoadSchedule, processes: int) -> int:
+    """Return how many devices so many processes make ready for a schedule, each for its share."""
+    share = schedule.share(processes)
+    return processes * sum(calls_for(step, schedule.per_call) * schedule.per_call for step in share.steps)
 
 
-def due(step: Step, per_call: int, drawn: random.Random) -> Iterator[float]:
+def due(step: LoadStep, per_call: int, drawn: random.Random) -> Iterator[float]:
     """Yield when the calls of an open step are due, in seconds from its beginning."""
     at = 0.0
     while (at := at + drawn.expovariate(step.rate / per_call)) < step.seconds:

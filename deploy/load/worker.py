@@ -1,8 +1,8 @@
-"""A player: a process that makes devices ready, and then sends what is due, step by step, as it is told.
+"""A process that makes devices ready, and then sends what is due, step by step, as it is told.
 
-It is run as `python -m hubbub.deploy.load.worker`, with one JSON document on the first line of stdin (`Assignment`),
-and a line for each step: when it begins, by the clock `time.monotonic`, which all processes of a machine share. It
-prints a JSON line for whatever it has done; the rows of a step go into a file, as they are many.
+It is run as `python -m hubbub.deploy.load.worker`, with one JSON document on the first line of stdin
+(`LoadAssignment`), and a line for each step: when it begins, by the clock `time.monotonic`, which all processes of a
+machine share. It prints a JSON line for whatever it has done; the rows of a step go into a file, as they are many.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hubbub.client.session.rounds import RoundKeys
+from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.client.session.trust import trusted_task
-from hubbub.client.submit import Link, Pacing, Patience, Retry, submit_batch
+from hubbub.client.submit import Retry, Retrying, RetryPolicy, ShufflerLink, submit_batch
 from hubbub.deploy.load.credentials import credentials_for, keys_of, sealed
-from hubbub.deploy.load.schedule import Offer, Step, calls_for, due
+from hubbub.deploy.load.schedule import LoadSchedule, LoadStep, calls_for, due
 from hubbub.protos.errors import HubbubError, MessageError, Unreachable
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.task.task import Task
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.processes.hardening import keep_memory_in
+from hubbub.service.processes.hardening import disable_core_dumps
 
 MOST_AT_ONCE = 20_000
 """Calls of a process on their way at once; devices whose call is due while there are as many are counted as unsent."""
@@ -44,8 +44,8 @@ PULSE = 0.5
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """What a player has to do. Paths are texts and keys are hex; `tickets` are lines first … last-1 of that file.
+class LoadAssignment:
+    """What a worker has to do. Paths are texts and keys are hex; `tickets` are lines first … last-1 of that file.
 
     Calls take turns through so many `connections`.
     """
@@ -56,7 +56,7 @@ class Assignment:
     shuffler: str
     authority: str
     round: int
-    offer: dict[str, object]
+    schedule: dict[str, object]
     rows: str
     connections: int = 1
     tickets: str = ""
@@ -64,12 +64,12 @@ class Assignment:
     last: int = 0
 
     def encode(self) -> bytes:
-        """Return the assignment as the player reads it, a line."""
+        """Return the assignment as the worker reads it, a line."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
 @dataclass
-class _Seen:
+class _StepCounts:
     """What became of a step's calls so far."""
 
     rows: array[float] = field(default_factory=lambda: array("d"))
@@ -88,28 +88,30 @@ class _Seen:
         self.retries[reason] = self.retries.get(reason, 0) + 1
 
 
-class Player:
+class LoadWorker:
     """One process's part of a load; devices are made ready before anything is due."""
 
-    def __init__(self, assignment: Assignment, task: Task, links: Sequence[Link], keys: RoundKeys) -> None:
+    def __init__(
+        self, assignment: LoadAssignment, task: Task, links: Sequence[ShufflerLink], keys: VerifiedRoundKeys
+    ) -> None:
         self._assignment = assignment
         self._task = task
         self._links = links
         self._turns = itertools.cycle(links)
         self._keys = keys
-        self._offer = Offer.of(assignment.offer)
+        self._schedule = LoadSchedule.of(assignment.schedule)
         self._ready: list[Submission] = []
         self._random = random.Random()
 
     async def make_ready(self) -> None:
         """Redeem the tickets, where devices have any, and seal a submission for each device."""
-        count = sum(calls_for(step, self._offer.per_call) * self._offer.per_call for step in self._offer.steps)
+        count = sum(calls_for(step, self._schedule.per_call) * self._schedule.per_call for step in self._schedule.steps)
         credentials = None
         if self._task.admission.mode is Mode.ENROLLED:
-            credentials = await credentials_for(self._links[0], self._tickets(), _say_ready)
+            credentials = await credentials_for(self._links[0], self._tickets(), _report_ready)
         for made in sealed(self._task, self._keys, count, credentials):
             self._ready += made
-            _say_ready(len(made))
+            _report_ready(len(made))
         # Taken from the end, which moves nothing.
         self._ready.reverse()
 
@@ -117,20 +119,20 @@ class Player:
         lines = Path(self._assignment.tickets).read_bytes().splitlines()
         return lines[self._assignment.first : self._assignment.last]
 
-    async def play(self, number: int, begins: float) -> dict[str, Any]:
-        """Play a step that begins at `begins` (monotonic seconds); return what became of it, rows aside."""
-        step, seen = self._offer.steps[number], _Seen()
-        patience = Patience(total=self._offer.patience, call=self._offer.patience)
-        pacing = Pacing(patience, progress=seen.retry)
+    async def run(self, number: int, begins: float) -> dict[str, Any]:
+        """Run a step that begins at `begins` (monotonic seconds); return what became of it, rows aside."""
+        step, seen = self._schedule.steps[number], _StepCounts()
+        timeout = RetryPolicy(total=self._schedule.timeout, call=self._schedule.timeout)
+        retrying = Retrying(timeout, progress=seen.retry)
         await asyncio.sleep(max(0.0, begins - time.monotonic()))
         cpu, pulse = time.process_time(), asyncio.create_task(_pulse(seen))
         try:
-            await (self._crowd if step.crowd else self._open)(step, begins, pacing, seen)
+            await (self._closed if step.users else self._open)(step, begins, retrying, seen)
         finally:
             pulse.cancel()
         lasted = time.monotonic() - begins
         (Path(self._assignment.rows) / f"{number}.rows").write_bytes(seen.rows.tobytes())
-        _say_played(seen)
+        _report_handled(seen)
         return {
             "refused": seen.refused,
             "retries": seen.retries,
@@ -139,20 +141,20 @@ class Player:
             "cores": (time.process_time() - cpu) / lasted if lasted > 0 else 0.0,
         }
 
-    async def _open(self, step: Step, begins: float, pacing: Pacing, seen: _Seen) -> None:
+    async def _open(self, step: LoadStep, begins: float, retrying: Retrying, seen: _StepCounts) -> None:
         running: set[asyncio.Task[None]] = set()
-        for at in due(step, self._offer.per_call, self._random):
+        for at in due(step, self._schedule.per_call, self._random):
             await asyncio.sleep(max(0.0, begins + at - time.monotonic()))
             batch = self._next()
             if not batch or len(running) >= MOST_AT_ONCE:
-                seen.unsent += self._offer.per_call
+                seen.unsent += self._schedule.per_call
                 continue
-            task = asyncio.create_task(self._send(batch, at, begins, pacing, seen))
+            task = asyncio.create_task(self._send(batch, at, begins, retrying, seen))
             running.add(task)
             task.add_done_callback(running.discard)
         await asyncio.gather(*running)
 
-    async def _crowd(self, step: Step, begins: float, pacing: Pacing, seen: _Seen) -> None:
+    async def _closed(self, step: LoadStep, begins: float, retrying: Retrying, seen: _StepCounts) -> None:
         ends = begins + step.seconds
 
         async def place() -> None:
@@ -162,21 +164,23 @@ class Player:
                 await asyncio.sleep(max(0.0, at - time.monotonic()))
                 batch = self._next()
                 if not batch:
-                    seen.unsent += self._offer.per_call
+                    seen.unsent += self._schedule.per_call
                     return
-                await self._send(batch, at - begins, begins, pacing, seen)
+                await self._send(batch, at - begins, begins, retrying, seen)
                 at = time.monotonic() + self._random.expovariate(1 / step.think)
 
-        await asyncio.gather(*(place() for _ in range(step.crowd)))
+        await asyncio.gather(*(place() for _ in range(step.users)))
 
     def _next(self) -> list[Submission]:
-        return [self._ready.pop() for _ in range(min(self._offer.per_call, len(self._ready)))]
+        return [self._ready.pop() for _ in range(min(self._schedule.per_call, len(self._ready)))]
 
-    async def _send(self, batch: list[Submission], at: float, begins: float, pacing: Pacing, seen: _Seen) -> None:
+    async def _send(
+        self, batch: list[Submission], at: float, begins: float, retrying: Retrying, seen: _StepCounts
+    ) -> None:
         sent = time.monotonic()
         acknowledged = 0
         try:
-            async for answer in self._answers(batch, pacing):
+            async for answer in self._answers(batch, retrying):
                 if isinstance(answer, Receipt):
                     acknowledged += 1
                 else:
@@ -190,30 +194,30 @@ class Player:
         due_at = begins + at
         seen.rows.extend((at, sent - due_at, time.monotonic() - due_at, len(batch), acknowledged))
 
-    async def _answers(self, batch: list[Submission], pacing: Pacing) -> AsyncIterator[Receipt | Refusal]:
-        """Send one submission as a device does, several as a gateway; each is tried as long as the patience lasts."""
+    async def _answers(self, batch: list[Submission], retrying: Retrying) -> AsyncIterator[Receipt | Refusal]:
+        """Send one submission as a device does, several as a gateway; each is tried until the timeout."""
         caller, to = next(self._turns).caller, self._keys.destination
-        if self._offer.per_call > 1:
-            for answer in await submit_batch(caller, to, batch, pacing):
+        if self._schedule.per_call > 1:
+            for answer in await submit_batch(caller, to, batch, retrying):
                 yield answer
             return
         try:
-            yield await pacing.persist(lambda deadline: caller.submit(to, batch[0], deadline))
+            yield await retrying.retry(lambda deadline: caller.submit(to, batch[0], deadline))
         except Refusal as refusal:
             yield refusal
 
 
-async def _pulse(seen: _Seen) -> None:
+async def _pulse(seen: _StepCounts) -> None:
     while True:
         await asyncio.sleep(PULSE)
-        _say_played(seen)
+        _report_handled(seen)
 
 
-def _say_ready(count: int) -> None:
+def _report_ready(count: int) -> None:
     _print({"ready": count})
 
 
-def _say_played(seen: _Seen) -> None:
+def _report_handled(seen: _StepCounts) -> None:
     devices, seen.devices = seen.devices, 0
     _print({"dealt_with": devices})
 
@@ -223,37 +227,37 @@ def _print(document: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _play(assignment: Assignment, begins: Iterator[str]) -> None:
+def _run(assignment: LoadAssignment, begins: Iterator[str]) -> None:
     keys = bytes.fromhex(assignment.operator_key), bytes.fromhex(assignment.shuffler_key)
     task = trusted_task(Path(assignment.task).read_bytes(), *keys)
-    asyncio.run(_played(assignment, task, Path(assignment.authority).read_bytes(), begins))
+    asyncio.run(_run_steps(assignment, task, Path(assignment.authority).read_bytes(), begins))
 
 
-async def _played(assignment: Assignment, task: Task, authority: bytes, begins: Iterator[str]) -> None:
+async def _run_steps(assignment: LoadAssignment, task: Task, authority: bytes, begins: Iterator[str]) -> None:
     async with contextlib.AsyncExitStack() as stack:
         # Credentials of their own each, or gRPC would have them share a connection.
-        links = [Link(assignment.shuffler, TLS(authority, None, None)) for _ in range(assignment.connections)]
+        links = [ShufflerLink(assignment.shuffler, TLS(authority, None, None)) for _ in range(assignment.connections)]
         for link in links:
             await stack.enter_async_context(link)
-        keys = await keys_of(links[0], task, assignment.round, Pacing())
-        player = Player(assignment, task, links, keys)
-        await player.make_ready()
+        keys = await keys_of(links[0], task, assignment.round, Retrying())
+        worker = LoadWorker(assignment, task, links, keys)
+        await worker.make_ready()
         _print({"all_ready": True})
-        for number in range(len(Offer.of(assignment.offer).steps)):
+        for number in range(len(LoadSchedule.of(assignment.schedule).steps)):
             line = await asyncio.to_thread(next, begins, "")
             if not line:
                 return
-            _print({"played": await player.play(number, json.loads(line)["begins"])})
+            _print({"played": await worker.run(number, json.loads(line)["begins"])})
 
 
 def main() -> None:
-    """Read an assignment from stdin and play it; a failure is one line of JSON, too."""
+    """Read an assignment from stdin and run it; a failure is one line of JSON, too."""
     try:
-        _play(Assignment(**json.loads(sys.stdin.readline())), iter(sys.stdin))
+        _run(LoadAssignment(**json.loads(sys.stdin.readline())), iter(sys.stdin))
     except (HubbubError, OSError) as error:
         _print({"failed": str(error)})
 
 
 if __name__ == "__main__":
-    keep_memory_in()
+    disable_core_dumps()
     main()

@@ -1,4 +1,4 @@
-"""A cluster on this machine: stores in PostgreSQL, replicas, a keeper and a standby, Spark where it is there."""
+"""Stores in PostgreSQL, front ends, a leader and a standby, Spark where it is there."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import socket
 from pathlib import Path
 
 from hubbub.deploy.init.folders import LOOPBACK
-from hubbub.deploy.init.frontends import add_replica
+from hubbub.deploy.init.frontends import add_frontend
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.databases import Databases
-from hubbub.deploy.local.pipeline import CALL_SECONDS, MOST_ENROLMENTS, Freeze, LocalPipeline
+from hubbub.deploy.local.pipeline import CALL_SECONDS, MOST_ENROLLMENTS, Freeze, LocalPipeline
 from hubbub.deploy.local.ports import FREE, SETTINGS
-from hubbub.deploy.local.process import Service, ServiceError
+from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
@@ -33,13 +33,13 @@ STANDING_BY_SECONDS = 7 * 86_400.0
 """How long a standby may stand by."""
 
 FOLLOWING_SECONDS = 60.0
-"""How long a standby may take until it has everything of the keeper's keyring."""
+"""How long a standby may take until it has everything of the leader's keyring."""
 
 LOOK_SECONDS = 0.05
 """How often the standby's log is looked at meanwhile."""
 
 FOLLOWS = "the keyring was copied"
-"""What a standby logs once it follows; from then on the keeper answers nothing that the standby has not."""
+"""What a standby logs once it follows; from then on the leader answers nothing that the standby has not."""
 
 LOCAL_SPARK = "local[2]"
 """Spark's master: two of this machine's cores."""
@@ -60,17 +60,17 @@ def spark_missing(devices: int) -> str:
 
 
 class LocalCluster(LocalPipeline):
-    """A pipeline as `LocalPipeline` is, with both stores in PostgreSQL, replicas that answer devices, and two keepers.
+    """A pipeline as `LocalPipeline` is, on PostgreSQL, with front ends, a leader and its standby.
 
     One of the two keeps the rounds; the other follows its keyring, and nothing is answered that is not on both disks.
-    `fail_over` kills the keeper. Devices know the addresses of all replicas.
+    `fail_over` kills the leader. Devices know the addresses of all front ends.
 
     Args:
         draft: as of a pipeline.
-        directory: where everything is kept; beside the parties' folders are `parties/standby` and the replicas'.
+        directory: where everything is kept; beside the parties' folders are `parties/standby` and the front ends'.
         databases: where the stores are; both are empty.
         hops: how many shufflers there are in the chain.
-        replicas: how many processes answer devices.
+        front ends: how many processes answer devices.
         spark_from: batches of so many envelopes and more are mixed and opened on Spark, in local mode; None for none.
 
     Raises:
@@ -85,21 +85,21 @@ class LocalCluster(LocalPipeline):
         databases: Databases,
         hops: int = 1,
         spark_from: int | None = None,
-        replicas: int = 2,
+        frontends: int = 2,
     ) -> None:
         super().__init__(draft, directory, hops=hops, database=databases.shuffler)
-        self._keepers = [_free_address(), _free_address()]
-        self._names = [f"replica-{number + 1}" for number in range(replicas)]
+        self._leaders = [_free_address(), _free_address()]
+        self._names = [f"frontend-{number + 1}" for number in range(frontends)]
         self._databases = databases
         self._spark_from = spark_from
 
     def _place_stores(self) -> None:
         super()._place_stores()
         self._set(Role.ANALYZER, "store", self._databases.analyzer)
-        self._set(Role.SHUFFLER, "role", "keeper")
-        self._set(Role.SHUFFLER, "keeper_listen", self._keepers[0])
+        self._set(Role.SHUFFLER, "role", "leader")
+        self._set(Role.SHUFFLER, "leader_listen", self._leaders[0])
         # From the start: one that was replaced follows the other without being started again.
-        change(self.folder.of(Role.SHUFFLER) / "shuffler.toml", "keepers", self._keepers[1:])
+        change(self.folder.of(Role.SHUFFLER) / "shuffler.toml", "leaders", self._leaders[1:])
         self._set(Role.SHUFFLER, "standbys", 1)
         if self._spark_from is not None:
             for party in (Role.SHUFFLER, Role.ANALYZER):
@@ -115,11 +115,11 @@ class LocalCluster(LocalPipeline):
         settings = folder / "shuffler.toml"
         for name in SETTINGS[Role.SHUFFLER].values():
             change(settings, name, FREE)
-        change(settings, "keeper_listen", self._keepers[1])
-        change(settings, "keepers", self._keepers[:1])
+        change(settings, "leader_listen", self._leaders[1])
+        change(settings, "leaders", self._leaders[:1])
         await asyncio.to_thread(create_store, shuffler.load(settings))
         log = self.logs / f"{STANDBY}.log"
-        self._standby = Service("shuffler", settings, log, patience=STANDING_BY_SECONDS)
+        self._standby = ServiceProcess("shuffler", settings, log, timeout=STANDING_BY_SECONDS)
         self._stack.push_async_callback(self._standby.stop)
         # Whoever stands by is stopped first, or it would take over.
         self._stack.push_async_callback(self._end_standby)
@@ -127,28 +127,30 @@ class LocalCluster(LocalPipeline):
         await self._replicate()
 
     async def _replicate(self) -> None:
-        """Make the replicas' folders, and start them."""
+        """Make the front ends' folders, and start them."""
         operator = self.folder.of(Role.OPERATOR)
         authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
-        self._replicas = []
+        self._frontends = []
         for name in self._names:
-            settings = add_replica(self.folder.root, name, authority, LOOPBACK, self._databases.shuffler, self._keepers)
+            settings = add_frontend(
+                self.folder.root, name, authority, LOOPBACK, self._databases.shuffler, self._leaders
+            )
             for key in ("listen", "metrics_listen"):
                 change(settings, key, FREE)
-            for key, number in (("enrolments_per_second", MOST_ENROLMENTS), ("count_step", 1)):
+            for key, number in (("enrollments_per_second", MOST_ENROLLMENTS), ("count_step", 1)):
                 change(settings, key, number)
-            self._replicas.append(Service("shuffler", settings, self.logs / f"{name}.log"))
+            self._frontends.append(ServiceProcess("shuffler", settings, self.logs / f"{name}.log"))
             # Before the others, which they ask.
-            self._stack.push_async_callback(self._replicas[-1].stop)
-        await asyncio.gather(*(replica.start() for replica in self._replicas))
+            self._stack.push_async_callback(self._frontends[-1].stop)
+        await asyncio.gather(*(frontend.start() for frontend in self._frontends))
 
     @property
     def shuffler(self) -> str:
-        """Where devices of the task submit: at any of the replicas."""
-        return ",".join(replica.addresses["submission"] for replica in self._replicas)
+        """Where devices of the task submit: at any of the front ends."""
+        return ",".join(frontend.addresses["submission"] for frontend in self._frontends)
 
     async def _stand_by(self) -> None:
-        """Start the standby, and wait until it has everything of the keeper's keyring."""
+        """Start the standby, and wait until it has everything of the leader's keyring."""
         known = await asyncio.to_thread(_follows, self._standby.log)
         self._taking_over = asyncio.create_task(self._standby.start())
         try:
@@ -156,11 +158,11 @@ class LocalCluster(LocalPipeline):
                 while await asyncio.to_thread(_follows, self._standby.log) == known:
                     if self._taking_over.done():
                         self._taking_over.result()
-                        raise ServiceError(f"the standby has taken over from a keeper that runs; logs: {self.logs}")
+                        raise ServiceError(f"the standby has taken over from a leader that runs; logs: {self.logs}")
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError as error:
             raise ServiceError(
-                f"the standby had not followed the keeper's keyring after {FOLLOWING_SECONDS:.0f} s; logs: {self.logs}"
+                f"the standby had not followed the leader's keyring after {FOLLOWING_SECONDS:.0f} s; logs: {self.logs}"
             ) from error
 
     async def _end_standby(self) -> None:
@@ -170,7 +172,7 @@ class LocalCluster(LocalPipeline):
         await self._standby.stop()
 
     async def fail_over(self) -> None:
-        """Kill the keeper as a crash would, and wait until the standby serves; the killed one stands by then.
+        """Kill the leader as a crash would, and wait until the standby serves; the killed one stands by then.
 
         Raises:
             ServiceError: where the standby does not take over.
@@ -178,12 +180,12 @@ class LocalCluster(LocalPipeline):
         killed = self.services[Role.SHUFFLER]
         await killed.kill()
         await self._taking_over
-        keeper = self._standby
-        async with open_channel(keeper.addresses["control"], self.operator_tls) as channel:
+        leader = self._standby
+        async with open_channel(leader.addresses["control"], self.operator_tls) as channel:
             if not await is_serving(channel, CALL_SECONDS):
                 raise ServiceError("the standby has taken over, but its health check does not say SERVING")
-        self.services[Role.SHUFFLER], self._standby = keeper, killed
-        killed.patience = STANDING_BY_SECONDS
+        self.services[Role.SHUFFLER], self._standby = leader, killed
+        killed.timeout = STANDING_BY_SECONDS
         await self._stand_by()
 
 

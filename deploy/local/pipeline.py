@@ -1,4 +1,4 @@
-"""The whole pipeline on this machine: a shuffler and an analyzer as processes on loopback, connected over TLS."""
+"""A shuffler and an analyzer as processes on loopback, connected over TLS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hubbub.client import Device
 from hubbub.deploy.init.folders import Folder, Placement, initialise
 from hubbub.deploy.init.hops import Hops, change
 from hubbub.deploy.local.ports import FREE, SETTINGS
-from hubbub.deploy.local.process import Service, ServiceError
+from hubbub.deploy.local.process import ServiceError, ServiceProcess
 from hubbub.deploy.new_folder import check_new
 from hubbub.deploy.pki.device_issuer import Issuer
 from hubbub.deploy.pki.trusted_keys import identities_in
@@ -40,7 +40,7 @@ from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.service.net.health import is_serving
 from hubbub.shuffler import settings as shuffler_settings
-from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
+from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
 from hubbub.shuffler.stores import factory as shuffler_stores
 
 CALL_SECONDS = 30.0
@@ -49,10 +49,10 @@ CALL_SECONDS = 30.0
 WAIT_SECONDS = 20.0
 """How long one call waits for results before it is made again."""
 
-PATIENCE_SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 """How long a round may stay as it is at both services before its results are given up; mixing takes less."""
 
-MOST_ENROLMENTS = 1_000_000
+MOST_ENROLLMENTS = 1_000_000
 """Tickets that the shuffler takes in a second: no limit."""
 
 T = TypeVar("T")
@@ -107,14 +107,14 @@ class LocalPipeline:
         behind_proxy: bool = False,
         https: bool = False,
         database: str = "",
-        acceptors: int = 0,
+        workers: int = 0,
     ) -> None:
         self._draft = read_draft(draft) if isinstance(draft, str) else draft
         self._given = directory
         self._programs = programs or {}
         self._hops = Hops(hops - 1)
         self._behind_proxy, self._https = behind_proxy, https
-        self._database, self._acceptors = database, acceptors
+        self._database, self._workers = database, workers
         self._stack = contextlib.AsyncExitStack()
         self._tickets: dict[str, bytes] = {}
 
@@ -157,8 +157,8 @@ class LocalPipeline:
             tls = self.folder.of(Role.SHUFFLER) / "tls"
             self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")
             self._set(Role.SHUFFLER, "devices_listen", FREE)
-        # Thousands of made-up people enrol at once here, and nobody else can; when each submits is no secret.
-        numbers = {"enrolments_per_second": MOST_ENROLMENTS, "count_step": 1, "acceptors": self._acceptors}
+        # Thousands of made-up people enroll at once here, and nobody else can; when each submits is no secret.
+        numbers = {"enrollments_per_second": MOST_ENROLLMENTS, "count_step": 1, "workers": self._workers}
         for name, number in numbers.items():
             self._set(Role.SHUFFLER, name, number)
         self._set(Role.SHUFFLER, "behind_proxy", self._behind_proxy)
@@ -193,9 +193,9 @@ class LocalPipeline:
                 (self.folder.of(party) / "tasks" / name).write_bytes(each.encode())
         return signed
 
-    def _service(self, party: str) -> Service:
+    def _service(self, party: str) -> ServiceProcess:
         log, program = self.logs / f"{party}.log", self._programs.get(Role(self._command(party)), ())
-        service = Service(self._command(party), self._settings(party), log, program)
+        service = ServiceProcess(self._command(party), self._settings(party), log, program)
         self._stack.push_async_callback(service.stop)
         return service
 
@@ -215,9 +215,9 @@ class LocalPipeline:
         """Start a service, or start it again on the ports it had, and wait until it is healthy."""
         service = self.services[party]
         await service.start()
-        # A keeper of rounds that replicas answer devices for has no port of theirs.
+        # A leader of rounds that front ends answer devices for has no port of theirs.
         names = {name: key for name, key in SETTINGS[Role(self._command(party))].items() if name in service.addresses}
-        names |= {name: f"{name}_listen" for name in ("devices", "https", "keeper") if name in service.addresses}
+        names |= {name: f"{name}_listen" for name in ("devices", "https", "leader") if name in service.addresses}
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
             self._set(party, key, service.addresses[name])
@@ -326,25 +326,25 @@ class LocalPipeline:
         async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
             return await self.guard(ControlCaller(channel).get_status(self.task.task.id, CALL_SECONDS))
 
-    async def results(self, round_number: int = 0, *, patience: float = PATIENCE_SECONDS) -> RoundResults:
+    async def results(self, round_number: int = 0, *, stalled_after: float = TIMEOUT_SECONDS) -> RoundResults:
         """Return a round's results, waiting for them as long as both services run and the round gets on.
 
         Raises:
             Refusal: NO_RESULTS where the round expired, so that there will never be any.
-            ServiceError: where a service ends, or the round's state has not changed at either service for `patience`
+            ServiceError: where a service ends, or the round's state has not changed at either service for `timeout`
                 seconds, saying what each waits for.
         """
         address = self.services[Role.ANALYZER].addresses["results"]
         async with open_channel(address, self.operator_tls, largest=MAXIMUM_RESULTS_BYTES) as channel:
-            return await self.guard(self._results(channel, round_number, patience))
+            return await self.guard(self._results(channel, round_number, stalled_after))
 
-    async def _results(self, channel: grpc.aio.Channel, round_number: int, patience: float) -> RoundResults:
+    async def _results(self, channel: grpc.aio.Channel, round_number: int, stalled_after: float) -> RoundResults:
         caller, loop = ResultsCaller(channel), asyncio.get_running_loop()
         seen, since = "", loop.time()
         while True:
             try:
-                # Short of the patience: a call that waits longer would hide that it is over.
-                wait = min(WAIT_SECONDS, patience)
+                # Short of the timeout: a call that waits longer would hide that it is over.
+                wait = min(WAIT_SECONDS, stalled_after)
                 return await caller.get_results(self.task.task.id, round_number, wait, wait + CALL_SECONDS)
             except Refusal as refusal:
                 # The analyzer cannot tell a round that expired from one that is still to come; the shuffler can.
@@ -361,8 +361,10 @@ class LocalPipeline:
                 await channel.channel_ready()
             if seen != (seen := await self._waits(caller, round_number)):
                 since = loop.time()
-            elif loop.time() - since >= patience:
-                raise ServiceError(f"round {round_number} has not got on for {patience:g} s: {seen}; logs: {self.logs}")
+            elif loop.time() - since >= stalled_after:
+                raise ServiceError(
+                    f"round {round_number} has not got on for {stalled_after:g} s: {seen}; logs: {self.logs}"
+                )
 
     async def _expired(self, round_number: int) -> RoundStatus | None:
         """Return the round's state at the shuffler if it has expired."""
@@ -379,8 +381,8 @@ class LocalPipeline:
             rounds = await self.status()
             said += [f"the shuffler waits for {each.waiting_for}" for each in rounds if each.round == round_number]
         with contextlib.suppress(Unreachable):
-            standings = await caller.get_standings(self.task.task.id, CALL_SECONDS)
-            of = [each for each in standings if each.id.round == round_number]
+            statuses = await caller.get_statuses(self.task.task.id, CALL_SECONDS)
+            of = [each for each in statuses if each.id.round == round_number]
             said += [f"the analyzer waits for {each.waiting_for}" for each in of]
         return "; ".join(said) or "neither service has begun it"
 

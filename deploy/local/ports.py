@@ -1,4 +1,4 @@
-"""Listening: which settings say where a service listens, by the names under which it announces its ports."""
+"""Which settings say where a service listens, by the names under which it announces its ports."""
 
 from __future__ import annotations
 

@@ -31,14 +31,15 @@ class ServiceError(HubbubError):
     """A service that did not start, or ended by itself; quotes the end of its log."""
 
 
-class Service:
+class ServiceProcess:
     """A `hubbub` service that is run from its settings file; its log is appended to a file.
 
     It does not outlive the process that started it, however that one ends: then it drains, as after SIGTERM. Once it is
     started, `addresses` holds the addresses it listens on, by the names of its
     ports. `program` is run in the place of `hubbub NAME` where it is given, with the same arguments. It imports nothing
-    from the current folder, and is given few variables (`service.children`); `environment` has others, which may be
-    changed before a start. `patience` is how many seconds a start may take: a standby serves once it is its turn.
+    from the current folder, and is given few variables (`service.processes.subprocesses`); `environment` has others,
+    which may be changed before a start. `timeout` is how many seconds a start may take: a standby serves once it is its
+    turn.
     """
 
     def __init__(
@@ -49,10 +50,10 @@ class Service:
         program: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         *,
-        patience: float = START_SECONDS,
+        timeout: float = START_SECONDS,
     ) -> None:
         self.name = name
-        self.patience = patience
+        self.timeout = timeout
         self.log = log
         self.addresses: dict[str, str] = {}
         self.environment = dict(environment or {})
@@ -73,10 +74,10 @@ class Service:
         """
         self._process = await self._spawn()
         try:
-            announced = await asyncio.wait_for(self._announcement(self._process), self.patience)
+            announced = await asyncio.wait_for(self._announcement(self._process), self.timeout)
         except TimeoutError as error:
             await self.kill()
-            raise ServiceError(f"the {self.name} did not serve within {self.patience:.0f} s{self._tail()}") from error
+            raise ServiceError(f"the {self.name} did not serve within {self.timeout:.0f} s{self._tail()}") from error
         if announced is None:
             code = await self._process.wait()
             raise ServiceError(f"the {self.name} ended with status {code} before it served{self._tail()}")

@@ -1,1 +1,1 @@
-"""An operator's calls to running services: status, results, export and health."""
+"""Status, results, export and health."""

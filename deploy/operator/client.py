@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
-from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Step
-from hubbub.protos.records.results import RoundId, RoundResults, RoundStanding
+from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundState, RoundStatus
+from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, HealthCaller, ResultsCaller
 from hubbub.protos.rpc.enrollment import MOST_DEVICES
@@ -45,8 +45,8 @@ async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number
     paths = settings.tls.paths()
     async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
         # The call's deadline is later than the service's own wait: "no results yet" arrives before it is given up.
-        patience = min(max(wait, 0.0), LONGEST_WAIT)
-        return await ResultsCaller(channel).get_results(task_id, round_number, patience, patience + CALL_SECONDS)
+        timeout = min(max(wait, 0.0), LONGEST_WAIT)
+        return await ResultsCaller(channel).get_results(task_id, round_number, timeout, timeout + CALL_SECONDS)
 
 
 async def fetch_certified(settings: OperatorSettings, task_id: bytes, wanted: Collection[int]) -> list[RoundResults]:
@@ -60,18 +60,20 @@ async def fetch_certified(settings: OperatorSettings, task_id: bytes, wanted: Co
 
 async def close_round(settings: OperatorSettings, task_id: bytes, round_number: int) -> RoundStatus:
     """Cut a round now."""
-    return await at_the_keeper(settings, lambda caller: caller.close_round(task_id, round_number, CALL_SECONDS))
+    return await call_leader(settings, lambda caller: caller.close_round(task_id, round_number, CALL_SECONDS))
 
 
-async def manage_credentials(settings: OperatorSettings, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
-    """Change what devices are admitted with, and return how enrolment stands; many devices go in several calls."""
+async def manage_credentials(
+    settings: OperatorSettings, step: CredentialAction, devices: Sequence[bytes]
+) -> CredentialStatus:
+    """Change what devices are admitted with, and return how enrollment stands; many devices go in several calls."""
 
     async def manage(caller: ControlCaller) -> CredentialStatus:
         for start in range(MOST_DEVICES, len(devices), MOST_DEVICES):
             await caller.manage_credentials(step, devices[start : start + MOST_DEVICES], CALL_SECONDS)
         return await caller.manage_credentials(step, devices[:MOST_DEVICES], CALL_SECONDS)
 
-    return await at_the_keeper(settings, manage)
+    return await call_leader(settings, manage)
 
 
 async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | None, now: float) -> int:
@@ -81,7 +83,7 @@ async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | N
         HubbubError: where the round wanted is closed already, or none is open.
         UsageError: where several are open.
     """
-    known = await at_the_keeper(settings, lambda caller: caller.get_status(task.id, CALL_SECONDS))
+    known = await call_leader(settings, lambda caller: caller.get_status(task.id, CALL_SECONDS))
     rounds = {each.round: each for each in known}
     if wanted is not None:
         _check_open(task, rounds.get(wanted))
@@ -116,13 +118,13 @@ def _check_open(task: Task, status: RoundStatus | None) -> None:
 
 async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
     """Return the states of all rounds at the shuffler."""
-    return await at_the_keeper(settings, lambda caller: caller.get_status(None, CALL_SECONDS))
+    return await call_leader(settings, lambda caller: caller.get_status(None, CALL_SECONDS))
 
 
-async def fetch_standings(settings: OperatorSettings) -> list[RoundStanding]:
+async def fetch_analyzer_statuses(settings: OperatorSettings) -> list[AnalyzerRoundStatus]:
     """Return the states of all rounds at the analyzer."""
     async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
-        return await ResultsCaller(channel).get_standings(None, CALL_SECONDS)
+        return await ResultsCaller(channel).get_statuses(None, CALL_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -130,12 +132,12 @@ class Overview:
     """The states of rounds at both services; None for a service that did not answer, whose error is in `errors`."""
 
     shuffler: list[RoundStatus] | None
-    analyzer: list[RoundStanding] | None
+    analyzer: list[AnalyzerRoundStatus] | None
     errors: Mapping[str, str]
-    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    incidents: Mapping[str, IncidentReport] = field(default_factory=dict)
     """What holds each service up; without one that did not answer, or is of a version that cannot say."""
     hops: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Which kinds of parts are in trouble at each hop that answered; of batches and rounds hops tell nothing."""
+    """Which kinds of parts have incidents at each hop that answered; of batches and rounds hops tell nothing."""
 
     def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
         """Return the rounds of one task alone, by its name or its id in hex; all of them where it is None.
@@ -194,16 +196,16 @@ async def fetch_overview(settings: OperatorSettings) -> Overview:
 
     shuffler, analyzer = await asyncio.gather(
         asked("shuffler", settings.shuffler_control, fetch_status(settings)),
-        asked("analyzer", settings.analyzer_results, fetch_standings(settings)),
+        asked("analyzer", settings.analyzer_results, fetch_analyzer_statuses(settings)),
     )
     places, tls = hops_of(settings), settings.tls.paths()
     parts = await asyncio.gather(*(asked(name, address, ask_hop(address, tls)) for name, address in places.items()))
     hops = {name: kinds for name, kinds in zip(places, parts, strict=True) if kinds is not None}
-    return Overview(shuffler, analyzer, dict(sorted(errors.items())), await _conditions(settings, errors), hops)
+    return Overview(shuffler, analyzer, dict(sorted(errors.items())), await _incidents(settings, errors), hops)
 
 
 async def ask_hop(address: str, tls: TLS) -> frozenset[str]:
-    """Return which kinds of parts of a hop are in trouble (`service.troubles.Kind`).
+    """Return which kinds of parts of a hop have incidents (`service.observability.incidents.IncidentKind`).
 
     Raises:
         HubbubError: where it does not serve, saying why as far as the connection tells.
@@ -220,19 +222,19 @@ def hops_of(settings: OperatorSettings) -> dict[str, str]:
     return {hop_name(FIRST_HOP + index): address for index, address in enumerate(settings.hops)}
 
 
-async def _conditions(settings: OperatorSettings, silent: Collection[str]) -> dict[str, Condition]:
+async def _incidents(settings: OperatorSettings, silent: Collection[str]) -> dict[str, IncidentReport]:
     """Ask the services that answered what holds them up."""
 
-    async def of_keeper(caller: ControlCaller) -> Condition:
+    async def of_leader(caller: ControlCaller) -> IncidentReport:
         # Who stands by says what holds it up itself; it has no rounds to show, by which it is passed over.
         await caller.get_status(None, CALL_SECONDS)
-        return await caller.get_condition(CALL_SECONDS)
+        return await caller.get_incidents(CALL_SECONDS)
 
-    async def of_analyzer() -> Condition:
+    async def of_analyzer() -> IncidentReport:
         async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
-            return await ResultsCaller(channel).get_condition(CALL_SECONDS)
+            return await ResultsCaller(channel).get_incidents(CALL_SECONDS)
 
-    asked = {"shuffler": lambda: at_the_keeper(settings, of_keeper), "analyzer": of_analyzer}
+    asked = {"shuffler": lambda: call_leader(settings, of_leader), "analyzer": of_analyzer}
     found = {}
     for name, ask in asked.items():
         # Rounds are what was asked for: a service that cannot say more is no failure.
@@ -242,10 +244,10 @@ async def _conditions(settings: OperatorSettings, silent: Collection[str]) -> di
     return found
 
 
-async def at_the_keeper(settings: OperatorSettings, call: Callable[[ControlCaller], Awaitable[T]]) -> T:
-    """Make a call at the shuffler's control port; where there are several, at each until the keeper has answered.
+async def call_leader(settings: OperatorSettings, call: Callable[[ControlCaller], Awaitable[T]]) -> T:
+    """Make a call at the shuffler's control port; where there are several, at each until the leader has answered.
 
-    Who stands by refuses as NOT_READY, and does nothing. A call that a keeper got may be made again by its nature.
+    Who stands by refuses as NOT_READY, and does nothing. A call that a leader got may be made again by its nature.
 
     Raises:
         Unreachable: where nobody answered, or only those who stand by; it names all that were asked.
@@ -261,4 +263,4 @@ async def at_the_keeper(settings: OperatorSettings, call: Callable[[ControlCalle
             if len(addresses) == 1 or (isinstance(error, Refusal) and error.reason is not Reason.NOT_READY):
                 raise
             said.append(f"{address}: {error}")
-    raise Unreachable("no keeper of the rounds has answered: " + "; ".join(said))
+    raise Unreachable("no leader of the rounds has answered: " + "; ".join(said))

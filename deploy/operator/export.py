@@ -1,4 +1,4 @@
-"""Export: a round's results as an Arrow table, as CSV and as Parquet."""
+"""A round's results as an Arrow table, as CSV and as Parquet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXTS = frozenset(
     {"task", "query", "kind", "category", "statistic", "unit", "state"}
     | {"attribute", "group", "attribute_2", "group_2"}
 )
-_TRUTHS = frozenset({"told_from_zero"})
+_TRUTHS = frozenset({"significant"})
 
 _FORMULA = r"^([=+\-@＝＋－＠'\t\r\n])"
 """How a text begins that a spreadsheet may take for a formula, or that a guarded one could be taken for."""

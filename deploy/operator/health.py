@@ -11,7 +11,7 @@ from cryptography import x509
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.service.net.health import is_serving, parts_in_trouble, why_silent
+from hubbub.service.net.health import is_serving, parts_with_incidents, why_silent
 
 PAUSE_SECONDS = 0.1
 """Pause between two questions to a port that is open but does not serve yet."""
@@ -38,15 +38,15 @@ def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
     # Imported here, so that asking one service loads the settings of that service alone.
     if service == "shuffler":
-        from hubbub.shuffler.settings import is_replica, load_replica
+        from hubbub.shuffler.settings import is_frontend, load_frontend
         from hubbub.shuffler.settings import load as load_shuffler
 
-        if is_replica(settings):
-            replica = load_replica(settings)
-            return {"submission": replica.listen}, replica.tls.paths()
+        if is_frontend(settings):
+            frontend = load_frontend(settings)
+            return {"submission": frontend.listen}, frontend.tls.paths()
         shuffler = load_shuffler(settings)
-        # A keeper's devices are answered by others.
-        devices = {} if shuffler.role == "keeper" else {"submission": shuffler.listen}
+        # A leader's devices are answered by others.
+        devices = {} if shuffler.role == "leader" else {"submission": shuffler.listen}
         return devices | {"control": shuffler.control_listen}, shuffler.tls.paths()
     if service == "hop":
         from hubbub.shuffler.hop.settings import load as load_hop
@@ -62,11 +62,11 @@ def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 def store_of(service: str, settings: Path) -> str:
     """Return where a service's store is ("shuffler", "hop" or "analyzer"): a folder, or the address of a database."""
     if service == "shuffler":
-        from hubbub.shuffler.settings import is_replica, load_replica
+        from hubbub.shuffler.settings import is_frontend, load_frontend
         from hubbub.shuffler.settings import load as load_shuffler
 
-        if is_replica(settings):
-            return load_replica(settings).store
+        if is_frontend(settings):
+            return load_frontend(settings).store
         shuffler = load_shuffler(settings)
         return shuffler.store or str(shuffler.data)
     if service == "hop":
@@ -80,10 +80,10 @@ def store_of(service: str, settings: Path) -> str:
 
 
 async def ask_parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[str]:
-    """Return which kinds of parts of a service that serves are in trouble (`service.troubles.Kind`)."""
+    """Return which kinds of parts of a service that serves have incidents (`IncidentKind`)."""
     # Every port says the same of the service as a whole.
     async with open_channel(next(iter(ports.values())), tls, _own_name(tls)) as channel:
-        return await parts_in_trouble(channel, wait)
+        return await parts_with_incidents(channel, wait)
 
 
 async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool]:

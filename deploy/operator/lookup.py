@@ -1,4 +1,4 @@
-"""Candidates: texts that a reader looks up in the tables of a round's results.
+"""Texts that a reader looks up in the tables of a round's results.
 
 Looking up costs no privacy, however often and whatever it is: the table is what was released, and what is computed from
 it is post-processing. Whoever may read the results may do it.

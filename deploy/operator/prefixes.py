@@ -1,6 +1,6 @@
-"""Discovering: finds texts by their prefixes in the tables of a task's rounds, where no list of candidates is known.
+"""Finds texts by their prefixes in the tables of a task's rounds, where no list of candidates is known.
 
-It costs no privacy, as looking candidates up costs none (`deploy.candidates`).
+It costs no privacy, as looking candidates up costs none (`deploy.operator.lookup`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.records.results import QueryResult, RoundResults
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.texts.alphabet import Alphabet
-from hubbub.queries.texts.heavy_hitters import Discoverable
+from hubbub.queries.texts.heavy_hitters import HeavyHitterQuestion
 
 
 def read_alphabet(characters: str) -> Alphabet:
@@ -38,14 +38,16 @@ def prefix_rounds(results: RoundResults) -> range:
         HubbubError: where the certificate cannot be read.
     """
     questions = [query.question for query in task_of(results).queries]
-    most = max((len(each.prefixes) for each in questions if isinstance(each, Discoverable)), default=0)
+    most = max((len(each.prefixes) for each in questions if isinstance(each, HeavyHitterQuestion)), default=0)
     if not most:
         remedy = "`prefixes` in its draft would; look candidates up with --candidates FILE"
         raise UsageError(f"no query of task {results.id.task_name} asks for texts by prefixes; {remedy}")
     return range(min(most, results.id.round))
 
 
-def discovered(rounds: Sequence[RoundResults], alphabet: Alphabet | None, say: Callable[[str], None]) -> RoundResults:
+def find_prefixes(
+    rounds: Sequence[RoundResults], alphabet: Alphabet | None, say: Callable[[str], None]
+) -> RoundResults:
     """Return the last of a task's rounds with the texts that are found by prefixes among its rows.
 
     A round that is not given, or whose query was withheld, is stepped over: the next one continues in longer steps.
@@ -73,7 +75,7 @@ def _discovered(
 ) -> QueryResult:
     task = task_of(last)
     question = task.queries[task.query_index(result.name)].question
-    if not isinstance(question, Discoverable) or not question.prefixes or result.estimates is None:
+    if not isinstance(question, HeavyHitterQuestion) or not question.prefixes or result.estimates is None:
         return result
     try:
         batches: Mapping[int, Debiased] = {

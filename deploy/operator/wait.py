@@ -1,4 +1,4 @@
-"""Waiting: a round's results as soon as they are there, saying meanwhile what they wait for."""
+"""A round's results as soon as they are there, saying meanwhile what they wait for."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hubbub.deploy.operator.client import fetch_results, fetch_standings, list_results, located
+from hubbub.deploy.operator.client import fetch_analyzer_statuses, fetch_results, list_results, located
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
-from hubbub.protos.records.results import Progress, RoundId, RoundResults, RoundStanding
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 
 POLL_SECONDS = 5.0
@@ -24,7 +24,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RoundFilter:
     """Which rounds somebody asks for: of one task (its name or id in hex), of one number; None is any."""
 
     task: str | None = None
@@ -41,7 +41,7 @@ class Wanted:
 
 async def results_of(
     settings: OperatorSettings,
-    wanted: Wanted,
+    wanted: RoundFilter,
     wait: float,
     say: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
@@ -58,7 +58,7 @@ async def results_of(
         Unreachable: where the analyzer did not answer in time, or (at once) where it is not to be trusted.
         HubbubError: where there are no results in time, or will never be, saying what the rounds wait for.
     """
-    asking = _Asking(settings, wanted, wait, say, clock, clock() + wait)
+    asking = _ResultsPoll(settings, wanted, wait, say, clock, clock() + wait)
     while True:
         try:
             found = await asking.once()
@@ -82,11 +82,11 @@ def _passes(error: Refusal | Unreachable) -> bool:
 
 
 @dataclass
-class _Asking:
+class _ResultsPoll:
     """Results that are asked for until the clock says `until`."""
 
     settings: OperatorSettings
-    wanted: Wanted
+    wanted: RoundFilter
     wait: float
     say: Callable[[str], None]
     clock: Callable[[], float]
@@ -105,16 +105,16 @@ class _Asking:
         if certified:
             which = max(_of_one_task(certified), key=lambda each: each.round)
             return await fetch_results(self.settings, which.task_id, which.round, 0)
-        standings = await fetch_standings(self.settings)
-        awaited = _awaited(standings, self.wanted)
-        if awaited is not None and awaited not in [each.id for each in standings]:
+        statuses = await fetch_analyzer_statuses(self.settings)
+        awaited = _awaited(statuses, self.wanted)
+        if awaited is not None and awaited not in [each.id for each in statuses]:
             await _check_known(self.settings, awaited)
         if awaited is None or self.clock() >= self.until:
-            raise HubbubError(_nothing(standings, self.wanted, self.wait, awaited))
-        self.tell(_sentence(standings, awaited))
-        patience = min(POLL_SECONDS, self.until - self.clock())
+            raise HubbubError(_nothing(statuses, self.wanted, self.wait, awaited))
+        self.tell(_sentence(statuses, awaited))
+        timeout = min(POLL_SECONDS, self.until - self.clock())
         try:
-            return await fetch_results(self.settings, awaited.task_id, awaited.round, patience)
+            return await fetch_results(self.settings, awaited.task_id, awaited.round, timeout)
         except Refusal as refusal:
             if refusal.reason is not Reason.NO_RESULTS:
                 raise
@@ -137,13 +137,13 @@ def _of_one_task(rounds: Sequence[RoundId]) -> Sequence[RoundId]:
     return rounds
 
 
-def _awaited(standings: Iterable[RoundStanding], wanted: Wanted) -> RoundId | None:
+def _awaited(statuses: Iterable[AnalyzerRoundStatus], wanted: RoundFilter) -> RoundId | None:
     """Return the earliest round that is asked for and may still get a certificate; None where there is none.
 
     A round that the analyzer has not begun is known by its task's other rounds.
     """
-    of_task = [each for each in standings if wanted.is_of_task(each.id)]
-    begun = [each.id for each in of_task if wanted.matches(each.id) and each.progress is not Progress.OVER]
+    of_task = [each for each in statuses if wanted.is_of_task(each.id)]
+    begun = [each.id for each in of_task if wanted.matches(each.id) and each.progress is not AnalysisStage.OVER]
     if begun:
         return min(_of_one_task(begun), key=lambda each: each.round)
     if wanted.round is None or not of_task or any(wanted.matches(each.id) for each in of_task):
@@ -152,24 +152,24 @@ def _awaited(standings: Iterable[RoundStanding], wanted: Wanted) -> RoundId | No
     return RoundId(task.task_id, task.task_name, wanted.round)
 
 
-def _sentence(standings: Iterable[RoundStanding], which: RoundId) -> str:
-    for each in standings:
+def _sentence(statuses: Iterable[AnalyzerRoundStatus], which: RoundId) -> str:
+    for each in statuses:
         if each.id == which:
             return _waits(each)
     return f"{which.task_name} round {which.round} has not begun"
 
 
-def _waits(standing: RoundStanding) -> str:
-    of = standing.id
-    return f"{of.task_name} round {of.round} is {standing.progress} and waits for {standing.waiting_for}"
+def _waits(status: AnalyzerRoundStatus) -> str:
+    of = status.id
+    return f"{of.task_name} round {of.round} is {status.progress} and waits for {status.waiting_for}"
 
 
-def _nothing(standings: Sequence[RoundStanding], wanted: Wanted, wait: float, awaited: RoundId | None) -> str:
+def _nothing(statuses: Sequence[AnalyzerRoundStatus], wanted: RoundFilter, wait: float, awaited: RoundId | None) -> str:
     """Say that no round is certified, what those asked for wait for, and what to do: to wait only where it helps."""
-    if not any(wanted.is_of_task(each.id) for each in standings):
+    if not any(wanted.is_of_task(each.id) for each in statuses):
         rounds = "no round" if wanted.task is None else f"no round of task {wanted.task}"
         return f"the analyzer shows {rounds}; `hubbub status` shows all there are"
-    matching = [each for each in standings if wanted.matches(each.id)]
+    matching = [each for each in statuses if wanted.matches(each.id)]
     there = "; ".join(map(_waits, matching[:SHOWN])) or "the analyzer has not begun such a round"
     more = f"; and {len(matching) - SHOWN} more" if len(matching) > SHOWN else ""
     after = f" after {wait:g} s" if wait else ""

@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import write_private
-from hubbub.protos.transport.tls_files import Certificate, CertificateError, certificates_in, check_pair, key_in
+from hubbub.protos.transport.tls_files import TlsCertificate, TlsCertificateError, certificates_in, check_pair, key_in
 
 AUTHORITY_DAYS = 3650
 """Days for which the authority's own certificate is valid: ten years, since all parties must replace it together."""
@@ -71,8 +71,8 @@ class Authority:
             raise HubbubError(f"cannot read {error.filename}: {error.strerror}; name the operator's folder") from error
         check_pair(known, private, str(certificate), str(key))
         if not isinstance(private, ec.EllipticCurvePrivateKey):
-            raise CertificateError(f"{key} is not an ECDSA key; name the folder that `hubbub init` made")
-        Certificate.of(known, str(certificate)).check_time(datetime.now(UTC).timestamp())
+            raise TlsCertificateError(f"{key} is not an ECDSA key; name the folder that `hubbub init` made")
+        TlsCertificate.of(known, str(certificate)).check_time(datetime.now(UTC).timestamp())
         return cls(private, known)
 
     def save_certificate(self, path: Path) -> None:
@@ -83,7 +83,7 @@ class Authority:
         """Write the authority's private key into a new file that only its owner can read."""
         write_private(path, _pem(self._key))
 
-    def issue(self, role: str, hosts: Iterable[str], certificate_path: Path, key_path: Path) -> Certificate:
+    def issue(self, role: str, hosts: Iterable[str], certificate_path: Path, key_path: Path) -> TlsCertificate:
         """Make a key and a certificate for `role`, as a server on `hosts` (names or addresses) and as a client.
 
         It is never valid for longer than the authority's.
@@ -105,7 +105,7 @@ class Authority:
         # The key first: it refuses to overwrite a file, so that an existing pair stays a pair.
         write_private(key_path, _pem(key))
         certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        return Certificate.of(certificate, str(certificate_path))
+        return TlsCertificate.of(certificate, str(certificate_path))
 
 
 def _name(common_name: str) -> x509.Name:

@@ -1,4 +1,4 @@
-"""Issuing: an authority of a local pipeline's devices, which makes each of them a TLS certificate when asked for."""
+"""An authority of a local pipeline's devices, which makes each of them a TLS certificate when asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lasting: how long the TLS certificates of a deployment are still valid, as its operator sees them."""
+"""How long the TLS certificates of a deployment are still valid, as its operator sees them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rich.console import Console
 
 from hubbub.protos.transport.addresses import parted
 from hubbub.protos.transport.channels import TLS
-from hubbub.protos.transport.tls_files import WARNING_DAYS, Certificate, at
+from hubbub.protos.transport.tls_files import WARNING_DAYS, TlsCertificate, at
 
 LOOK_SECONDS = 5.0
 """How long a service may take to show its certificate; it has just answered a call."""
 
 
-def lasting(tls: TLS, services: Mapping[str, str], now: float) -> list[Certificate]:
+def expiries(tls: TLS, services: Mapping[str, str], now: float) -> list[TlsCertificate]:
     """Return the operator's own certificate, the authority's, and those of the `services` by name.
 
     A service is at host:port, or at several with commas between them.
@@ -33,7 +33,7 @@ def lasting(tls: TLS, services: Mapping[str, str], now: float) -> list[Certifica
     for name, addresses in services.items():
         for address in addresses.split(","):
             with contextlib.suppress(OSError, ValueError):
-                found.append(Certificate.of(_shown_at(address, tls), f"the {name} at {address}"))
+                found.append(TlsCertificate.of(_shown_at(address, tls), f"the {name} at {address}"))
     return found
 
 
@@ -59,7 +59,7 @@ def _shown_at(address: str, tls: TLS) -> x509.Certificate:
     return x509.load_der_x509_certificate(shown)
 
 
-def lasting_document(certificates: list[Certificate], now: float) -> list[dict[str, Any]]:
+def expiry_document(certificates: list[TlsCertificate], now: float) -> list[dict[str, Any]]:
     """Return whose certificates end when, as JSON."""
     return [
         {
@@ -72,13 +72,13 @@ def lasting_document(certificates: list[Certificate], now: float) -> list[dict[s
     ]
 
 
-def print_ending(console: Console, certificates: list[Certificate], now: float) -> None:
+def print_expiries(console: Console, certificates: list[TlsCertificate], now: float) -> None:
     """Print a line for each certificate that ends soon."""
-    for line in _ending(certificates, now):
+    for line in _expiring(certificates, now):
         console.print(line, style="yellow", markup=False, soft_wrap=True)
 
 
-def _ending(certificates: list[Certificate], now: float) -> Iterator[str]:
+def _expiring(certificates: list[TlsCertificate], now: float) -> Iterator[str]:
     for each in certificates:
         left = each.days_left(now)
         if left < WARNING_DAYS:

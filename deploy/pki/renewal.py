@@ -1,4 +1,4 @@
-"""Renewal: a service's next TLS certificate, for the hosts of the one before."""
+"""A service's next TLS certificate, for the hosts of the one before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hubbub.deploy.init.folders import LOOPBACK
 from hubbub.deploy.values import hosts_given
 from hubbub.protos.errors import HubbubError, UsageError
-from hubbub.protos.transport.tls_files import Certificate, at, certificates_in
+from hubbub.protos.transport.tls_files import TlsCertificate, at, certificates_in
 
 
 def hosts_for(service: str, given: Sequence[str] | None, old: Path | None, authority: Path) -> list[str]:
@@ -26,10 +26,10 @@ def hosts_for(service: str, given: Sequence[str] | None, old: Path | None, autho
     return list(dict.fromkeys((*hosts, *LOOPBACK)))
 
 
-def _old_certificate(service: str, old: Path | None, authority: Path) -> Certificate:
+def _old_certificate(service: str, old: Path | None, authority: Path) -> TlsCertificate:
     path = old or authority.absolute().parent / service / "tls" / f"{service}.pem"
     try:
-        found = Certificate.of(certificates_in(path.read_bytes(), str(path))[0], str(path))
+        found = TlsCertificate.of(certificates_in(path.read_bytes(), str(path))[0], str(path))
     except OSError as error:
         if old is not None:
             raise HubbubError(f"cannot read {path}: {error.strerror}; name the {service}'s certificate") from error
@@ -42,7 +42,7 @@ def _old_certificate(service: str, old: Path | None, authority: Path) -> Certifi
     return found
 
 
-def described(certificate: Certificate) -> dict[str, Any]:
+def described(certificate: TlsCertificate) -> dict[str, Any]:
     """Return whose a certificate is, for which hosts and how long, as JSON."""
     return {
         "party": certificate.party,
@@ -52,7 +52,7 @@ def described(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def printed(certificate: Certificate) -> str:
+def printed(certificate: TlsCertificate) -> str:
     """Return the same for people."""
     hosts = f"called by {', '.join(certificate.hosts)}" if certificate.hosts else "for calling others only"
     return f"{certificate.where}: {certificate.party}, {hosts}; valid until {at(certificate.not_after)}"

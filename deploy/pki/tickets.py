@@ -1,4 +1,4 @@
-"""Ticketing: enrolment tickets in files: one in a file, many with one a line, or a file for each name of a list."""
+"""Enrollment tickets in files: one in a file, many with one a line, or a file for each name of a list."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def countersign(path: Path, signer: Identity) -> int:
 
 
 @dataclass(frozen=True)
-class Enrolled:
+class EnrolledDevices:
     """A device that was enrolled before (16 bytes, never printed as a ticket is not), and its ticket, where known."""
 
     device: bytes = field(repr=False)
     ticket: Ticket | None = None
 
 
-def enrolled_in(old: Path) -> dict[str, list[Enrolled]]:
+def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     """Return the devices of tickets or of ids (hex), one a line, by the names of the files that they are in.
 
     `old` is one such file, or a folder with some.
@@ -120,15 +120,15 @@ def enrolled_in(old: Path) -> dict[str, list[Enrolled]]:
     return found
 
 
-def _enrolled(line: bytes) -> Enrolled:
+def _enrolled(line: bytes) -> EnrolledDevices:
     line = line.strip()
     if len(line) == 2 * DEVICE_BYTES:
-        return Enrolled(from_hex(line.decode("ascii", "replace"), DEVICE_BYTES, "a device"))
+        return EnrolledDevices(from_hex(line.decode("ascii", "replace"), DEVICE_BYTES, "a device"))
     ticket = Ticket.decode(line)
-    return Enrolled(ticket.device, ticket)
+    return EnrolledDevices(ticket.device, ticket)
 
 
-def renewed(device: Enrolled, signer: Identity, shuffler: bytes | None, expires: int) -> Ticket:
+def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, expires: int) -> Ticket:
     """Return a ticket until `expires` for a device that has one already, so that it keeps its place.
 
     `shuffler` (32 bytes) is whom it is for; None for the one that the ticket before is for.

@@ -1,4 +1,4 @@
-"""Trust: a folder of public keys by the parties' names, as `hubbub init` makes one for the operator."""
+"""A folder of public keys by the parties' names, as `hubbub init` makes one for the operator."""
 
 from __future__ import annotations
 

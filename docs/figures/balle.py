@@ -9,7 +9,7 @@ from typing import Any
 from figures.inverse import largest_local_epsilon
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.mechanisms import KRR, Generic, Laplace
-from hubbub.cli.plots.plan import Axis, Curve, PanelPlan, PicturePlan
+from hubbub.cli.plots.plan import Axis, CurvePlan, PanelPlan, PlotPlan
 from hubbub.cli.plots.variables import Range, Variable
 
 LOCAL_EPSILON = 0.49
@@ -35,9 +35,9 @@ MechanismAt = Callable[[int, float], Any]
 """The mechanism of n reports and a local ε."""
 
 
-def plan() -> PicturePlan:
+def plan() -> PlotPlan:
     """Plan the four panels."""
-    return PicturePlan("Bounds of the privacy blanket, after balle-2019, Fig. 3", CAPTION, (_i(), _ii(), _iii(), _iv()))
+    return PlotPlan("Bounds of the privacy blanket, after balle-2019, Fig. 3", CAPTION, (_i(), _ii(), _iii(), _iv()))
 
 
 def _generic(_: int, local: float) -> Generic:
@@ -72,7 +72,7 @@ def _i() -> PanelPlan:
         return CATALOGUE[name].epsilon(Generic(LOCAL_EPSILON), int(reports), DELTA).upper
 
     curves = tuple(
-        Curve(label, "upper", over.values(), partial(at, name), strong=name == "stronger-clones")
+        CurvePlan(label, "upper", over.values(), partial(at, name), strong=name == "stronger-clones")
         for name, label in labels.items()
     )
     return PanelPlan("(i) any common randomizer, ε₀ = 0.49, δ = 10⁻⁶", over.axis, Axis("central ε (nats)"), curves)
@@ -80,20 +80,20 @@ def _i() -> PanelPlan:
 
 def _largest(
     label: str, bound: str, mechanism: MechanismAt, delta: Callable[[float], float] = lambda _: DELTA
-) -> Curve:
+) -> CurvePlan:
     """Plan the curve of the largest ε₀ over n."""
 
     def at(reports: float) -> float:
         n = int(reports)
         return largest_local_epsilon(CATALOGUE[bound], partial(mechanism, n), n, EPSILON, delta(n))
 
-    return Curve(label, "holds", _OVER.values(), at, strong=bound == "blanket")
+    return CurvePlan(label, "holds", _OVER.values(), at, strong=bound == "blanket")
 
 
 _OVER = Range(Variable.REPORTS, 100, 1e5, 25)
 
 
-def _panel(title: str, *curves: Curve) -> PanelPlan:
+def _panel(title: str, *curves: CurvePlan) -> PanelPlan:
     return PanelPlan(title, _OVER.axis, Axis("largest local ε₀ (nats)"), curves)
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from figures import balle, feldman, girgis, koskela
 from hubbub.cli.plots.draw import drawn
-from hubbub.cli.plots.plan import PicturePlan, document, evaluate
+from hubbub.cli.plots.plan import PlotPlan, document, evaluate
 from hubbub.cli.progress import progress_bars
 
 FOLDER = Path(__file__).parent
@@ -22,7 +22,7 @@ class Figure:
     """A comparison: the figure it redraws, and its plan."""
 
     source: str
-    plan: Callable[[], PicturePlan]
+    plan: Callable[[], PlotPlan]
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(

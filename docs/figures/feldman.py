@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.mechanisms import KRR, Generic
-from hubbub.cli.plots.plan import Axis, Curve, PanelPlan, PicturePlan
+from hubbub.cli.plots.plan import Axis, CurvePlan, PanelPlan, PlotPlan
 from hubbub.cli.plots.variables import Range, Variable
 
 REPORTS = 10_000
@@ -40,17 +40,17 @@ ATTAINED = {"2RR, attained": 2, "3RR, attained": 3}
 """Attacks, and the number of categories of what is attacked."""
 
 
-def plan() -> PicturePlan:
+def plan() -> PlotPlan:
     """Plan both panels."""
     x = OVER.values()
     upper = [
-        Curve(label, "upper", x, partial(_upper, name), name == "stronger-clones") for name, label in UPPER.items()
+        CurvePlan(label, "upper", x, partial(_upper, name), name == "stronger-clones") for name, label in UPPER.items()
     ]
-    lower = [Curve(label, "lower", x, partial(_attained, categories)) for label, categories in ATTAINED.items()]
+    lower = [CurvePlan(label, "lower", x, partial(_attained, categories)) for label, categories in ATTAINED.items()]
     ratios = [
-        Curve(label, "upper", x, partial(_ratio, name), name == "stronger-clones") for name, label in UPPER.items()
+        CurvePlan(label, "upper", x, partial(_ratio, name), name == "stronger-clones") for name, label in UPPER.items()
     ]
-    return PicturePlan(
+    return PlotPlan(
         "Any common randomizer, after feldman-2022, Fig. 1",
         CAPTION,
         (

@@ -17,7 +17,7 @@ from hubbub.accountant.losses.envelope import zeros_law
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.renyi import LOG_TAIL_LIMIT
-from hubbub.cli.plots.plan import Axis, Curve, PanelPlan, PicturePlan
+from hubbub.cli.plots.plan import Axis, CurvePlan, PanelPlan, PlotPlan
 from hubbub.cli.plots.variables import Range, Variable
 
 LOCAL_EPSILON = 0.5
@@ -37,19 +37,19 @@ CAPTION = (
 )
 
 
-def plan() -> PicturePlan:
+def plan() -> PlotPlan:
     """Plan the one panel."""
     x = OVER.values()
     curves = (
-        Curve("stronger clones, composed", "upper", x, _composed, strong=True),
-        Curve("an attack, composed", "lower", x, _attack),
-        Curve("(5), by Rényi divergence", "upper", x, partial(_renyi, "girgis-upper-1")),
-        Curve("clones, strong composition", "upper", x, _strong),
-        Curve("erlingsson-2019 (9), by Rényi div.", "upper", x, partial(_renyi, "erlingsson-rdp")),
-        Curve("(10) converted", "neither", x, _lower),
+        CurvePlan("stronger clones, composed", "upper", x, _composed, strong=True),
+        CurvePlan("an attack, composed", "lower", x, _attack),
+        CurvePlan("(5), by Rényi divergence", "upper", x, partial(_renyi, "girgis-upper-1")),
+        CurvePlan("clones, strong composition", "upper", x, _strong),
+        CurvePlan("erlingsson-2019 (9), by Rényi div.", "upper", x, partial(_renyi, "erlingsson-rdp")),
+        CurvePlan("(10) converted", "neither", x, _lower),
     )
     title = "Many rounds, after girgis-2021, Fig. 4a: ε₀ = 0.5, n = 10⁶, δ = 10⁻⁸"
-    return PicturePlan(title, CAPTION, (PanelPlan(title, OVER.axis, Axis("central ε (nats)", "log"), curves),))
+    return PlotPlan(title, CAPTION, (PanelPlan(title, OVER.axis, Axis("central ε (nats)", "log"), curves),))
 
 
 @lru_cache(maxsize=100)

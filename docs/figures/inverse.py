@@ -1,4 +1,4 @@
-"""The inverse of a bound: the largest local ε at which it still promises a given central (ε, δ)."""
+"""The largest local ε at which it still promises a given central (ε, δ)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from hubbub.accountant.losses.walks import Walk, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
 from hubbub.cli.mechanisms.arguments import delta_of
-from hubbub.cli.plots.plan import Axis, Curve, PanelPlan, PicturePlan
+from hubbub.cli.plots.plan import Axis, CurvePlan, PanelPlan, PlotPlan
 
 ROUNDS = (1, 2, 4)
 """Numbers of rounds drawn (n_c in the paper)."""
@@ -57,37 +57,39 @@ CAPTION_2 = (
 )
 
 
-def plan_1() -> PicturePlan:
+def plan_1() -> PlotPlan:
     """Plan Fig. 1."""
     x = _values(2.5)
-    curves = [Curve(f"A_w, T = {rounds}", "upper", x, partial(_weak, rounds), True) for rounds in ROUNDS]
-    curves += [Curve(f"A_s, T = {rounds}", "upper", x, partial(strong_delta, rounds)) for rounds in ROUNDS]
+    curves = [CurvePlan(f"A_w, T = {rounds}", "upper", x, partial(_weak, rounds), True) for rounds in ROUNDS]
+    curves += [CurvePlan(f"A_s, T = {rounds}", "upper", x, partial(strong_delta, rounds)) for rounds in ROUNDS]
     curves += [
-        Curve("balle-2019, Thm 3.1, T = 1", "upper", x, lambda at: CATALOGUE["balle-closed"].delta(KRR_4, 1000, at)[1]),
-        Curve("(5.1) as printed, T = 1", "neither", x, scalar_delta),
+        CurvePlan(
+            "balle-2019, Thm 3.1, T = 1", "upper", x, lambda at: CATALOGUE["balle-closed"].delta(KRR_4, 1000, at)[1]
+        ),
+        CurvePlan("(5.1) as printed, T = 1", "neither", x, scalar_delta),
     ]
     title = "kRR over rounds, after koskela-2021, Fig. 1: n = 1000, k = 4, γ = 0.25"
-    return PicturePlan(title, CAPTION_1, (_panel(title, curves),))
+    return PlotPlan(title, CAPTION_1, (_panel(title, curves),))
 
 
-def plan_2() -> PicturePlan:
+def plan_2() -> PlotPlan:
     """Plan Fig. 2."""
     x = _values(2.0)
-    curves = [Curve(f"(6.1), T = {rounds}", "upper", x, partial(half_clones_delta, rounds)) for rounds in ROUNDS]
-    curves += [Curve("clones, T = 1", "upper", x, partial(_composed, Generic(4.0, mixed=True), 1))]
+    curves = [CurvePlan(f"(6.1), T = {rounds}", "upper", x, partial(half_clones_delta, rounds)) for rounds in ROUNDS]
+    curves += [CurvePlan("clones, T = 1", "upper", x, partial(_composed, Generic(4.0, mixed=True), 1))]
     curves += [
-        Curve(f"stronger clones, T = {rounds}", "upper", x, partial(_composed, COMMON, rounds), True)
+        CurvePlan(f"stronger clones, T = {rounds}", "upper", x, partial(_composed, COMMON, rounds), True)
         for rounds in ROUNDS
     ]
     title = "Any randomizer over rounds, after koskela-2021, Fig. 2: n = 10⁴, ε₀ = 4"
-    return PicturePlan(title, CAPTION_2, (_panel(title, curves),))
+    return PlotPlan(title, CAPTION_2, (_panel(title, curves),))
 
 
 def _values(last: float) -> tuple[float, ...]:
     return tuple(float(f"{each:.6g}") for each in np.linspace(last / 50, last, 50))
 
 
-def _panel(title: str, curves: list[Curve]) -> PanelPlan:
+def _panel(title: str, curves: list[CurvePlan]) -> PanelPlan:
     y = Axis("δ", "log", (SMALLEST, 1.0))
     return PanelPlan(title, Axis("central ε (nats)", "linear"), y, tuple(curves), shaded=False)
 

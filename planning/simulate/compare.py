@@ -1,4 +1,4 @@
-"""Comparing: runs a question's column through several randomizers, and sets the errors seen beside those promised.
+"""Runs a question's column through several randomizers, and sets the errors seen beside those promised.
 
 Every report is drawn as a device draws it, and counted and estimated as the analyzer does; nothing is derived from a
 formula but what is promised. At each number of reports each randomizer is planned anew, for the same (ε, δ). Whoever is
@@ -78,7 +78,7 @@ class Contender:
 
 
 @dataclass
-class Tried:
+class SimulatedErrors:
     """A statistic's mean squares of errors and of promised ones, and how many intervals held the truth, by round."""
 
     errors: list[float] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedStatistic:
     """What came of one statistic of a contender, over all of its categories and all rounds.
 
     `promised` and `seen` are root mean squares: of the standard errors that were stated, and of the errors. `verdict`
@@ -102,11 +102,11 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Compared:
+class RandomizerComparison:
     """A contender and what was seen of it; nothing where it cannot be planned."""
 
     contender: Contender
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[ObservedStatistic, ...] = ()
 
 
 def contenders(question: Question, kinds: Sequence[str], sizes: Sequence[int], privacy: Privacy) -> list[Contender]:
@@ -115,7 +115,7 @@ def contenders(question: Question, kinds: Sequence[str], sizes: Sequence[int], p
 
 
 def _planned(question: Question, kind: str, reports: int, privacy: Privacy) -> Contender:
-    # Every question is a frozen dataclass that names its randomizer (`queries.question`).
+    # Every question is a frozen dataclass that names its randomizer (`queries.questions.question`).
     design = Design(cast(Question, replace(cast(Any, question), randomizer=kind)))
     try:
         design.question.check("query")
@@ -143,7 +143,7 @@ def run(
     dummies: int,
     progress: Callable[[int], None],
     random: Random = os.urandom,
-) -> Compared:
+) -> RandomizerComparison:
     """Run `repeat` rounds of a contender over `values`, a column with at least as many rows as it has reports.
 
     `progress` is told of every thousand devices.
@@ -152,13 +152,15 @@ def run(
         AnswerError: where a value does not fit the question.
     """
     if contender.query is None:
-        return Compared(contender)
+        return RandomizerComparison(contender)
     pool, chooser = Pool(random), np.random.default_rng(int.from_bytes(random(32), "big"))
-    tried: dict[str, Tried] = {}
+    tried: dict[str, SimulatedErrors] = {}
     for _ in range(repeat):
         rows = chooser.choice(len(values), size=contender.reports, replace=False)
         _round(contender.query, [values[row] for row in rows.tolist()], dummies, progress, pool, tried)
-    return Compared(contender, tuple(seen_of(statistic, each) for statistic, each in tried.items()))
+    return RandomizerComparison(
+        contender, tuple(observed_statistic(statistic, each) for statistic, each in tried.items())
+    )
 
 
 def _round(
@@ -167,7 +169,7 @@ def _round(
     dummies: int,
     progress: Callable[[int], None],
     random: Random,
-    tried: dict[str, Tried],
+    tried: dict[str, SimulatedErrors],
 ) -> None:
     """Run one round, and add what came of it."""
     people = tally_of(query, answers, progress, random, whole_round(query))
@@ -178,18 +180,18 @@ def _round(
     lines = compare(result, truth, query.question.optional)
     for statistic in dict.fromkeys(line.row.statistic for line in lines):
         some = [line for line in lines if line.row.statistic == statistic]
-        found = tried.setdefault(statistic, Tried())
+        found = tried.setdefault(statistic, SimulatedErrors())
         found.errors.append(_mean((line.estimate.value - line.truth) ** 2 for line in some))
         if all(line.estimate.standard_error is not None for line in some):
             found.promises.append(_mean((line.estimate.standard_error or 0.0) ** 2 for line in some))
         found.covered.append(_mean(float(line.estimate.lower <= line.truth <= line.estimate.upper) for line in some))
 
 
-def seen_of(statistic: str, tried: Tried) -> Seen:
+def observed_statistic(statistic: str, tried: SimulatedErrors) -> ObservedStatistic:
     """Return what came of a statistic that was tried over several rounds."""
     seen, coverage, rounds = math.sqrt(_mean(tried.errors)), _mean(tried.covered), len(tried.errors)
     promised = math.sqrt(_mean(tried.promises)) if len(tried.promises) == rounds else None
-    return Seen(statistic, promised, seen, coverage, verdict(promised, seen, coverage, rounds))
+    return ObservedStatistic(statistic, promised, seen, coverage, verdict(promised, seen, coverage, rounds))
 
 
 def verdict(promised: float | None, seen: float, coverage: float, rounds: int) -> str:

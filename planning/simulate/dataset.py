@@ -1,4 +1,4 @@
-"""Data to run the pipeline on: tables with one row per device and one column per query, and their true statistics."""
+"""Tables with one row per device and one column per query, and their true statistics."""
 
 from __future__ import annotations
 

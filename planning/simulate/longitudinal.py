@@ -1,8 +1,9 @@
-"""Streams: runs each strategy for a boolean that changes over time on a column, and sets seen errors beside promised.
+"""Runs each strategy for a boolean that changes over time on a column, and sets seen errors beside promised.
 
-Changes are sent by the draws that devices make (`queries.coins`). What is sent where nothing changed has no memory and
-is the same law for every device, so it is drawn for all of them at once: the sum of m fair coins is 2·B(m, ½) − m, and
-how often m devices of one value send each value is multinomial by the node's law. A test compares both with each other.
+Changes are sent by the draws that devices make (`queries.longitudinal.sampling`). What is sent where nothing changed
+has no memory and is the same law for every device, so it is drawn for all of them at once: the sum of m fair coins is
+2·B(m, ½) − m, and how often m devices of one value send each value is multinomial by the node's law. A test compares
+both with each other.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import numpy.typing as npt
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Sampled, Tree, Vector
-from hubbub.planning.longitudinal import Wanted, compared
+from hubbub.planning.longitudinal import StrategyTargets, compare_strategies
 from hubbub.planning.longitudinal_goals import Goal
-from hubbub.planning.simulate.compare import Compared, Contender, Pool, Tried, seen_of
+from hubbub.planning.simulate.compare import Contender, Pool, RandomizerComparison, SimulatedErrors, observed_statistic
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.estimation.bands import Z_95
 from hubbub.queries.longitudinal import sampling
@@ -69,7 +70,7 @@ def planned(
     """Return a strategy at the privacy's (ε, δ) over all periods together, at so many devices in each."""
     try:
         goal = Goal.over_all(privacy.epsilon, privacy.delta, reports, privacy.epsilon_local, privacy.honest_share)
-        (found,) = compared(Wanted.of(horizon, goal, steady_share), [kind])
+        (found,) = compare_strategies(StrategyTargets.of(horizon, goal, steady_share), [kind])
     except AccountingError as error:
         return Contender(kind, reports, why_not=str(error)), None
     if found.sending is None:
@@ -87,26 +88,26 @@ def run(
     repeat: int,
     progress: Callable[[int], None],
     random: Random,
-) -> Compared:
+) -> RandomizerComparison:
     """Run a strategy's whole horizon `repeat` times, each over other devices; `progress` is told of each device's.
 
     The errors are those of the count after every period; what is promised is the strategy's exact variance at the
     streams that were run.
     """
     if strategy is None:
-        return Compared(contender)
+        return RandomizerComparison(contender)
     pool, generator = Pool(random), np.random.default_rng(int.from_bytes(random(32), "big"))
-    send, tried = WAYS[type(strategy)].send, Tried()
+    send, tried = STRATEGY_SIMULATIONS[type(strategy)].send, SimulatedErrors()
     for _ in range(repeat):
         rows = generator.choice(len(streams.states), size=contender.reports, replace=False)
         states = streams.states[rows]
         totals = send(strategy, states, pool, generator)
         _note(strategy, states, totals, tried)
         progress(contender.reports)
-    return Compared(contender, (seen_of("count", tried),))
+    return RandomizerComparison(contender, (observed_statistic("count", tried),))
 
 
-def _note(strategy: AnyStrategy, states: States, totals: Totals, tried: Tried) -> None:
+def _note(strategy: AnyStrategy, states: States, totals: Totals, tried: SimulatedErrors) -> None:
     """Add one horizon's errors, promises and intervals, each the mean over its periods."""
     reports, periods = states.shape
     truth = states.sum(axis=0, dtype=np.int64)
@@ -126,7 +127,7 @@ def _note(strategy: AnyStrategy, states: States, totals: Totals, tried: Tried) -
 
 def estimated(strategy: AnyStrategy, totals: Totals, period: int, reports: int) -> float:
     """Return the estimate of the count after `period`, from the sums of what was sent."""
-    nodes = WAYS[type(strategy)].nodes(strategy.horizon, period)
+    nodes = STRATEGY_SIMULATIONS[type(strategy)].nodes(strategy.horizon, period)
     return float(sum(strategy.estimate(level, totals[level, number], reports) for level, number in nodes))
 
 
@@ -208,17 +209,17 @@ _TOLD: Mapping[type, Callable[[Any, States, int, Random], Biased]] = {Vector: _a
 
 
 @dataclass(frozen=True)
-class Way:
+class StrategySimulation:
     """How a strategy is run: the sums of what all devices send, and the sums that the count after a period is from."""
 
     send: Callable[[Any, States, Random, np.random.Generator], Totals]
     nodes: Callable[[Horizon, int], tuple[tuple[int, int], ...]]
 
 
-WAYS: Mapping[type, Way] = {
-    Direct: Way(_direct, lambda _, period: ((0, period),)),
-    Tree: Way(_tree, Horizon.cover),
-    Sampled: Way(_signs, Horizon.cover),
-    Vector: Way(_signs, Horizon.cover),
+STRATEGY_SIMULATIONS: Mapping[type, StrategySimulation] = {
+    Direct: StrategySimulation(_direct, lambda _, period: ((0, period),)),
+    Tree: StrategySimulation(_tree, Horizon.cover),
+    Sampled: StrategySimulation(_signs, Horizon.cover),
+    Vector: StrategySimulation(_signs, Horizon.cover),
 }
 """Each strategy's, by its type."""

@@ -1,4 +1,4 @@
-"""Over time: reads a boolean that changes, from a table with a row per device and period, or a column per period."""
+"""Reads a boolean that changes, from a table with a row per device and period, or a column per period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulation: runs a task on a table of data without a network, and returns its estimates and its privacy.
+"""Runs a task on a table of data without a network, and returns its estimates and its privacy.
 
 One round is run, or as many as a text that is asked by prefixes takes to be found, with the same answers in each.
 
@@ -20,12 +20,12 @@ from hubbub.planning.simulate.truth import query_document
 from hubbub.protos.records.results import QueryResult, QueryState
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import BEGINNING, Estimates, Truth
-from hubbub.queries.longitudinal.over_rounds import Batch, Moment
+from hubbub.queries.longitudinal.over_rounds import Batch, RoundContext
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.queries.randomizers.sampling import Random
-from hubbub.queries.texts.heavy_hitters import Discoverable
+from hubbub.queries.texts.heavy_hitters import HeavyHitterQuestion
 from hubbub.queries.texts.lookup import Decodable
 
 
@@ -47,7 +47,7 @@ def simulate(
     for planned in plan.queries:
         query, question = planned.query, planned.query.question
         answers = dataset.answers[query.name].to_pylist()
-        batches = _played(query, answers, plan.draft.privacy.dummies, progress, random)
+        batches = _simulated(query, answers, plan.draft.privacy.dummies, progress, random)
         valid = batches[0].tally.valid - batches[0].dummies
         # The minimum is about people: dummies hide them, but do not count as reports.
         state = QueryState.PUBLISHED if released else QueryState.WITHHELD
@@ -87,10 +87,10 @@ def reports_drawn(plan: Plan, devices: int) -> int:
 
 def whole_round(query: Query) -> int:
     """Return the first round that asks for all of an answer: 0, or the one after those for prefixes."""
-    return len(query.question.prefixes) if isinstance(query.question, Discoverable) else 0
+    return len(query.question.prefixes) if isinstance(query.question, HeavyHitterQuestion) else 0
 
 
-def _played(
+def _simulated(
     query: Query, answers: Sequence[Value], dummies: int, progress: Callable[[int], None], random: Random
 ) -> dict[int, Batch]:
     """Return the batches of a query in each round up to the one for whole answers; everybody answers all of them."""
@@ -104,7 +104,7 @@ def _played(
 def _found(query: Query, batches: Mapping[int, Batch], truth: Truth) -> Estimates:
     """Return what is published after the last round, and what is found of texts by their prefixes."""
     last = whole_round(query)
-    if isinstance(query.question, Discoverable) and query.question.prefixes:
+    if isinstance(query.question, HeavyHitterQuestion) and query.question.prefixes:
         debiased = {number: Debiased(query.randomizer, each.tally, each.dummies) for number, each in batches.items()}
         return query.question.discover(last, debiased, None, lambda _: None)
     return estimates_of(query, batches[last].tally, batches[last].dummies, truth)
@@ -140,7 +140,7 @@ def tally_of(
     # Counted a thousand at a time, so that memory does not grow with the data.
     for start in range(0, len(answers), 1000):
         some = answers[start : start + 1000]
-        symbols = (query.encode_at(value, Moment(number), random).symbol for value in some)
+        symbols = (query.encode_at(value, RoundContext(number), random).symbol for value in some)
         reports = b"".join(query.randomize(symbol, random) for symbol in symbols)
         tally += query.randomizer.tally(reports)
         progress(len(some))

@@ -1,4 +1,4 @@
-"""Reading: tables from CSV, TSV and Parquet files, compressed or not, whatever separates their columns."""
+"""Tables from CSV, TSV and Parquet files, compressed or not, whatever separates their columns."""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub.protos.records.results import QueryResult
-from hubbub.protos.records.results_document import counts_document, lines_of, numbers
+from hubbub.protos.records.results_document import counts_document, numbers, result_rows
 from hubbub.queries.estimation.estimates import Estimate, Row, Truth
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedEstimate:
     """One statistic: its row with its estimate, and its true value."""
 
     row: Row
@@ -40,14 +40,14 @@ class Compared:
         }
 
 
-def compare(result: QueryResult, truth: Truth, optional: bool) -> list[Compared]:
+def compare(result: QueryResult, truth: Truth, optional: bool) -> list[ComparedEstimate]:
     """Return a query's estimates beside the truth; an empty list where the query was withheld.
 
     Where the query is not optional, everybody answers, so the number of those who answered is left out.
     """
     return [
-        Compared(line.row, line.estimate, truth[line.row.key])
-        for line in lines_of(result)
+        ComparedEstimate(line.row, line.estimate, truth[line.row.key])
+        for line in result_rows(result)
         if line.row.key in truth and (optional or line.row.group or line.row.statistic != "answered")
     ]
 
@@ -62,7 +62,7 @@ def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool)
     estimates = result.estimates
     if estimates is None:
         return document
-    rows = [line.row for line in lines_of(result)]
+    rows = [line.row for line in result_rows(result)]
     consistent = {row.category: row.consistent for row in rows if row.consistent is not None and not row.group}
     if consistent:
         document["consistent_biased"] = consistent

@@ -1,4 +1,4 @@
-"""Admitted: what a shuffler knows of devices, and the secrets of a round, as its keeper tells its replicas of them."""
+"""Who is admitted, and the secrets of a round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Master:
+class MasterKey:
     """A master key (32 bytes; never printed) that devices' credentials are made with, its generation and its state.
 
     `since` is when it came into that state, in seconds since 1970.
@@ -29,7 +29,7 @@ class Master:
 
 
 @dataclass(frozen=True)
-class Spent:
+class RedeemedTicket:
     """A ticket's device, a hash of the secret it was spent by, the number drawn for it, its expiry since 1970."""
 
     device: bytes = field(repr=False)
@@ -40,7 +40,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Revoked:
-    """Who is admitted no more: the devices of tickets, and the numbers of those among them whose tickets were spent."""
+    """Revoked devices: the devices of tickets, and the numbers of those among them whose tickets were spent."""
 
     devices: frozenset[bytes] = field(default=frozenset(), repr=False)
     numbers: frozenset[bytes] = field(default=frozenset(), repr=False)
@@ -48,10 +48,10 @@ class Revoked:
 
 @dataclass(frozen=True)
 class Admitted:
-    """The master keys, and who is admitted no more; `version` names what this is at the keeper."""
+    """The master keys and the revoked devices; `version` names what this is at the leader."""
 
     version: bytes
-    masters: tuple[Master, ...] = ()
+    masters: tuple[MasterKey, ...] = ()
     revoked: Revoked = Revoked()
 
 
@@ -63,5 +63,5 @@ class RoundSecrets:
     """
 
     storage: bytes = field(repr=False)
-    place_key: bytes = field(default=b"", repr=False)
+    pseudonym_key: bytes = field(default=b"", repr=False)
     private_key: bytes = field(default=b"", repr=False)

@@ -1,4 +1,4 @@
-"""Credentials: what a device proves with that it was enrolled, in each submission.
+"""What a device proves with that it was enrolled, in each submission.
 
 A credential's id says what the shuffler has to know of it: which master key, until when, who signed the ticket besides
 the operator, and the device's number. Its key follows from the master key and all of the id, so the shuffler checks a
@@ -37,7 +37,7 @@ KEY_BYTES = 32
 PROOF_BYTES = 16
 """Length of a proof: as hard to guess as an envelope's tag."""
 
-PLACE_KEY_BYTES = 32
+PSEUDONYM_KEY_BYTES = 32
 """Length of the key that places in a round are computed with."""
 
 _ID = struct.Struct(f">IQ{AUTHORITY_BYTES}s{NUMBER_BYTES}s")
@@ -157,14 +157,14 @@ def is_proven(key: bytes, prefix: bytes, submission: Submission) -> bool:
     return hmac.compare_digest(proof_of(key, prefix, submission), submission.proof)
 
 
-def places_of(place_key: bytes) -> Keyed:
+def pseudonyms_of(pseudonym_key: bytes) -> Keyed:
     """Return what gives the places (`place_of`) of devices, by their numbers, in a round of that key."""
-    return Keyed(place_key, SUBMISSION_ID_BYTES)
+    return Keyed(pseudonym_key, SUBMISSION_ID_BYTES)
 
 
-def place_of(place_key: bytes, number: bytes) -> bytes:
+def pseudonym_of(pseudonym_key: bytes, number: bytes) -> bytes:
     """Return the id (16 bytes) under which the submission of a device's number is held in a round of that key."""
-    return places_of(place_key).of(number)
+    return pseudonyms_of(pseudonym_key).of(number)
 
 
 def spent_by(device_key: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Tickets: by them an operator says which devices belong to it; a shuffler gives one credential for each.
+"""By them an operator says which devices belong to it; a shuffler gives one credential for each.
 
 A ticket is signed by the operator's identity, and by a second authority too where a task names one. It is for one
 shuffler, names a device by a random number, and says until when the device takes part. Whoever redeems it first has

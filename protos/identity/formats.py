@@ -1,4 +1,4 @@
-"""Formats: the kinds of document that parties exchange, the name and version of each, and which of them are read here.
+"""The kinds of document that parties exchange, the name and version of each, and which of them are read here.
 
 A document names its format in its member `format`, such as `hubbub-task/1`. A signed one is signed under that name, so
 no signature serves for two kinds, or for two versions of one. What names another format is refused by that name.
@@ -74,8 +74,8 @@ def in_words(label: str) -> str:
 
 
 RESULTS = Kind("file of results", ("hubbub-results/1",))
-PARCEL = Kind("parcel", ("hubbub-parcel/1",))
+SEALED_SUBMISSION = Kind("sealed submission", ("hubbub-submission/1",))
 OUTCOME = Kind("outcome", ("hubbub-outcome/1",))
 
-KINDS = (*SIGNED, RESULTS, PARCEL, OUTCOME)
+KINDS = (*SIGNED, RESULTS, SEALED_SUBMISSION, OUTCOME)
 """All kinds of document. A ledger's charges, which nobody is sent, name their format in `accountant.spending.entry`."""

@@ -1,4 +1,4 @@
-"""Keys: Ed25519 identities, which sign, and signed records of a round's HPKE keys, which open envelopes.
+"""Ed25519 identities, which sign, and signed records of a round's HPKE keys, which open envelopes.
 
 An identity is a party's lasting name. HPKE keys are made for one round of one task and destroyed with it. The service
 that holds such a key publishes a signed `KeyRecord` of it. The two records of a round, the shuffler's and the
@@ -290,7 +290,9 @@ class KeySet:
     shuffler: SignedDocument
     analyzer: SignedDocument
     successions: tuple[bytes, ...] = field(default=(), compare=False)
-    """Signed statements by which identities follow those that tasks name (`protos.successions`), as they came."""
+    """Signed statements by which identities follow those that tasks name (`protos.identity.successions`), as they
+    came.
+    """
 
     @cached_property
     def hash(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Lineage: the identities of each party in the order in which they followed each other, from checked successions.
+"""The identities of each party in the order in which they followed each other, from checked successions.
 
 A task names the identities of its three parties, and stays as it is signed. Whose signature counts for a round of it
 follows from the time: everything that is signed for a round (key records, batch records, its certificate) is signed by
@@ -17,7 +17,7 @@ from hubbub.protos.identity.successions import MOST_SUCCESSIONS, WITNESSES, Succ
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldIdentity:
     """An identity (32 bytes) and since when it is its role's, in seconds since 1970; 0 for the first."""
 
     since: int
@@ -28,7 +28,7 @@ class Held:
 class Lineage:
     """The identities of each role, oldest first, and the successions that say so."""
 
-    held: Mapping[Role, tuple[Held, ...]]
+    held: Mapping[Role, tuple[HeldIdentity, ...]]
     successions: tuple[Succession, ...]
 
     @classmethod
@@ -45,11 +45,11 @@ class Lineage:
         )
         if len(ordered) > MOST_SUCCESSIONS:
             raise SuccessionError(f"{len(ordered)} successions; there are at most {MOST_SUCCESSIONS}")
-        held = {role: [Held(0, _first(role, identity, ordered))] for role, identity in known.items()}
+        held = {role: [HeldIdentity(0, _first(role, identity, ordered))] for role, identity in known.items()}
         for each in ordered:
             each.check()
             _check_follows(each, held, ordered)
-            held[each.role].append(Held(each.begins, each.new))
+            held[each.role].append(HeldIdentity(each.begins, each.new))
         return cls({role: tuple(found) for role, found in held.items()}, tuple(ordered))
 
     def holds(self, role: Role, identity: bytes) -> bool:
@@ -78,7 +78,7 @@ def _first(role: Role, identity: bytes, successions: Sequence[Succession]) -> by
     return identity
 
 
-def _check_follows(each: Succession, held: Mapping[Role, Sequence[Held]], known: Sequence[Succession]) -> None:
+def _check_follows(each: Succession, held: Mapping[Role, Sequence[HeldIdentity]], known: Sequence[Succession]) -> None:
     """Return only if a succession follows the last identity of its role, which all that begin earlier have led to."""
     last, seen = held[each.role][-1], {one.identity for found in held.values() for one in found}
     if each.new in seen:

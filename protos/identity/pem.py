@@ -1,4 +1,4 @@
-"""PEM files: what one holds where it is not what was expected, and whether others can read one that is private."""
+"""What one holds where it is not what was expected, and whether others can read one that is private."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Successions: signed statements by which one identity of a party follows another from a moment on.
+"""Signed statements by which one identity of a party follows another from a moment on.
 
 A succession is signed by three: the identity that it replaces, the one that follows (so that it is a key that somebody
 has, and vouches for what was signed before it), and a witness. The witness of a service is the operator, that of the

@@ -1,1 +1,1 @@
-"""What services state of a round: batch records, the chain of releases, counts and results."""
+"""Batch records, the chain of releases, counts and results."""

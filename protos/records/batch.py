@@ -1,4 +1,4 @@
-"""Batches: one query's permuted inner envelopes, and the signed record of what was released.
+"""One query's permuted inner envelopes, and the signed record of what was released.
 
 Where a task names hops, each of them signs a record of its own around the one that it received, so that the last one's
 holds all of them: whoever has it can check what went in and out at each shuffler.
@@ -18,7 +18,7 @@ from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument, from_hex
 from hubbub.protos.identity.formats import BATCH_RECORD, HOP_RECORD, Label
 from hubbub.protos.identity.keys import HASH_BYTES, Identity
-from hubbub.protos.records.release_chain import Place
+from hubbub.protos.records.release_chain import ChainPosition
 from hubbub.protos.refusals import Reason
 from hubbub.protos.sealing.envelope import FIRST_HOP, NUMBER_LIMIT
 from hubbub.protos.task.admission import Mode
@@ -152,7 +152,7 @@ class BatchRecord:
     refusals: Mapping[str, int] = field(default_factory=dict)
     dummies: int = 0
     admission: str = field(kw_only=True)
-    place: Place = field(kw_only=True)
+    place: ChainPosition = field(kw_only=True)
     hops: tuple[HopRecord, ...] = ()
 
     def __post_init__(self) -> None:
@@ -252,7 +252,7 @@ class BatchRecord:
             refusals=dict(refusals),
             dummies=content["dummies"],
             admission=Mode(content["admission"]).value,
-            place=Place(content["place"], from_hex(content["head"], HASH_BYTES, "head")),
+            place=ChainPosition(content["place"], from_hex(content["head"], HASH_BYTES, "head")),
         )
 
 

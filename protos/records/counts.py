@@ -1,4 +1,4 @@
-"""Counts: what a round's estimates follow from, bound to its certificate by a digest, and checked against it.
+"""What a round's estimates follow from, bound to its certificate by a digest, and checked against it.
 
 Estimates follow from the counts and the task alone (`Query.estimates_over`), so who holds the counts of a certificate
 can compute them again.
@@ -150,7 +150,7 @@ def _check_tally(query: Query, tally: Tally, valid: int, dummies: int) -> None:
     except ValueError as error:
         raise CountsDiffer(f"{query.name}: its counts cannot be those of its reports: {error}") from error
     total = int(tally.counts.sum())
-    if query.randomizer.counts_once and total != valid + dummies:
+    if query.randomizer.one_symbol_per_report and total != valid + dummies:
         raise CountsDiffer(
             f"{query.name}: its counts add up to {total}, {valid} valid reports and {dummies} dummies to "
             f"{valid + dummies}"

@@ -1,8 +1,8 @@
-"""Releases: the shuffler's ledger of what it released, a chain of digests for each task.
+"""The shuffler's ledger of what it released, a chain of digests for each task.
 
 A round is released when its batch records are signed, whatever becomes of it afterwards. Each such record states its
-`Place`: how many rounds of the task were released before it, and the head of their chain. So a record attests every
-round before it: a list of them that leaves one out, or has another order or other numbers, has another head.
+`ChainPosition`: how many rounds of the task were released before it, and the head of their chain. So a record attests
+every round before it: a list of them that leaves one out, or has another order or other numbers, has another head.
 
 The head after no release is SHA-256 over the label, a zero byte and the task's id; after one more it is SHA-256 over
 the label, a one byte, the head before and the release as canonical JSON. Heads have one length, so it is always clear
@@ -27,7 +27,7 @@ _MEMBERS = {"dummies", "records", "reports", "round"}
 
 
 @dataclass(frozen=True)
-class Place:
+class ChainPosition:
     """A round's place among its task's releases: `number` of them came before it, and `head` is the head of these."""
 
     number: int
@@ -130,12 +130,12 @@ def head_after(task_id: bytes, releases: Sequence[Release]) -> bytes:
     return head
 
 
-def place_after(task_id: bytes, releases: Sequence[Release]) -> Place:
+def position_after(task_id: bytes, releases: Sequence[Release]) -> ChainPosition:
     """Return the place of a round that is released after these."""
-    return Place(len(releases), head_after(task_id, releases))
+    return ChainPosition(len(releases), head_after(task_id, releases))
 
 
-def attested(task: Task, listed: Any, places: Iterable[Place]) -> tuple[Release, ...]:
+def attested(task: Task, listed: Any, places: Iterable[ChainPosition]) -> tuple[Release, ...]:
     """Return the releases that a certificate lists, if the batch records of its round, with these places, attest them.
 
     Raises:
@@ -146,7 +146,7 @@ def attested(task: Task, listed: Any, places: Iterable[Place]) -> tuple[Release,
     releases = tuple(read_release(each) for each in listed)
     for release in releases:
         check_release(task, release)
-    expected = place_after(task.id, releases)
+    expected = position_after(task.id, releases)
     for place in places:
         if place.number != expected.number:
             raise SignatureError(f"{place.number} rounds were released before it, {expected.number} are listed")
@@ -159,7 +159,7 @@ def attested(task: Task, listed: Any, places: Iterable[Place]) -> tuple[Release,
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ReleaseChunk:
     """Releases that follow each other, the first of them at place `first`."""
 
     first: int = 0
@@ -171,7 +171,7 @@ class Stretch:
         return self.first + len(self.releases)
 
 
-NO_RELEASES = Stretch()
+NO_RELEASES = ReleaseChunk()
 """What comes to a hop: only who counts keeps the releases."""
 
 

@@ -1,4 +1,4 @@
-"""Results: what the analyzer publishes of a round, as values that travel and are printed."""
+"""What the analyzer publishes of a round, as values that travel and are printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class QueryState(StrEnum):
     WITHHELD = "withheld"
 
 
-class Progress(StrEnum):
+class AnalysisStage(StrEnum):
     """A round's state at the analyzer: AWAITED → DELIVERING → COUNTED → CERTIFIED, or OVER without a result."""
 
     AWAITED = "awaited"
@@ -72,7 +72,7 @@ class RoundResults:
 
 
 @dataclass(frozen=True)
-class QueryStanding:
+class QueryStatus:
     """A batch's progress for the operator: its devices' reports, its envelopes with the dummies, how many arrived.
 
     `valid` is the number of valid reports, None until the batch is counted; `left_out` counts the others by reason.
@@ -87,10 +87,10 @@ class QueryStanding:
 
 
 @dataclass(frozen=True)
-class RoundStanding:
+class AnalyzerRoundStatus:
     """A round's progress at the analyzer for the operator: the batches announced so far, and what it waits for."""
 
     id: RoundId
-    progress: Progress
-    queries: tuple[QueryStanding, ...]
+    progress: AnalysisStage
+    queries: tuple[QueryStatus, ...]
     waiting_for: str

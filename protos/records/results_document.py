@@ -17,14 +17,14 @@ COLUMNS = (
     *("lower", "upper", "consistent", "unit", "state"),
     *("reports", "valid", "clip_lower", "clip_upper", "epsilon_upper", "epsilon_local", "delta", "round_epsilon_upper"),
     *("attribute", "group", "attribute_2", "group_2", "at", "simultaneous_lower", "simultaneous_upper"),
-    *("p_value", "told_from_zero"),
+    *("p_value", "significant"),
 )
 """Columns of the table, as docs/formats.md describes them: one row per published number. A query that is withheld has
 one row without an estimate."""
 
 
 @dataclass(frozen=True)
-class Line:
+class ResultRow:
     """A row that has an estimate."""
 
     row: Row
@@ -48,10 +48,10 @@ def row_label(group: Group, category: str | None, statistic: str, at: float | No
     return f"{about}: {name}" if about else name
 
 
-def lines_of(result: QueryResult) -> tuple[Line, ...]:
+def result_rows(result: QueryResult) -> tuple[ResultRow, ...]:
     """Return a query's published numbers in order; none where it is withheld, and none for a row without a value."""
     rows = () if result.estimates is None else result.estimates.rows
-    return tuple(Line(row, row.estimate) for row in rows if row.estimate is not None)
+    return tuple(ResultRow(row, row.estimate) for row in rows if row.estimate is not None)
 
 
 def numbers(estimate: Estimate) -> dict[str, float | None]:
@@ -130,7 +130,7 @@ def _statistics(rows: Sequence[Row]) -> dict[str, Any]:
             document[row.statistic] = value
             continue
         about = {"category": row.category, "at": row.at}
-        more = {"consistent": row.consistent, "p_value": row.p_value, "told_from_zero": row.told_from_zero}
+        more = {"consistent": row.consistent, "p_value": row.p_value, "significant": row.significant}
         members = {**_known(about), **(value or {}), **_known(more)}
         document.setdefault(f"{row.statistic}s", []).append(members)
     return document
@@ -176,10 +176,10 @@ def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
         # A withheld query has a row without numbers, so that a table shows that it was asked.
         yield {}
         return
-    for line in lines_of(result):
+    for line in result_rows(result):
         row = line.row
         names = {"kind": result.estimates.kind, "statistic": row.statistic, "category": row.category}
-        tested = {"p_value": row.p_value, "told_from_zero": row.told_from_zero}
+        tested = {"p_value": row.p_value, "significant": row.significant}
         about = {"unit": row.unit or None, "at": row.at, **_group_columns(row.group), **tested}
         yield {**names, "consistent": row.consistent, **about, **numbers(line.estimate)}
 

@@ -15,39 +15,39 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import (
     Answer,
     Committed,
-    Condition,
+    CredentialAction,
     CredentialStatus,
     Envelopes,
+    IncidentReport,
     Receipt,
     Redemption,
     RoundStatus,
-    Step,
     Submission,
 )
 from hubbub.protos.records.batch import BatchId
-from hubbub.protos.records.release_chain import Known, Stretch
-from hubbub.protos.records.results import RoundId, RoundResults, RoundStanding
+from hubbub.protos.records.release_chain import Known, ReleaseChunk
+from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.rpc.enrollment import (
     Enrolled,
     read_credential_status,
     read_enrolled,
+    write_credential_action,
     write_redemptions,
-    write_step,
 )
 from hubbub.protos.rpc.https import HTTPSChannel, HTTPSStub
-from hubbub.protos.rpc.incidents import read_condition
+from hubbub.protos.rpc.incidents import read_incidents
 from hubbub.protos.rpc.releases import read_known, write_begin
 from hubbub.protos.rpc.results import read_results
-from hubbub.protos.rpc.round_progress import read_standing
+from hubbub.protos.rpc.round_progress import read_round_status
 from hubbub.protos.rpc.statuses import call
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
 from hubbub.protos.v1 import (
-    condition_pb2,
     control_pb2,
     control_pb2_grpc,
     delivery_pb2,
     delivery_pb2_grpc,
+    incidents_pb2,
     results_pb2,
     results_pb2_grpc,
     submission_pb2,
@@ -80,7 +80,7 @@ class SubmissionCaller:
     """The shuffler as devices and gateways see it. Deadlines are seconds."""
 
     def __init__(self, channel: grpc.aio.Channel | HTTPSChannel) -> None:
-        """Call by either door: the calls, what they return and what they raise are the same."""
+        """Call by either port: the calls, what they return and what they raise are the same."""
         self._stub = (
             HTTPSStub(channel)
             if isinstance(channel, HTTPSChannel)
@@ -126,13 +126,13 @@ class SubmissionCaller:
                 _receipt_for(destination, submission, answer)
         return answers
 
-    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+    async def enroll(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
         """Redeem tickets; each gets its own answer, in order.
 
         Raises:
             MessageError: where there are not as many answers as tickets.
         """
-        response = await call(self._stub.Enrol(write_redemptions(redemptions), timeout=deadline), "the shuffler")
+        response = await call(self._stub.Enroll(write_redemptions(redemptions), timeout=deadline), "the shuffler")
         answers = read_enrolled(response)
         if len(answers) != len(redemptions):
             raise MessageError(f"{len(answers)} answers to {len(redemptions)} tickets")
@@ -157,14 +157,16 @@ class ControlCaller:
         answer = await call(self._stub.GetStatus(request, timeout=deadline), "the shuffler")
         return [codec.read_status(status) for status in answer.rounds]
 
-    async def get_condition(self, deadline: float) -> Condition:
+    async def get_incidents(self, deadline: float) -> IncidentReport:
         """Return what holds the shuffler up."""
-        request = condition_pb2.GetConditionRequest()
-        return read_condition(await call(self._stub.GetCondition(request, timeout=deadline), "the shuffler"))
+        request = incidents_pb2.GetIncidentsRequest()
+        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), "the shuffler"))
 
-    async def manage_credentials(self, step: Step, devices: Sequence[bytes], deadline: float) -> CredentialStatus:
-        """Change what devices are admitted with; return how enrolment stands then."""
-        request = _fitting(write_step((step, devices)))
+    async def manage_credentials(
+        self, step: CredentialAction, devices: Sequence[bytes], deadline: float
+    ) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrollment stands then."""
+        request = _fitting(write_credential_action((step, devices)))
         answer = await call(self._stub.ManageCredentials(request, timeout=deadline), "the shuffler")
         return read_credential_status(answer)
 
@@ -185,12 +187,12 @@ class DeliveryCaller:
         request = delivery_pb2.GetReleasesRequest(task_id=task_id)
         return read_known(await call(self._stub.GetReleases(request, timeout=deadline), "the analyzer"))
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk, deadline: float) -> int:
         request = _fitting(write_begin((record, key_set, releases)))
         return (await call(self._stub.BeginDelivery(request, timeout=deadline), "the analyzer")).next_offset
 
-    async def put(self, stretch: Envelopes, deadline: float) -> int:
-        request = _fitting(codec.write_envelopes(stretch))
+    async def put(self, chunk: Envelopes, deadline: float) -> int:
+        request = _fitting(codec.write_envelopes(chunk))
         return (await call(self._stub.PutEnvelopes(request, timeout=deadline), "the analyzer")).next_offset
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
@@ -217,13 +219,13 @@ class ResultsCaller:
         answer = await call(self._stub.ListResults(request, timeout=deadline), "the analyzer")
         return [codec.read_round_id(round_id) for round_id in answer.rounds]
 
-    async def get_standings(self, task_id: bytes | None, deadline: float) -> list[RoundStanding]:
+    async def get_statuses(self, task_id: bytes | None, deadline: float) -> list[AnalyzerRoundStatus]:
         """Return the states of one task's rounds, or of all tasks' rounds."""
-        request = results_pb2.GetStandingsRequest(task_id=task_id or b"")
-        answer = await call(self._stub.GetStandings(request, timeout=deadline), "the analyzer")
-        return [read_standing(standing) for standing in answer.rounds]
+        request = results_pb2.GetStatusesRequest(task_id=task_id or b"")
+        answer = await call(self._stub.GetStatuses(request, timeout=deadline), "the analyzer")
+        return [read_round_status(status) for status in answer.rounds]
 
-    async def get_condition(self, deadline: float) -> Condition:
+    async def get_incidents(self, deadline: float) -> IncidentReport:
         """Return what holds the analyzer up."""
-        request = condition_pb2.GetConditionRequest()
-        return read_condition(await call(self._stub.GetCondition(request, timeout=deadline), "the analyzer"))
+        request = incidents_pb2.GetIncidentsRequest()
+        return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), "the analyzer"))

@@ -1,4 +1,4 @@
-"""Enrolment to and from protobuf messages: tickets, credentials, and what the operator does with them."""
+"""Tickets, credentials, and what the operator does with them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hubbub.protos import codec
 from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
 from hubbub.protos.enrollment.tickets import DEVICE_BYTES, LONGEST_TICKET
 from hubbub.protos.errors import MessageError
-from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey, Redemption, Step
+from hubbub.protos.messages import CredentialAction, CredentialStatus, KeyState, MasterKey, Redemption
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.v1 import control_pb2, submission_pb2
 from hubbub.queries.errors import shown
@@ -23,13 +23,13 @@ Enrolled = Credential | Refusal
 """What the shuffler answers to a ticket."""
 
 
-def write_redemptions(redemptions: Iterable[Redemption]) -> submission_pb2.EnrolRequest:
+def write_redemptions(redemptions: Iterable[Redemption]) -> submission_pb2.EnrollRequest:
     """Encode tickets with the secrets that they are spent by."""
     made = [submission_pb2.Redemption(ticket=each.ticket, device_key=each.device_key) for each in redemptions]
-    return submission_pb2.EnrolRequest(redemptions=made)
+    return submission_pb2.EnrollRequest(redemptions=made)
 
 
-def read_redemptions(message: submission_pb2.EnrolRequest) -> list[Redemption]:
+def read_redemptions(message: submission_pb2.EnrollRequest) -> list[Redemption]:
     """Decode tickets; their form and signatures are still to be checked.
 
     Raises:
@@ -45,9 +45,9 @@ def read_redemptions(message: submission_pb2.EnrolRequest) -> list[Redemption]:
     ]
 
 
-def write_enrolled(answers: Iterable[Enrolled]) -> submission_pb2.EnrolResponse:
+def write_enrolled(answers: Iterable[Enrolled]) -> submission_pb2.EnrollResponse:
     """Encode the answers to tickets, in order."""
-    return submission_pb2.EnrolResponse(answers=[_write_one(answer) for answer in answers])
+    return submission_pb2.EnrollResponse(answers=[_write_one(answer) for answer in answers])
 
 
 def _write_one(answer: Enrolled) -> submission_pb2.Enrolled:
@@ -56,7 +56,7 @@ def _write_one(answer: Enrolled) -> submission_pb2.Enrolled:
     return submission_pb2.Enrolled(credential=submission_pb2.Credential(id=answer.id, key=answer.key))
 
 
-def read_enrolled(message: submission_pb2.EnrolResponse) -> list[Enrolled]:
+def read_enrolled(message: submission_pb2.EnrollResponse) -> list[Enrolled]:
     """Decode the answers to tickets, in order."""
     return [_read_one(answer) for answer in message.answers]
 
@@ -74,27 +74,29 @@ def _read_one(message: submission_pb2.Enrolled) -> Enrolled:
             raise MessageError("an answer holds neither a credential nor a refusal")
 
 
-def write_step(asked: tuple[Step, Sequence[bytes]]) -> control_pb2.ManageCredentialsRequest:
+def write_credential_action(asked: tuple[CredentialAction, Sequence[bytes]]) -> control_pb2.ManageCredentialsRequest:
     """Encode what the operator asks for, and of which devices."""
     step, devices = asked
     return control_pb2.ManageCredentialsRequest(step=step.value, devices=devices)
 
 
-def read_step(message: control_pb2.ManageCredentialsRequest) -> tuple[Step, list[bytes]]:
+def read_credential_action(message: control_pb2.ManageCredentialsRequest) -> tuple[CredentialAction, list[bytes]]:
     """Decode what the operator asks for, and of which devices.
 
     Raises:
         MessageError: where the step is unknown, or a device is not one.
     """
-    if message.step not in set(Step):
-        raise MessageError(f"step {shown(message.step)} is unknown to this version; it knows {', '.join(Step)}")
+    if message.step not in set(CredentialAction):
+        raise MessageError(
+            f"step {shown(message.step)} is unknown to this version; it knows {', '.join(CredentialAction)}"
+        )
     if len(message.devices) > MOST_DEVICES:
         raise MessageError(f"{len(message.devices)} devices in one call; send at most {MOST_DEVICES}")
-    return Step(message.step), [codec.checked(each, DEVICE_BYTES, "a device") for each in message.devices]
+    return CredentialAction(message.step), [codec.checked(each, DEVICE_BYTES, "a device") for each in message.devices]
 
 
 def write_credential_status(status: CredentialStatus) -> control_pb2.ManageCredentialsResponse:
-    """Encode how enrolment stands."""
+    """Encode how enrollment stands."""
     keys = [
         control_pb2.MasterKey(
             generation=key.generation, state=key.state.value, since=key.since, fingerprint=key.fingerprint
@@ -105,7 +107,7 @@ def write_credential_status(status: CredentialStatus) -> control_pb2.ManageCrede
 
 
 def read_credential_status(message: control_pb2.ManageCredentialsResponse) -> CredentialStatus:
-    """Decode how enrolment stands.
+    """Decode how enrollment stands.
 
     Raises:
         MessageError: where a key has a state that this version does not know.

@@ -1,4 +1,4 @@
-"""Health as a caller sees it: the standard gRPC health protocol, without the package that serves it.
+"""The standard gRPC health protocol, without the package that serves it.
 
 Who only asks has no services installed. A request holds one text and an answer one number, both in field 1, so that
 protobuf's own wrappers are the same bytes as `grpc.health.v1`'s messages.
@@ -12,7 +12,8 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 from hubbub.protos.rpc.statuses import call
 
 PARTS = ("store", "rounds", "peer", "log", "ports")
-"""The kinds of parts that a service can be asked about, beside whether it serves (`service.troubles.Kind`)."""
+"""The kinds of parts that a service can be asked about, beside whether it serves
+(`service.observability.incidents.IncidentKind`)."""
 
 _SERVING = 1
 

@@ -1,4 +1,4 @@
-"""HTTPS: calls of devices by the other door, with the standard library's HTTP client in threads.
+"""Calls of devices by the other port, with the standard library's HTTP client in threads.
 
 The bare install is enough: nothing is imported that a device does not have. A call is a POST of the message; see
 `hubbub.service.rpc.connect` for what errors look like.
@@ -174,13 +174,13 @@ class HTTPSStub:
         """Send submissions."""
         return await self._channel.unary("SubmitBatch", request, submission_pb2.SubmitBatchResponse, timeout)
 
-    async def Enrol(  # noqa: N802 - the contract's name
+    async def Enroll(  # noqa: N802 - the contract's name
         self,
-        request: submission_pb2.EnrolRequest,
+        request: submission_pb2.EnrollRequest,
         timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
-    ) -> submission_pb2.EnrolResponse:
+    ) -> submission_pb2.EnrollResponse:
         """Redeem tickets."""
-        return await self._channel.unary("Enrol", request, submission_pb2.EnrolResponse, timeout)
+        return await self._channel.unary("Enroll", request, submission_pb2.EnrollResponse, timeout)
 
 
 def _left(until: float) -> float:

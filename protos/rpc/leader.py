@@ -1,4 +1,4 @@
-"""Keeping: what a replica asks of the keeper of its rounds, to and from protobuf messages, and the calls."""
+"""What a front end asks of the leader of its rounds, to and from protobuf messages, and the calls."""
 
 from __future__ import annotations
 
@@ -12,74 +12,80 @@ from hubbub.protos.enrollment.admitted import (
     STORAGE_BYTES,
     VERSION_BYTES,
     Admitted,
-    Master,
+    MasterKey,
+    RedeemedTicket,
     Revoked,
     RoundSecrets,
-    Spent,
 )
-from hubbub.protos.enrollment.credentials import KEY_BYTES, NUMBER_BYTES, PLACE_KEY_BYTES
+from hubbub.protos.enrollment.credentials import KEY_BYTES, NUMBER_BYTES, PSEUDONYM_KEY_BYTES
 from hubbub.protos.enrollment.tickets import DEVICE_BYTES
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import KeyState
 from hubbub.protos.rpc.enrollment import MOST_REDEMPTIONS
 from hubbub.protos.rpc.statuses import call
-from hubbub.protos.v1 import keeper_pb2, keeper_pb2_grpc
+from hubbub.protos.v1 import leader_pb2, leader_pb2_grpc
 
-_KEEPER = "the keeper"
+_LEADER = "the leader"
 
 
-class KeeperCaller:
-    """The keeper as a replica sees it. Deadlines are seconds."""
+class LeaderCaller:
+    """The leader as a front end sees it. Deadlines are seconds."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub = keeper_pb2_grpc.KeeperServiceStub(channel)
+        self._stub = leader_pb2_grpc.LeaderServiceStub(channel)
 
     async def get_secrets(self, task_id: bytes, round_number: int, deadline: float) -> RoundSecrets:
         """Return the secrets of a round."""
-        request = keeper_pb2.GetSecretsRequest(task_id=task_id, round=round_number)
-        return read_secrets(await call(self._stub.GetSecrets(request, timeout=deadline), _KEEPER))
+        request = leader_pb2.GetSecretsRequest(task_id=task_id, round=round_number)
+        return read_secrets(await call(self._stub.GetSecrets(request, timeout=deadline), _LEADER))
 
     async def get_admitted(self, version: bytes, deadline: float) -> Admitted | None:
         """Return what devices are admitted with; None where that is the version that is known."""
-        found = read_admitted(await call(self._stub.GetAdmitted(write_version(version), timeout=deadline), _KEEPER))
+        found = read_admitted(await call(self._stub.GetAdmitted(write_version(version), timeout=deadline), _LEADER))
         return None if found.version == version else found
 
-    async def spend(self, tickets: Sequence[Spent], deadline: float) -> list[Spent]:
+    async def spend(self, tickets: Sequence[RedeemedTicket], deadline: float) -> list[RedeemedTicket]:
         """Note tickets as spent, and return what is then known of each device, in order."""
-        found = read_spent(await call(self._stub.SpendTickets(write_tickets(tickets), timeout=deadline), _KEEPER))
+        found = read_redeemed(await call(self._stub.SpendTickets(write_tickets(tickets), timeout=deadline), _LEADER))
         if [each.device for each in found] != [each.device for each in tickets]:
-            raise MessageError("the keeper answered for other tickets than were asked about")
+            raise MessageError("the leader answered for other tickets than were asked about")
         return found
 
 
-def write_secrets(secrets: RoundSecrets) -> keeper_pb2.GetSecretsResponse:
+def write_secrets(secrets: RoundSecrets) -> leader_pb2.GetSecretsResponse:
     """Encode a round's secrets."""
-    return keeper_pb2.GetSecretsResponse(
-        storage=secrets.storage, place_key=secrets.place_key, private_key=secrets.private_key
+    return leader_pb2.GetSecretsResponse(
+        storage=secrets.storage, pseudonym_key=secrets.pseudonym_key, private_key=secrets.private_key
     )
 
 
-def read_secrets(message: keeper_pb2.GetSecretsResponse) -> RoundSecrets:
+def read_secrets(message: leader_pb2.GetSecretsResponse) -> RoundSecrets:
     """Decode a round's secrets.
 
     Raises:
         MessageError: where one has another length.
     """
     whole = STORAGE_BYTES if message.private_key else STORAGE_BYTES - BLOCK_KEY_BYTES
-    place_key = codec.checked(message.place_key, PLACE_KEY_BYTES, "a key of places") if message.place_key else b""
-    return RoundSecrets(codec.checked(message.storage, whole, "what is stored under"), place_key, message.private_key)
+    pseudonym_key = (
+        codec.checked(message.pseudonym_key, PSEUDONYM_KEY_BYTES, "a key of pseudonyms")
+        if message.pseudonym_key
+        else b""
+    )
+    return RoundSecrets(
+        codec.checked(message.storage, whole, "what is stored under"), pseudonym_key, message.private_key
+    )
 
 
-def write_admitted(admitted: Admitted) -> keeper_pb2.GetAdmittedResponse:
+def write_admitted(admitted: Admitted) -> leader_pb2.GetAdmittedResponse:
     """Encode what devices are admitted with; a version alone where it is the one that is known."""
     masters = [
-        keeper_pb2.MasterSecret(
+        leader_pb2.MasterSecret(
             generation=each.generation, secret=each.secret, state=each.state.value, since=each.since
         )
         for each in admitted.masters
     ]
     revoked = admitted.revoked
-    return keeper_pb2.GetAdmittedResponse(
+    return leader_pb2.GetAdmittedResponse(
         version=admitted.version,
         masters=masters,
         revoked_devices=sorted(revoked.devices),
@@ -87,13 +93,13 @@ def write_admitted(admitted: Admitted) -> keeper_pb2.GetAdmittedResponse:
     )
 
 
-def write_version(version: bytes) -> keeper_pb2.GetAdmittedRequest:
-    """Encode the version that a replica knows; empty for none."""
-    return keeper_pb2.GetAdmittedRequest(version=version)
+def write_version(version: bytes) -> leader_pb2.GetAdmittedRequest:
+    """Encode the version that a front end knows; empty for none."""
+    return leader_pb2.GetAdmittedRequest(version=version)
 
 
-def read_version(message: keeper_pb2.GetAdmittedRequest) -> bytes:
-    """Decode the version that a replica knows; empty for none.
+def read_version(message: leader_pb2.GetAdmittedRequest) -> bytes:
+    """Decode the version that a front end knows; empty for none.
 
     Raises:
         MessageError: where it has another length.
@@ -101,7 +107,7 @@ def read_version(message: keeper_pb2.GetAdmittedRequest) -> bytes:
     return codec.checked(message.version, VERSION_BYTES, "a version") if message.version else b""
 
 
-def read_admitted(message: keeper_pb2.GetAdmittedResponse) -> Admitted:
+def read_admitted(message: leader_pb2.GetAdmittedResponse) -> Admitted:
     """Decode what devices are admitted with.
 
     Raises:
@@ -113,19 +119,19 @@ def read_admitted(message: keeper_pb2.GetAdmittedResponse) -> Admitted:
         if each.state not in states:
             raise MessageError(f"a master key is {each.state!r}; it is one of {', '.join(states)}")
         secret = codec.checked(each.secret, KEY_BYTES, "a master key")
-        masters.append(Master(each.generation, secret, states[each.state], each.since))
+        masters.append(MasterKey(each.generation, secret, states[each.state], each.since))
     devices = frozenset(codec.checked(each, DEVICE_BYTES, "a device") for each in message.revoked_devices)
     numbers = frozenset(codec.checked(each, NUMBER_BYTES, "a device's number") for each in message.revoked_numbers)
     version = codec.checked(message.version, VERSION_BYTES, "a version")
     return Admitted(version, tuple(masters), Revoked(devices, numbers))
 
 
-def write_tickets(tickets: Iterable[Spent]) -> keeper_pb2.SpendTicketsRequest:
+def write_tickets(tickets: Iterable[RedeemedTicket]) -> leader_pb2.SpendTicketsRequest:
     """Encode tickets that are to be spent."""
-    return keeper_pb2.SpendTicketsRequest(tickets=map(_write_ticket, tickets))
+    return leader_pb2.SpendTicketsRequest(tickets=map(_write_ticket, tickets))
 
 
-def read_tickets(message: keeper_pb2.SpendTicketsRequest) -> list[Spent]:
+def read_tickets(message: leader_pb2.SpendTicketsRequest) -> list[RedeemedTicket]:
     """Decode tickets that are to be spent.
 
     Raises:
@@ -134,12 +140,12 @@ def read_tickets(message: keeper_pb2.SpendTicketsRequest) -> list[Spent]:
     return _read_tickets(message.tickets)
 
 
-def write_spent(tickets: Iterable[Spent]) -> keeper_pb2.SpendTicketsResponse:
+def write_redeemed(tickets: Iterable[RedeemedTicket]) -> leader_pb2.SpendTicketsResponse:
     """Encode what is known of tickets' devices, in order."""
-    return keeper_pb2.SpendTicketsResponse(tickets=map(_write_ticket, tickets))
+    return leader_pb2.SpendTicketsResponse(tickets=map(_write_ticket, tickets))
 
 
-def read_spent(message: keeper_pb2.SpendTicketsResponse) -> list[Spent]:
+def read_redeemed(message: leader_pb2.SpendTicketsResponse) -> list[RedeemedTicket]:
     """Decode what is known of tickets' devices, in order.
 
     Raises:
@@ -148,17 +154,17 @@ def read_spent(message: keeper_pb2.SpendTicketsResponse) -> list[Spent]:
     return _read_tickets(message.tickets)
 
 
-def _write_ticket(ticket: Spent) -> keeper_pb2.SpentTicket:
-    return keeper_pb2.SpentTicket(
+def _write_ticket(ticket: RedeemedTicket) -> leader_pb2.SpentTicket:
+    return leader_pb2.SpentTicket(
         device=ticket.device, spent_by=ticket.spent_by, number=ticket.number, expires=ticket.expires
     )
 
 
-def _read_tickets(messages: Sequence[keeper_pb2.SpentTicket]) -> list[Spent]:
+def _read_tickets(messages: Sequence[leader_pb2.SpentTicket]) -> list[RedeemedTicket]:
     if len(messages) > MOST_REDEMPTIONS:
         raise MessageError(f"{len(messages)} tickets in one call; send at most {MOST_REDEMPTIONS}")
     return [
-        Spent(
+        RedeemedTicket(
             codec.checked(each.device, DEVICE_BYTES, "a device"),
             codec.checked(each.spent_by, KEY_BYTES, "what a ticket is spent by"),
             codec.checked(each.number, NUMBER_BYTES, "a device's number"),

@@ -1,14 +1,14 @@
-"""Releases on the wire: those that come with a batch's announcement, and what the analyzer knows of them."""
+"""Releases that come with a batch's announcement, and what the analyzer knows of them."""
 
 from __future__ import annotations
 
 from hubbub.protos import codec
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import HASH_BYTES, KeySet
-from hubbub.protos.records.release_chain import Known, Release, Stretch
+from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk
 from hubbub.protos.v1 import delivery_pb2
 
-Announcement = tuple[SignedDocument, KeySet, Stretch]
+Announcement = tuple[SignedDocument, KeySet, ReleaseChunk]
 """A batch's record, its round's keys, and the releases up to its round's."""
 
 
@@ -25,7 +25,7 @@ def write_begin(announcement: Announcement) -> delivery_pb2.BeginDeliveryRequest
 
 def read_begin(message: delivery_pb2.BeginDeliveryRequest) -> Announcement:
     """Decode a batch's announcement."""
-    releases = Stretch(message.first, tuple(_read_release(release) for release in message.releases))
+    releases = ReleaseChunk(message.first, tuple(_read_release(release) for release in message.releases))
     return codec.read_batch_record(message.record), codec.read_key_set(message.key_set), releases
 
 

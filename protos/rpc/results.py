@@ -109,7 +109,7 @@ def _write_row(row: Row) -> results_pb2.Row:
         group=[results_pb2.Member(attribute=attribute, value=value) for attribute, value in row.group],
         at=row.at,
         p_value=row.p_value,
-        told_from_zero=row.told_from_zero,
+        significant=row.significant,
     )
     if row.estimate is not None:
         message.estimate.CopyFrom(_write_estimate(row.estimate))
@@ -127,5 +127,5 @@ def _read_row(message: results_pb2.Row) -> Row:
         tuple((codec.plain(member.attribute), codec.plain(member.value)) for member in message.group),
         message.at if message.HasField("at") else None,
         message.p_value if message.HasField("p_value") else None,
-        message.told_from_zero if message.HasField("told_from_zero") else None,
+        message.significant if message.HasField("significant") else None,
     )

@@ -1,32 +1,32 @@
-"""Standings: the states of rounds at the analyzer, to and from protobuf messages."""
+"""The states of rounds at the analyzer, to and from protobuf messages."""
 
 from __future__ import annotations
 
 from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
-from hubbub.protos.records.results import Progress, QueryStanding, RoundStanding
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, QueryStatus
 from hubbub.protos.v1 import results_pb2
 
 _PROGRESS = {
-    Progress.AWAITED: results_pb2.PROGRESS_AWAITED,
-    Progress.DELIVERING: results_pb2.PROGRESS_DELIVERING,
-    Progress.COUNTED: results_pb2.PROGRESS_COUNTED,
-    Progress.CERTIFIED: results_pb2.PROGRESS_CERTIFIED,
-    Progress.OVER: results_pb2.PROGRESS_OVER,
+    AnalysisStage.AWAITED: results_pb2.PROGRESS_AWAITED,
+    AnalysisStage.DELIVERING: results_pb2.PROGRESS_DELIVERING,
+    AnalysisStage.COUNTED: results_pb2.PROGRESS_COUNTED,
+    AnalysisStage.CERTIFIED: results_pb2.PROGRESS_CERTIFIED,
+    AnalysisStage.OVER: results_pb2.PROGRESS_OVER,
 }
 
 
-def write_standing(standing: RoundStanding) -> results_pb2.RoundStanding:
+def write_round_status(status: AnalyzerRoundStatus) -> results_pb2.AnalyzerRoundStatus:
     """Encode a round's state at the analyzer."""
-    return results_pb2.RoundStanding(
-        id=codec.write_round_id(standing.id),
-        progress=_PROGRESS[standing.progress],
-        queries=[_write_query(query) for query in standing.queries],
-        waiting_for=codec.plain(standing.waiting_for),
+    return results_pb2.AnalyzerRoundStatus(
+        id=codec.write_round_id(status.id),
+        progress=_PROGRESS[status.progress],
+        queries=[_write_query(query) for query in status.queries],
+        waiting_for=codec.plain(status.waiting_for),
     )
 
 
-def read_standing(message: results_pb2.RoundStanding) -> RoundStanding:
+def read_round_status(message: results_pb2.AnalyzerRoundStatus) -> AnalyzerRoundStatus:
     """Decode a round's state at the analyzer.
 
     Raises:
@@ -37,11 +37,11 @@ def read_standing(message: results_pb2.RoundStanding) -> RoundStanding:
         raise MessageError(f"a round's state {message.progress} is unknown to this version; install a newer one")
     queries = tuple(_read_query(query) for query in message.queries)
     waiting_for = codec.plain(message.waiting_for)
-    return RoundStanding(codec.read_round_id(message.id), states[message.progress], queries, waiting_for)
+    return AnalyzerRoundStatus(codec.read_round_id(message.id), states[message.progress], queries, waiting_for)
 
 
-def _write_query(query: QueryStanding) -> results_pb2.QueryStanding:
-    return results_pb2.QueryStanding(
+def _write_query(query: QueryStatus) -> results_pb2.QueryStatus:
+    return results_pb2.QueryStatus(
         name=query.name,
         reports=query.reports,
         envelopes=query.envelopes,
@@ -51,10 +51,8 @@ def _write_query(query: QueryStanding) -> results_pb2.QueryStanding:
     )
 
 
-def _read_query(message: results_pb2.QueryStanding) -> QueryStanding:
+def _read_query(message: results_pb2.QueryStatus) -> QueryStatus:
     # Absent means "not counted yet"; 0 means that no report was valid.
     valid = message.valid if message.HasField("valid") else None
     left_out = codec.plain_counts(message.left_out)
-    return QueryStanding(
-        codec.plain(message.name), message.reports, message.envelopes, message.arrived, valid, left_out
-    )
+    return QueryStatus(codec.plain(message.name), message.reports, message.envelopes, message.arrived, valid, left_out)

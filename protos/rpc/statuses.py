@@ -45,7 +45,7 @@ STATUS = {
     Reason.TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.RESULTS_DIFFER: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.ROUND_FULL: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.NO_ROOM: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Reason.DISK_FULL: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 """The gRPC status of every refusal."""
 

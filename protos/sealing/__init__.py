@@ -1,1 +1,1 @@
-"""HPKE: suites of algorithms, and the envelopes that devices seal."""
+"""Suites of algorithms, and the envelopes that devices seal."""

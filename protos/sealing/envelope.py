@@ -152,11 +152,11 @@ class OuterOpener:
         Raises:
             EnvelopeError: where it does not open, or its content is not as long as these inner envelopes together.
         """
-        plain = self.open_joined(envelope, submission_id)
+        plain = self.open_merged(envelope, submission_id)
         ends = list(accumulate(self._inners))
         return tuple(plain[end - length : end] for end, length in zip(ends, self._inners, strict=True))
 
-    def open_joined(self, envelope: bytes, submission_id: bytes) -> bytes:
+    def open_merged(self, envelope: bytes, submission_id: bytes) -> bytes:
         """Return the inner envelopes joined to one piece; raises as `open` does.
 
         The shuffler's processes use this: they hand a submission's envelopes on in one piece.

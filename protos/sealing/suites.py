@@ -1,4 +1,4 @@
-"""Suites: the HPKE suites (RFC 9180) that a task may name, each one value: its algorithms, and the lengths of its keys.
+"""The HPKE suites (RFC 9180) that a task may name, each one value: its algorithms, and the lengths of its keys.
 
 Everything whose size or form follows from the suite asks it: round keys and their records, envelopes, what opens them.
 HPKE binds an envelope to its suite, so one that was sealed in another suite does not open.

@@ -1,4 +1,4 @@
-"""Admission: who may submit to a task, and what its central numbers rest on because of that.
+"""Who may submit to a task, and what its central numbers rest on because of that.
 
 A certificate's n is worth what admission is worth: who can make reports up can fill a batch with known ones, subtract
 them from what is published, and read the report that is left.
@@ -35,7 +35,7 @@ _FAKES = {
 
 _RESTS = {
     Mode.ENROLLED: (
-        "enrolment",
+        "enrollment",
         (
             "Each device that holds a ticket of the operator submits once a round. The central numbers hold at the "
             "honest share of the reports; that the tickets went to different people is the operator's word."
@@ -62,7 +62,7 @@ a better text is one of a new form."""
 
 
 @dataclass(frozen=True)
-class Admission:
+class AdmissionPolicy:
     """A task's table `[admission]`: the mode, and a second authority (32 bytes) that must sign each ticket too."""
 
     mode: Mode
@@ -89,14 +89,14 @@ class Admission:
         return {"mode": self.mode.value, "rests_on": rests_on, "words": words}
 
 
-ENROLLED = Admission(Mode.ENROLLED)
+ENROLLED = AdmissionPolicy(Mode.ENROLLED)
 """What a draft without the table asks for."""
 
-OPEN = Admission(Mode.OPEN)
+OPEN = AdmissionPolicy(Mode.OPEN)
 """Whoever reaches the shuffler."""
 
 
-def read_admission(content: Any) -> Admission:
+def read_admission(content: Any) -> AdmissionPolicy:
     """Return what `Admission.content` wrote.
 
     Raises:
@@ -105,10 +105,10 @@ def read_admission(content: Any) -> Admission:
     """
     second = content["second_authority"]
     named = None if second is None else from_hex(second, IDENTITY_BYTES, "the second authority")
-    return checked(Admission(Mode(content["mode"]), named))
+    return checked(AdmissionPolicy(Mode(content["mode"]), named))
 
 
-def draft_admission(table: Any) -> Admission:
+def draft_admission(table: Any) -> AdmissionPolicy:
     """Return what a draft's table `[admission]` says.
 
     Raises:
@@ -121,10 +121,10 @@ def draft_admission(table: Any) -> Admission:
     if table["mode"] not in modes:
         raise FieldError("admission", "mode", f"is {shown(table['mode'])}; it must be {' or '.join(map(repr, modes))}")
     second = table.get("second_authority")
-    return checked(Admission(Mode(table["mode"]), None if second is None else _key(second)))
+    return checked(AdmissionPolicy(Mode(table["mode"]), None if second is None else _key(second)))
 
 
-def checked(admission: Admission) -> Admission:
+def checked(admission: AdmissionPolicy) -> AdmissionPolicy:
     """Return it, if it makes sense.
 
     Raises:

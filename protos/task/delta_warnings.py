@@ -1,4 +1,4 @@
-"""Deltas: what is to be said of a task whose δ is larger than goes without saying: signers, services and readers."""
+"""What is to be said of a task whose δ is larger than goes without saying: signers, services and readers."""
 
 from __future__ import annotations
 

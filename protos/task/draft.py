@@ -1,4 +1,4 @@
-"""Drafts: a task as a person writes it in TOML. Each error names the line, the value, the limit and the remedy."""
+"""A task as a person writes it in TOML. Each error names the line, the value, the limit and the remedy."""
 
 from __future__ import annotations
 

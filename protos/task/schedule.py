@@ -1,4 +1,4 @@
-"""Times: when a round is prepared, taken and forgotten, and when its keys are valid, in seconds since 1970 (UTC).
+"""When a round is prepared, taken and forgotten, and when its keys are valid, in seconds since 1970 (UTC).
 
 Devices, shuffler and analyzer must agree on these times, so each is computed here and nowhere else. In order:
 

@@ -1,4 +1,4 @@
-"""Signed tasks: a task with the signatures of the operator and the shuffler, written to and read from a task file."""
+"""A task with the signatures of the operator and the shuffler, written to and read from a task file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signers: whose signatures count for a round of a task, and a task as it is run when identities were succeeded."""
+"""Whose signatures count for a round of a task, and a task as it is run when identities were succeeded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks: what is asked, and with which privacy.
+"""What is asked, and with which privacy.
 
 A `Draft` is what a person writes in TOML. `hubbub plan` makes a `Task` of it: it adds the exact randomizer of each
 query, with probabilities as whole numbers over 2³², and the parties' identities. The operator and the shuffler then
@@ -23,7 +23,7 @@ from hubbub.protos.identity.keys import CORE_ROLES, Role
 from hubbub.protos.identity.lineage import Lineage
 from hubbub.protos.sealing.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, Suite, suite_named
-from hubbub.protos.task.admission import ENROLLED, Admission
+from hubbub.protos.task.admission import ENROLLED, AdmissionPolicy
 from hubbub.queries.longitudinal.over_rounds import Repeated
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Question
@@ -159,7 +159,7 @@ class Draft:
     minimum_reports: int
     privacy: Privacy
     questions: tuple[Question, ...]
-    admission: Admission = ENROLLED
+    admission: AdmissionPolicy = ENROLLED
     suite: str = DEFAULT.name
     maximum_reports: int | None = None
 
@@ -180,7 +180,7 @@ class Task:
     """A task as devices and services run it.
 
     `maximum_reports` are the most of a round. `lineage` has the identities that follow those it names, where any do
-    (`protos.signers`); it is no part of the task.
+    (`protos.task.task.signers`); it is no part of the task.
 
     Raises:
         TaskError: where its second authority is one of its parties.
@@ -192,7 +192,7 @@ class Task:
     privacy: Privacy
     queries: tuple[Query, ...]
     identities: Identities
-    admission: Admission
+    admission: AdmissionPolicy
     maximum_reports: int
     suite: str = DEFAULT.name
     lineage: Lineage | None = field(default=None, compare=False, repr=False)

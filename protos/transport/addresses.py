@@ -1,4 +1,4 @@
-"""Hosts: the names and addresses that parties are called by and listen at, checked here and nowhere else.
+"""The names and addresses that parties are called by and listen at, checked here and nowhere else.
 
 A name is returned as it goes over the wire and into a certificate: lower case, an international one in its ASCII form
 (IDNA 2008, UTS 46), without the dot of the root. An IPv6 address has brackets only where a port follows it.

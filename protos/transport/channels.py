@@ -1,4 +1,4 @@
-"""Transport: TLS credentials, and gRPC channels with the same options everywhere."""
+"""TLS credentials, and gRPC channels with the same options everywhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.transport.tls_files import Certificate, certificates_in, check_issued, check_pair, key_in
+from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in, check_issued, check_pair, key_in
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
 """Largest message a service takes: about 40,000 submissions, far above what one call carries."""
@@ -116,7 +116,7 @@ class TLS:
             return grpc.ssl_channel_credentials(read_pem(self.authority))
         return grpc.ssl_channel_credentials(read_pem(self.authority), read_pem(self.key), read_pem(self.certificate))
 
-    def check(self, now: float, *, own: bool = False) -> dict[str, Certificate]:
+    def check(self, now: float, *, own: bool = False) -> dict[str, TlsCertificate]:
         """Return the certificates, "authority" and "own" (where there is one, or `own` says that there must be).
 
         Raises:
@@ -126,14 +126,14 @@ class TLS:
         """
         where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
         trusted = certificates_in(read_pem(self.authority), where)
-        authorities = [Certificate.of(each, where) for each in trusted]
+        authorities = [TlsCertificate.of(each, where) for each in trusted]
         # There are two while a new authority takes the place of an old one: the one that lasts longest counts.
         found = {"authority": max(authorities, key=lambda each: each.not_after)}
         if own or self.certificate is not None:
             # The first is the party's own, any others lead from it to the authority.
             chain = certificates_in(read_pem(self.certificate), str(self.certificate))
             check_pair(chain[0], key_in(read_pem(self.key), str(self.key)), str(self.certificate), str(self.key))
-            found["own"] = Certificate.of(chain[0], str(self.certificate))
+            found["own"] = TlsCertificate.of(chain[0], str(self.certificate))
         for each in found.values():
             each.check_time(now)
         if own:

@@ -26,12 +26,12 @@ _UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
 _DAY_SECONDS = 86_400
 
 
-class CertificateError(HubbubError):
+class TlsCertificateError(HubbubError):
     """A TLS certificate or key that cannot be used: which file, what is wrong with it, and what to run."""
 
 
 @dataclass(frozen=True)
-class Certificate:
+class TlsCertificate:
     """A TLS certificate: `where` is how errors call it, `party` its common name, `hosts` what it may be called by."""
 
     where: str
@@ -42,7 +42,7 @@ class Certificate:
     is_authority: bool
 
     @classmethod
-    def of(cls, found: x509.Certificate, where: str) -> Certificate:
+    def of(cls, found: x509.Certificate, where: str) -> TlsCertificate:
         """Describe a certificate."""
         names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         return cls(
@@ -65,12 +65,14 @@ class Certificate:
             CertificateError: naming the file and the date.
         """
         if now < self.not_before.timestamp():
-            raise CertificateError(
+            raise TlsCertificateError(
                 f"{self.where} is a certificate that is not valid before {at(self.not_before)}, and now is "
                 f"{at(datetime.fromtimestamp(now, UTC))}; check this machine's clock"
             )
         if now > self.not_after.timestamp():
-            raise CertificateError(f"{self.where} is a certificate that expired on {at(self.not_after)}; {self.remedy}")
+            raise TlsCertificateError(
+                f"{self.where} is a certificate that expired on {at(self.not_after)}; {self.remedy}"
+            )
 
     @property
     def remedy(self) -> str:
@@ -94,7 +96,7 @@ def certificates_in(pem: bytes, where: str) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
     except _UNREADABLE as error:
-        raise CertificateError(_instead(pem, where, "certificate")) from error
+        raise TlsCertificateError(_instead(pem, where, "certificate")) from error
 
 
 def key_in(pem: bytes, where: str) -> PrivateKeyTypes:
@@ -106,7 +108,7 @@ def key_in(pem: bytes, where: str) -> PrivateKeyTypes:
     try:
         return serialization.load_pem_private_key(pem, password=None)
     except _UNREADABLE as error:
-        raise CertificateError(_instead(pem, where, "private key")) from error
+        raise TlsCertificateError(_instead(pem, where, "private key")) from error
 
 
 def _instead(pem: bytes, where: str, wanted: str) -> str:
@@ -127,15 +129,18 @@ def check_pair(certificate: x509.Certificate, key: PrivateKeyTypes, certificate_
     try:
         belongs = certificate.public_key() == key.public_key()
     except _UNREADABLE as error:
-        raise CertificateError(f"{certificate_at} is for a key of an unknown kind; make it with `hubbub`") from error
+        raise TlsCertificateError(f"{certificate_at} is for a key of an unknown kind; make it with `hubbub`") from error
     if not belongs:
-        raise CertificateError(
+        raise TlsCertificateError(
             f"{key_at} is not the key of {certificate_at}; put both there as they were made together"
         )
 
 
 def check_issued(
-    chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate], certificate: Certificate, authority: str
+    chain: Sequence[x509.Certificate],
+    authorities: Sequence[x509.Certificate],
+    certificate: TlsCertificate,
+    authority: str,
 ) -> None:
     """Return only if the first of `chain` leads to one of the authorities, through any of the others.
 
@@ -151,7 +156,7 @@ def check_issued(
         issuers = [each for each in others if _is_issued_by(last, each)]
         others = [each for each in others if each not in issuers]
         reached.extend(issuers)
-    raise CertificateError(
+    raise TlsCertificateError(
         f"{certificate.where} was not made by the authority in {authority}: nobody who trusts that one would talk to "
         f"this party; put the authority there that made it, or {certificate.remedy}"
     )
@@ -171,7 +176,7 @@ def check_apart(
     for each, party in product(devices, parties):
         shared = _shared(each, devices_at, party, parties_at)
         if shared is not None:
-            raise CertificateError(
+            raise TlsCertificateError(
                 f"{shared}: of the certificates of {parties_at} names decide who may control rounds and read results, "
                 "and devices must not have those; have the devices' certificates issued by an authority with a key and "
                 f"a name of its own, and name its file in devices_authority in the place of {devices_at}"
@@ -183,7 +188,9 @@ def _shared(device: x509.Certificate, device_at: str, party: x509.Certificate, p
     try:
         one_key = device.public_key() == party.public_key()
     except _UNREADABLE as error:
-        raise CertificateError(f"{device_at} or {party_at} has a key of an unknown kind; use ECDSA or RSA") from error
+        raise TlsCertificateError(
+            f"{device_at} or {party_at} has a key of an unknown kind; use ECDSA or RSA"
+        ) from error
     if one_key:
         return f"{device_at} and {party_at} hold one authority, {_name(device)}, by its key"
     if _comparable(device.subject) == _comparable(party.subject):

@@ -3,8 +3,8 @@
 import grpc
 import warnings
 
-from hubbub.protos.v1 import condition_pb2 as hubbub_dot_protos_dot_v1_dot_condition__pb2
 from hubbub.protos.v1 import control_pb2 as hubbub_dot_protos_dot_v1_dot_control__pb2
+from hubbub.protos.v1 import incidents_pb2 as hubbub_dot_protos_dot_v1_dot_incidents__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -45,10 +45,10 @@ class RoundControlServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
-        self.GetCondition = channel.unary_unary(
-                '/hubbub.v1.RoundControlService/GetCondition',
-                request_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
-                response_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
+        self.GetIncidents = channel.unary_unary(
+                '/hubbub.v1.RoundControlService/GetIncidents',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.FromString,
                 _registered_method=True)
         self.ManageCredentials = channel.unary_unary(
                 '/hubbub.v1.RoundControlService/ManageCredentials',
@@ -74,7 +74,7 @@ class RoundControlServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetCondition(self, request, context):
+    def GetIncidents(self, request, context):
         """What holds the shuffler up.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -101,10 +101,10 @@ def add_RoundControlServiceServicer_to_server(servicer, server):
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusResponse.SerializeToString,
             ),
-            'GetCondition': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetCondition,
-                    request_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.FromString,
-                    response_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.SerializeToString,
+            'GetIncidents': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetIncidents,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.SerializeToString,
             ),
             'ManageCredentials': grpc.unary_unary_rpc_method_handler(
                     servicer.ManageCredentials,
@@ -177,7 +177,7 @@ class RoundControlService:
             _registered_method=True)
 
     @staticmethod
-    def GetCondition(request,
+    def GetIncidents(request,
             target,
             options=(),
             channel_credentials=None,
@@ -190,9 +190,9 @@ class RoundControlService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/hubbub.v1.RoundControlService/GetCondition',
-            hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
-            hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
+            '/hubbub.v1.RoundControlService/GetIncidents',
+            hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

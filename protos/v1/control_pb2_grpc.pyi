@@ -5,8 +5,8 @@ From the operator to the shuffler."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from hubbub.protos.v1 import condition_pb2 as _condition_pb2
 from hubbub.protos.v1 import control_pb2 as _control_pb2
+from hubbub.protos.v1 import incidents_pb2 as _incidents_pb2
 import abc as _abc_1
 
 
@@ -19,7 +19,7 @@ class RoundControlServiceStub:
     """Cuts a round of a task with close = "operator" now; refused under the minimum."""
     GetStatus: _aio.UnaryUnaryMultiCallable[_control_pb2.GetStatusRequest, _control_pb2.GetStatusResponse]
     """Where the rounds of the shuffler's tasks stand."""
-    GetCondition: _aio.UnaryUnaryMultiCallable[_condition_pb2.GetConditionRequest, _condition_pb2.GetConditionResponse]
+    GetIncidents: _aio.UnaryUnaryMultiCallable[_incidents_pb2.GetIncidentsRequest, _incidents_pb2.GetIncidentsResponse]
     """What holds the shuffler up."""
     ManageCredentials: _aio.UnaryUnaryMultiCallable[_control_pb2.ManageCredentialsRequest, _control_pb2.ManageCredentialsResponse]
     """Changes what devices are admitted with, and says how it stands then; with step "status" nothing is changed."""
@@ -42,11 +42,11 @@ class RoundControlServiceServicer(metaclass=_abc_1.ABCMeta):
         """Where the rounds of the shuffler's tasks stand."""
 
     @_abc_1.abstractmethod
-    def GetCondition(
+    def GetIncidents(
         self,
-        request: _condition_pb2.GetConditionRequest,
-        context: _aio.ServicerContext[_condition_pb2.GetConditionRequest, _abc.Awaitable[_condition_pb2.GetConditionResponse]],
-    ) -> _abc.Awaitable[_condition_pb2.GetConditionResponse]:
+        request: _incidents_pb2.GetIncidentsRequest,
+        context: _aio.ServicerContext[_incidents_pb2.GetIncidentsRequest, _abc.Awaitable[_incidents_pb2.GetIncidentsResponse]],
+    ) -> _abc.Awaitable[_incidents_pb2.GetIncidentsResponse]:
         """What holds the shuffler up."""
 
     @_abc_1.abstractmethod

@@ -393,7 +393,7 @@ class Row(_message.Message):
     GROUP_FIELD_NUMBER: _builtins.int
     AT_FIELD_NUMBER: _builtins.int
     P_VALUE_FIELD_NUMBER: _builtins.int
-    TOLD_FROM_ZERO_FIELD_NUMBER: _builtins.int
+    SIGNIFICANT_FIELD_NUMBER: _builtins.int
     statistic: _builtins.str
     category: _builtins.str
     """Absent where the statistic is about no one category."""
@@ -403,8 +403,8 @@ class Row(_message.Message):
     at: _builtins.float
     """Where a function is evaluated: an edge, a probability."""
     p_value: _builtins.float
-    """Of a count: how often noise alone is as large, and whether it is told from zero by that."""
-    told_from_zero: _builtins.bool
+    """Of a count: how often noise alone is as large, and whether it is significantly different from zero by that."""
+    significant: _builtins.bool
     @_builtins.property
     def estimate(self) -> Global___Estimate:
         """Absent where the statistic has no value, such as a mean where nobody can be said to have answered."""
@@ -424,11 +424,11 @@ class Row(_message.Message):
         group: _abc.Iterable[Global___Member] | None = ...,
         at: _builtins.float | None = ...,
         p_value: _builtins.float | None = ...,
-        told_from_zero: _builtins.bool | None = ...,
+        significant: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "_p_value", b"_p_value", "_told_from_zero", b"_told_from_zero", "at", b"at", "category", b"category", "consistent", b"consistent", "estimate", b"estimate", "p_value", b"p_value", "told_from_zero", b"told_from_zero"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "_p_value", b"_p_value", "_significant", b"_significant", "at", b"at", "category", b"category", "consistent", b"consistent", "estimate", b"estimate", "p_value", b"p_value", "significant", b"significant"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "_p_value", b"_p_value", "_told_from_zero", b"_told_from_zero", "at", b"at", "category", b"category", "consistent", b"consistent", "estimate", b"estimate", "group", b"group", "p_value", b"p_value", "statistic", b"statistic", "told_from_zero", b"told_from_zero", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "_p_value", b"_p_value", "_significant", b"_significant", "at", b"at", "category", b"category", "consistent", b"consistent", "estimate", b"estimate", "group", b"group", "p_value", b"p_value", "significant", b"significant", "statistic", b"statistic", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__at: _TypeAlias = _typing.Literal["at"]  # noqa: Y015
     _WhichOneofArgType__at: _TypeAlias = _typing.Literal["_at", b"_at"]  # noqa: Y015
@@ -440,8 +440,8 @@ class Row(_message.Message):
     _WhichOneofArgType__estimate: _TypeAlias = _typing.Literal["_estimate", b"_estimate"]  # noqa: Y015
     _WhichOneofReturnType__p_value: _TypeAlias = _typing.Literal["p_value"]  # noqa: Y015
     _WhichOneofArgType__p_value: _TypeAlias = _typing.Literal["_p_value", b"_p_value"]  # noqa: Y015
-    _WhichOneofReturnType__told_from_zero: _TypeAlias = _typing.Literal["told_from_zero"]  # noqa: Y015
-    _WhichOneofArgType__told_from_zero: _TypeAlias = _typing.Literal["_told_from_zero", b"_told_from_zero"]  # noqa: Y015
+    _WhichOneofReturnType__significant: _TypeAlias = _typing.Literal["significant"]  # noqa: Y015
+    _WhichOneofArgType__significant: _TypeAlias = _typing.Literal["_significant", b"_significant"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__at) -> _WhichOneofReturnType__at | None: ...
     @_typing.overload
@@ -453,7 +453,7 @@ class Row(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__p_value) -> _WhichOneofReturnType__p_value | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__told_from_zero) -> _WhichOneofReturnType__told_from_zero | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__significant) -> _WhichOneofReturnType__significant | None: ...
 
 Global___Row: _TypeAlias = Row  # noqa: Y015
 
@@ -482,7 +482,7 @@ class Member(_message.Message):
 Global___Member: _TypeAlias = Member  # noqa: Y015
 
 @_typing.final
-class GetStandingsRequest(_message.Message):
+class GetStatusesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_ID_FIELD_NUMBER: _builtins.int
@@ -499,19 +499,19 @@ class GetStandingsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetStandingsRequest: _TypeAlias = GetStandingsRequest  # noqa: Y015
+Global___GetStatusesRequest: _TypeAlias = GetStatusesRequest  # noqa: Y015
 
 @_typing.final
-class GetStandingsResponse(_message.Message):
+class GetStatusesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ROUNDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def rounds(self) -> _containers.RepeatedCompositeFieldContainer[Global___RoundStanding]: ...
+    def rounds(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnalyzerRoundStatus]: ...
     def __init__(
         self,
         *,
-        rounds: _abc.Iterable[Global___RoundStanding] | None = ...,
+        rounds: _abc.Iterable[Global___AnalyzerRoundStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -519,10 +519,10 @@ class GetStandingsResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetStandingsResponse: _TypeAlias = GetStandingsResponse  # noqa: Y015
+Global___GetStatusesResponse: _TypeAlias = GetStatusesResponse  # noqa: Y015
 
 @_typing.final
-class RoundStanding(_message.Message):
+class AnalyzerRoundStatus(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
@@ -535,7 +535,7 @@ class RoundStanding(_message.Message):
     @_builtins.property
     def id(self) -> Global___RoundId: ...
     @_builtins.property
-    def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryStanding]:
+    def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryStatus]:
         """Those that the shuffler announced."""
 
     def __init__(
@@ -543,7 +543,7 @@ class RoundStanding(_message.Message):
         *,
         id: Global___RoundId | None = ...,
         progress: Global___Progress.ValueType = ...,
-        queries: _abc.Iterable[Global___QueryStanding] | None = ...,
+        queries: _abc.Iterable[Global___QueryStatus] | None = ...,
         waiting_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
@@ -552,10 +552,10 @@ class RoundStanding(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___RoundStanding: _TypeAlias = RoundStanding  # noqa: Y015
+Global___AnalyzerRoundStatus: _TypeAlias = AnalyzerRoundStatus  # noqa: Y015
 
 @_typing.final
-class QueryStanding(_message.Message):
+class QueryStatus(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -612,4 +612,4 @@ class QueryStanding(_message.Message):
     _WhichOneofArgType__valid: _TypeAlias = _typing.Literal["_valid", b"_valid"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__valid) -> _WhichOneofReturnType__valid | None: ...
 
-Global___QueryStanding: _TypeAlias = QueryStanding  # noqa: Y015
+Global___QueryStatus: _TypeAlias = QueryStatus  # noqa: Y015

@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from hubbub.protos.v1 import condition_pb2 as hubbub_dot_protos_dot_v1_dot_condition__pb2
+from hubbub.protos.v1 import incidents_pb2 as hubbub_dot_protos_dot_v1_dot_incidents__pb2
 from hubbub.protos.v1 import results_pb2 as hubbub_dot_protos_dot_v1_dot_results__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -45,15 +45,15 @@ class ResultsServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsResponse.FromString,
                 _registered_method=True)
-        self.GetStandings = channel.unary_unary(
-                '/hubbub.v1.ResultsService/GetStandings',
-                request_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.SerializeToString,
-                response_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.FromString,
+        self.GetStatuses = channel.unary_unary(
+                '/hubbub.v1.ResultsService/GetStatuses',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStatusesRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStatusesResponse.FromString,
                 _registered_method=True)
-        self.GetCondition = channel.unary_unary(
-                '/hubbub.v1.ResultsService/GetCondition',
-                request_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
-                response_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
+        self.GetIncidents = channel.unary_unary(
+                '/hubbub.v1.ResultsService/GetIncidents',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.FromString,
                 _registered_method=True)
 
 
@@ -74,14 +74,14 @@ class ResultsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetStandings(self, request, context):
+    def GetStatuses(self, request, context):
         """Where the rounds stand that the analyzer made a key for, oldest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetCondition(self, request, context):
+    def GetIncidents(self, request, context):
         """What holds the analyzer up.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -101,15 +101,15 @@ def add_ResultsServiceServicer_to_server(servicer, server):
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsResponse.SerializeToString,
             ),
-            'GetStandings': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetStandings,
-                    request_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.FromString,
-                    response_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.SerializeToString,
+            'GetStatuses': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStatuses,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStatusesRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStatusesResponse.SerializeToString,
             ),
-            'GetCondition': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetCondition,
-                    request_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.FromString,
-                    response_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.SerializeToString,
+            'GetIncidents': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetIncidents,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -177,7 +177,7 @@ class ResultsService:
             _registered_method=True)
 
     @staticmethod
-    def GetStandings(request,
+    def GetStatuses(request,
             target,
             options=(),
             channel_credentials=None,
@@ -190,9 +190,9 @@ class ResultsService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/hubbub.v1.ResultsService/GetStandings',
-            hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.SerializeToString,
-            hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.FromString,
+            '/hubbub.v1.ResultsService/GetStatuses',
+            hubbub_dot_protos_dot_v1_dot_results__pb2.GetStatusesRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_results__pb2.GetStatusesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -204,7 +204,7 @@ class ResultsService:
             _registered_method=True)
 
     @staticmethod
-    def GetCondition(request,
+    def GetIncidents(request,
             target,
             options=(),
             channel_credentials=None,
@@ -217,9 +217,9 @@ class ResultsService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/hubbub.v1.ResultsService/GetCondition',
-            hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
-            hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
+            '/hubbub.v1.ResultsService/GetIncidents',
+            hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_incidents__pb2.GetIncidentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

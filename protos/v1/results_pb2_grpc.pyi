@@ -5,7 +5,7 @@ From the analyzer to those who may read results, over mutual TLS."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from hubbub.protos.v1 import condition_pb2 as _condition_pb2
+from hubbub.protos.v1 import incidents_pb2 as _incidents_pb2
 from hubbub.protos.v1 import results_pb2 as _results_pb2
 import abc as _abc_1
 
@@ -19,9 +19,9 @@ class ResultsServiceStub:
     """One round's results; waits up to wait_seconds for a round that is not certified yet."""
     ListResults: _aio.UnaryUnaryMultiCallable[_results_pb2.ListResultsRequest, _results_pb2.ListResultsResponse]
     """The rounds that are certified, oldest first."""
-    GetStandings: _aio.UnaryUnaryMultiCallable[_results_pb2.GetStandingsRequest, _results_pb2.GetStandingsResponse]
+    GetStatuses: _aio.UnaryUnaryMultiCallable[_results_pb2.GetStatusesRequest, _results_pb2.GetStatusesResponse]
     """Where the rounds stand that the analyzer made a key for, oldest first."""
-    GetCondition: _aio.UnaryUnaryMultiCallable[_condition_pb2.GetConditionRequest, _condition_pb2.GetConditionResponse]
+    GetIncidents: _aio.UnaryUnaryMultiCallable[_incidents_pb2.GetIncidentsRequest, _incidents_pb2.GetIncidentsResponse]
     """What holds the analyzer up."""
 
 class ResultsServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -42,19 +42,19 @@ class ResultsServiceServicer(metaclass=_abc_1.ABCMeta):
         """The rounds that are certified, oldest first."""
 
     @_abc_1.abstractmethod
-    def GetStandings(
+    def GetStatuses(
         self,
-        request: _results_pb2.GetStandingsRequest,
-        context: _aio.ServicerContext[_results_pb2.GetStandingsRequest, _abc.Awaitable[_results_pb2.GetStandingsResponse]],
-    ) -> _abc.Awaitable[_results_pb2.GetStandingsResponse]:
+        request: _results_pb2.GetStatusesRequest,
+        context: _aio.ServicerContext[_results_pb2.GetStatusesRequest, _abc.Awaitable[_results_pb2.GetStatusesResponse]],
+    ) -> _abc.Awaitable[_results_pb2.GetStatusesResponse]:
         """Where the rounds stand that the analyzer made a key for, oldest first."""
 
     @_abc_1.abstractmethod
-    def GetCondition(
+    def GetIncidents(
         self,
-        request: _condition_pb2.GetConditionRequest,
-        context: _aio.ServicerContext[_condition_pb2.GetConditionRequest, _abc.Awaitable[_condition_pb2.GetConditionResponse]],
-    ) -> _abc.Awaitable[_condition_pb2.GetConditionResponse]:
+        request: _incidents_pb2.GetIncidentsRequest,
+        context: _aio.ServicerContext[_incidents_pb2.GetIncidentsRequest, _abc.Awaitable[_incidents_pb2.GetIncidentsResponse]],
+    ) -> _abc.Awaitable[_incidents_pb2.GetIncidentsResponse]:
         """What holds the analyzer up."""
 
 def add_ResultsServiceServicer_to_server(servicer: ResultsServiceServicer, server: _aio.Server) -> None: ...

@@ -119,7 +119,7 @@ class Submission(_message.Message):
 Global___Submission: _TypeAlias = Submission  # noqa: Y015
 
 @_typing.final
-class EnrolRequest(_message.Message):
+class EnrollRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REDEMPTIONS_FIELD_NUMBER: _builtins.int
@@ -136,7 +136,7 @@ class EnrolRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___EnrolRequest: _TypeAlias = EnrolRequest  # noqa: Y015
+Global___EnrollRequest: _TypeAlias = EnrollRequest  # noqa: Y015
 
 @_typing.final
 class Redemption(_message.Message):
@@ -163,7 +163,7 @@ class Redemption(_message.Message):
 Global___Redemption: _TypeAlias = Redemption  # noqa: Y015
 
 @_typing.final
-class EnrolResponse(_message.Message):
+class EnrollResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ANSWERS_FIELD_NUMBER: _builtins.int
@@ -180,7 +180,7 @@ class EnrolResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___EnrolResponse: _TypeAlias = EnrolResponse  # noqa: Y015
+Global___EnrollResponse: _TypeAlias = EnrollResponse  # noqa: Y015
 
 @_typing.final
 class Credential(_message.Message):

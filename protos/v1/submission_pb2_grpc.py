@@ -49,10 +49,10 @@ class SubmissionServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchResponse.FromString,
                 _registered_method=True)
-        self.Enrol = channel.unary_unary(
-                '/hubbub.v1.SubmissionService/Enrol',
-                request_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolRequest.SerializeToString,
-                response_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolResponse.FromString,
+        self.Enroll = channel.unary_unary(
+                '/hubbub.v1.SubmissionService/Enroll',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollResponse.FromString,
                 _registered_method=True)
 
 
@@ -80,7 +80,7 @@ class SubmissionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Enrol(self, request, context):
+    def Enroll(self, request, context):
         """Gives devices their credentials for tickets of the operator; the same again for the same ticket and device key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -105,10 +105,10 @@ def add_SubmissionServiceServicer_to_server(servicer, server):
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchResponse.SerializeToString,
             ),
-            'Enrol': grpc.unary_unary_rpc_method_handler(
-                    servicer.Enrol,
-                    request_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolRequest.FromString,
-                    response_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolResponse.SerializeToString,
+            'Enroll': grpc.unary_unary_rpc_method_handler(
+                    servicer.Enroll,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -203,7 +203,7 @@ class SubmissionService:
             _registered_method=True)
 
     @staticmethod
-    def Enrol(request,
+    def Enroll(request,
             target,
             options=(),
             channel_credentials=None,
@@ -216,9 +216,9 @@ class SubmissionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/hubbub.v1.SubmissionService/Enrol',
-            hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolRequest.SerializeToString,
-            hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolResponse.FromString,
+            '/hubbub.v1.SubmissionService/Enroll',
+            hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrollResponse.FromString,
             options,
             channel_credentials,
             insecure,

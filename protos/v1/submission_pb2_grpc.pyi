@@ -20,7 +20,7 @@ class SubmissionServiceStub:
     """One device's answers. OK means: on disk."""
     SubmitBatch: _aio.UnaryUnaryMultiCallable[_submission_pb2.SubmitBatchRequest, _submission_pb2.SubmitBatchResponse]
     """Many devices' answers to one round, each answered by itself, in order."""
-    Enrol: _aio.UnaryUnaryMultiCallable[_submission_pb2.EnrolRequest, _submission_pb2.EnrolResponse]
+    Enroll: _aio.UnaryUnaryMultiCallable[_submission_pb2.EnrollRequest, _submission_pb2.EnrollResponse]
     """Gives devices their credentials for tickets of the operator; the same again for the same ticket and device key."""
 
 class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -49,11 +49,11 @@ class SubmissionServiceServicer(metaclass=_abc_1.ABCMeta):
         """Many devices' answers to one round, each answered by itself, in order."""
 
     @_abc_1.abstractmethod
-    def Enrol(
+    def Enroll(
         self,
-        request: _submission_pb2.EnrolRequest,
-        context: _aio.ServicerContext[_submission_pb2.EnrolRequest, _abc.Awaitable[_submission_pb2.EnrolResponse]],
-    ) -> _abc.Awaitable[_submission_pb2.EnrolResponse]:
+        request: _submission_pb2.EnrollRequest,
+        context: _aio.ServicerContext[_submission_pb2.EnrollRequest, _abc.Awaitable[_submission_pb2.EnrollResponse]],
+    ) -> _abc.Awaitable[_submission_pb2.EnrollResponse]:
         """Gives devices their credentials for tickets of the operator; the same again for the same ticket and device key."""
 
 def add_SubmissionServiceServicer_to_server(servicer: SubmissionServiceServicer, server: _aio.Server) -> None: ...

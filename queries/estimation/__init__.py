@@ -1,1 +1,1 @@
-"""From counts to estimates: debiasing, confidence bands and tests."""
+"""Debiasing, confidence bands and tests."""

@@ -1,4 +1,4 @@
-"""Simultaneous: intervals that hold all at once, and the inversion of such a band into intervals of quantiles.
+"""Intervals that hold all at once, and the inversion of such a band into intervals of quantiles.
 
 Šidák's inequality: for jointly normal errors of any correlation, P(all |Z_i| ≤ z) ≥ Π P(|Z_i| ≤ z). So with
 z = Φ⁻¹((1 + 0.95^(1/m))/2) all m intervals estimate ± z·(standard error) hold at once with a chance of at least 95 %,

@@ -1,4 +1,4 @@
-"""Debiased: computes unbiased statistics about people from a batch's counts, with their standard errors.
+"""Computes unbiased statistics about people from a batch's counts, with their standard errors.
 
 With N_j counted for symbol j among n valid reports of people and D dummies (`Randomizer`),
 ĉ_j = (N_j − base·n − dummy_mean·D)/keep is unbiased for the number c_j of people who encoded j. Everything published
@@ -57,7 +57,7 @@ class Debiased:
 
     def __post_init__(self) -> None:
         valid = self.tally.valid
-        if self.randomizer.keep == 0:
+        if self.randomizer.support_gap == 0:
             raise ValueError(
                 f"the reports of {self.randomizer!r} say nothing; choose a randomizer that is less private"
             )
@@ -131,7 +131,9 @@ class Debiased:
         """
         if type(self.tally) is Tally:
             return exact_p_values(self.randomizer, self.tally, self.dummies)
-        return bounded_p_values(self.counts * self.randomizer.keep, self.noise_of_sums(1) * self.randomizer.keep**2)
+        return bounded_p_values(
+            self.counts * self.randomizer.support_gap, self.noise_of_sums(1) * self.randomizer.support_gap**2
+        )
 
     def noise_of_sums(self, symbols: int) -> Vector:
         """Return the variance of each ĉ_j where nobody encoded it; of a sum of so many, without what is `further`."""

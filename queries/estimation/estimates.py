@@ -1,4 +1,4 @@
-"""Rows: a query's published numbers, each with the name of its statistic, the same for every kind of question.
+"""A query's published numbers, each with the name of its statistic, the same for every kind of question.
 
 Nothing here needs numpy, so that programs that only read results import little.
 """
@@ -38,7 +38,7 @@ class Row:
     `estimate` is None where the statistic has no value, such as the mean where nobody can be said to have answered.
     `consistent` is a count's projection on counts that are not negative and add up to the reports: it is biased.
     `at` is where a function is evaluated: a distribution's edge, or a quantile's probability; of the beginning of texts
-    it is the round that counted it. `told_from_zero` says of a count whether it is more than noise can be where nobody
+    it is the round that counted it. `significant` says of a count whether it is more than noise can be where nobody
     holds the category, and `p_value` how often noise alone is as large; both are None where that is not asked.
     """
 
@@ -50,7 +50,7 @@ class Row:
     group: Group = ()
     at: float | None = None
     p_value: float | None = None
-    told_from_zero: bool | None = None
+    significant: bool | None = None
 
     @property
     def key(self) -> tuple[str, str | None]:
@@ -76,7 +76,7 @@ def key_in(group: Group, key: tuple[str, str | None]) -> tuple[str, str | None]:
 class Estimates:
     """A query's rows. Where values were clipped to a range before they were counted, the range is `clipped_to`.
 
-    Where answers are decoded later, from candidates, `table` is what they are decoded from (`queries.lookup`).
+    Where answers are decoded later, from candidates, `table` is what they are decoded from (`queries.texts.lookup`).
     `notes` are sentences about all of them, such as the error rate of a selection.
     """
 

@@ -1,4 +1,4 @@
-"""Zero: whether a count is more than the noise where nobody holds the category.
+"""Whether a count is more than the noise where nobody holds the category.
 
 Where nobody encoded symbol j, each of n people's reports counts for j with probability `base`, independently, and each
 of D dummies with `dummy_mean`: N_j is a sum of two binomials, exactly, whatever everybody else answered. The p-value is
@@ -37,7 +37,7 @@ def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int) -> Vector
     import numpy as np
 
     counts, place = np.unique(tally.counts, return_inverse=True)
-    tails = _tails(counts, tally.valid - dummies, randomizer.base, dummies, randomizer.dummy_mean)
+    tails = _tails(counts, tally.valid - dummies, randomizer.support_other, dummies, randomizer.dummy_mean)
     found: Vector = tails[place]
     return found
 
@@ -126,11 +126,11 @@ def with_verdicts(estimates: Estimates) -> Estimates:
 
     A row that has its verdict already keeps it.
     """
-    asked = [row for row in estimates.rows if row.p_value is not None and row.told_from_zero is None]
+    asked = [row for row in estimates.rows if row.p_value is not None and row.significant is None]
     verdicts = iter(held([row.p_value or 0.0 for row in asked]))
 
     def judged(row: Row) -> Row:
-        open_ = row.p_value is not None and row.told_from_zero is None
-        return replace(row, told_from_zero=next(verdicts)) if open_ else row
+        open_ = row.p_value is not None and row.significant is None
+        return replace(row, significant=next(verdicts)) if open_ else row
 
     return replace(estimates, rows=tuple(judged(row) for row in estimates.rows))

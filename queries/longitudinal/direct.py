@@ -1,4 +1,4 @@
-"""Direct: the state itself, through kRR of two values, in every round anew."""
+"""The state itself, through kRR of two values, in every round anew."""
 
 from __future__ import annotations
 

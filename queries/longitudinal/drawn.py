@@ -1,4 +1,4 @@
-"""Drawn: what strategies share whose symbol of a round is random already when `step` returns it."""
+"""What strategies share whose symbol of a round is random already when `step` returns it."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class SendingDrawn(Sending):
         return KRandomizedResponse(self.symbols, 1)
 
     @property
-    def keep(self) -> float:
+    def support_gap(self) -> float:
         """A report is the symbol."""
         return 1.0
 
     @property
-    def base(self) -> float:
+    def support_other(self) -> float:
         """A report is no other symbol."""
         return 0.0
 

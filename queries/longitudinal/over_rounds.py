@@ -1,4 +1,4 @@
-"""OverRounds: what a randomizer has besides where its reports of several rounds hang together.
+"""What a randomizer has besides where its reports of several rounds hang together.
 
 A device then keeps something of one round for the next. What was drawn once for all rounds must not be drawn again, as
 that would be a second release: it is stored in the transaction that stores the report made from it.
@@ -27,7 +27,7 @@ ERASED: Memory = {"erased": 1}
 
 
 @dataclass(frozen=True)
-class Moment:
+class RoundContext:
     """The round that is answered, and what the device kept of the query; None where it keeps nothing yet."""
 
     round: int
@@ -63,7 +63,7 @@ class OverRounds(ABC):
 
     @abstractmethod
     def encode_at(
-        self, answer: Value, encode: Callable[[Value, Random], int], moment: Moment, random: Random
+        self, answer: Value, encode: Callable[[Value, Random], int], moment: RoundContext, random: Random
     ) -> Encoded:
         """Return the symbol of a round, and what to keep; `encode` is the question's.
 

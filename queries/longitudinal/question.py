@@ -1,4 +1,4 @@
-"""Longitudinal: the question how many people are in state yes, asked in every round, as states change over time."""
+"""The question how many people are in state yes, asked in every round, as states change over time."""
 
 from __future__ import annotations
 
@@ -197,11 +197,11 @@ class Longitudinal:
             raise AnswerError(f"the answer to {self.name} is not a state; give true or false, or the words yes and no")
         return int(answer)
 
-    def telling(self) -> tuple[Value, ...]:
+    def distinct_answers(self) -> tuple[Value, ...]:
         """Return both states."""
         return (False, True)
 
-    # Planning: a strategy is chosen over the whole horizon (`deploy.horizons`), not by these.
+    # Planning: a strategy is chosen over the whole horizon (`planning.longitudinal`), not by these.
 
     @property
     def sizes(self) -> range:

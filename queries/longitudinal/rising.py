@@ -1,4 +1,4 @@
-"""Rising: the counts of a state that changes once, which never falls, projected on series that never fall either.
+"""The counts of a state that changes once, which never falls, projected on series that never fall either.
 
 Where each state changes at most once, from no to yes, the true counts f rise from 0 on. Of the estimates y so far the
 nearest such series P(y) is published beside them: that of least squares, found by pooling neighbours that fall. It is

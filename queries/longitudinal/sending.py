@@ -1,4 +1,4 @@
-"""Sending: how a strategy sends a stream of states, a report a round; a randomizer whose rounds hang together.
+"""How a strategy sends a stream of states, a report a round; a randomizer whose rounds hang together.
 
 To add a strategy, write a class with these members and a randomizer's, and add its line to `strategies`.
 """
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Strategy
 from hubbub.queries.errors import FieldError, TaskError
 from hubbub.queries.fields import Fields
-from hubbub.queries.longitudinal.over_rounds import ERASED, Encoded, Memory, Moment, OverRounds
+from hubbub.queries.longitudinal.over_rounds import ERASED, Encoded, Memory, OverRounds, RoundContext
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
     from hubbub.queries.questions.question import Value
-    from hubbub.queries.randomizers.randomizer import Family
+    from hubbub.queries.randomizers.randomizer import RandomizerFamily
 
 
 STEADY_MISSING = (
@@ -52,7 +52,7 @@ class Sending(OverRounds):
         raise FieldError(fields.table, "mechanism", problem)
 
     @classmethod
-    def families(cls, symbols: int) -> Sequence[Family]:
+    def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
         """Refuse, as `read` does: a strategy is chosen over the whole horizon.
 
         Raises:
@@ -61,7 +61,7 @@ class Sending(OverRounds):
         raise TaskError(f"a strategy is for a longitudinal question, not for {symbols} symbols; choose a randomizer")
 
     @classmethod
-    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - a randomizer's need it
+    def shown_families(cls, symbols: int) -> Sequence[RandomizerFamily]:  # noqa: ARG003 - a randomizer's need it
         """Return none: no strategy is compared with randomizers of one round."""
         return ()
 
@@ -88,7 +88,7 @@ class Sending(OverRounds):
         return self.strategy.horizon.periods
 
     def encode_at(
-        self, answer: Value, encode: Callable[[Value, Random], int], moment: Moment, random: Random
+        self, answer: Value, encode: Callable[[Value, Random], int], moment: RoundContext, random: Random
     ) -> Encoded:
         """Return the symbol of a round; where there is no answer, that of the last state."""
         state = None if answer is None else encode(answer, random)

@@ -1,4 +1,4 @@
-"""Series: from the signs counted in the rounds so far, the count after each of them, plain and smoothed.
+"""From the signs counted in the rounds so far, the count after each of them, plain and smoothed.
 
 A node's value, what changed in it over all people, is estimated by scale·(plus − minus) of its level in the round that
 it ends with. [1, t] is cut into nodes of distinct levels, whose estimates add up to the count f_t, without bias, and a
@@ -31,7 +31,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Nodes:
+class TreeEstimates:
     """Estimated values and variances of the nodes of each level that ended so far, first to last.
 
     `values[h]` and `variances[h]` have the shape (periods so far >> h,). A node whose round has no published batch has
@@ -42,7 +42,7 @@ class Nodes:
     variances: tuple[Numbers, ...]
 
     @classmethod
-    def counted(cls, strategy: Sampled | Vector, number: int, batches: Mapping[int, Batch]) -> Nodes:
+    def counted(cls, strategy: Sampled | Vector, number: int, batches: Mapping[int, Batch]) -> TreeEstimates:
         """Estimate the nodes that ended by round `number`, from the published batches."""
         periods, scale = number + 1, float(strategy.scale)
         values = [np.zeros(periods >> level) for level in range(periods.bit_length())]
@@ -68,7 +68,10 @@ def rows_of(strategy: Sampled | Vector, number: int, batches: Mapping[int, Batch
 
     A count has no value where a round that one of its nodes ended with was not published.
     """
-    nodes, people = Nodes.counted(strategy, number, batches), batches[number].tally.valid - batches[number].dummies
+    nodes, people = (
+        TreeEstimates.counted(strategy, number, batches),
+        batches[number].tally.valid - batches[number].dummies,
+    )
     answered = Row("answered", Estimate(float(people), 0.0, float(people), float(people)))
     plain = Row("count", _estimate(*nodes.prefix(number + 1), people))
     fitted = zip(*smoothed(nodes), strict=True)
@@ -84,7 +87,7 @@ def _estimate(value: float, variance: float, people: int) -> Estimate | None:
     return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
 
 
-def smoothed(nodes: Nodes) -> tuple[list[float], list[float]]:
+def smoothed(nodes: TreeEstimates) -> tuple[list[float], list[float]]:
     """Return the fitted counts after each period so far, and their variances."""
     values, variances, base, spread = [], [], 0.0, 0.0
     # [1, t] is cut into whole trees, which have no node in common: each is fitted by itself.
@@ -99,7 +102,7 @@ def smoothed(nodes: Nodes) -> tuple[list[float], list[float]]:
     return values, variances
 
 
-def _tree(nodes: Nodes, height: int, begin: int) -> tuple[Numbers, Numbers]:
+def _tree(nodes: TreeEstimates, height: int, begin: int) -> tuple[Numbers, Numbers]:
     """Fit one whole tree of 2^height periods after period `begin`; return its prefix sums and their variances."""
     upper: list[Numbers] = []
     up: list[Numbers] = []

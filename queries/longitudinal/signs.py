@@ -1,4 +1,4 @@
-"""Signs: each device draws a level of the dyadic tree once, and tells by a sign what changed in each node of it.
+"""Each device draws a level of the dyadic tree once, and tells by a sign what changed in each node of it.
 
 A report is the device's level, drawn uniformly and told openly, and a sign: a fair coin where no node of the level
 ends. The mean sign of a node in which z ∈ {−1, 0, 1} changed is z/scale·levels (erlingsson-2019, section 3).
@@ -37,8 +37,8 @@ class SendingSigns(SendingDrawn, Generic[S]):
 
     kind: ClassVar[str] = OneReport.kind
     most_symbols: ClassVar[int] = 64
-    lists_answers: ClassVar[bool] = True
-    counts_once: ClassVar[bool] = True
+    needs_known_domain: ClassVar[bool] = True
+    one_symbol_per_report: ClassVar[bool] = True
     counts_on_steady: ClassVar[bool] = True
 
     strategy: S

@@ -1,4 +1,4 @@
-"""Strategies: all ways to send a stream, by their words. A new one is one more line here."""
+"""All ways to send a stream, by their words. A new one is one more line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stream: a person's states as their device saw them; it is kept in the clear, on the device alone."""
+"""A person's states as their device saw them; it is kept in the clear, on the device alone."""
 
 from __future__ import annotations
 

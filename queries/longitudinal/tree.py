@@ -1,4 +1,4 @@
-"""Tree: in every round, what changed in the tree's longest node that ends with it, zeros too.
+"""In every round, what changed in the tree's longest node that ends with it, zeros too.
 
 [1, t] is cut into the nodes of t's binary ones, and each of them is the longest that ends with its last period. So one
 report a round tells all that any count needs, and what a node's values are is told by its reports alone.
@@ -29,8 +29,8 @@ class SendingNodes(SendingDrawn):
 
     kind: ClassVar[str] = TreeNodes.kind
     most_symbols: ClassVar[int] = 3
-    lists_answers: ClassVar[bool] = True
-    counts_once: ClassVar[bool] = True
+    needs_known_domain: ClassVar[bool] = True
+    one_symbol_per_report: ClassVar[bool] = True
 
     mechanism: TreeNodes
 

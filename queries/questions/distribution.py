@@ -1,4 +1,4 @@
-"""Distribution: the question how a number is distributed over buckets, with its cumulative distribution and quantiles.
+"""The question how a number is distributed over buckets, with its cumulative distribution and quantiles.
 
 With c_j people in bucket j and A who answered, F(e) = (Σ_{j up to e} c_j)/A is the share of people whose number is at
 most e. Its estimate F̂(e) = (Σ ĉ_j)/Â is linear in the debiased counts where everybody answers, and so unbiased; it may
@@ -131,7 +131,7 @@ class Distribution:
         # Python compares whole numbers and floats exactly.
         return bisect_left(self._inner, finite(self.name, answer))
 
-    def telling(self) -> tuple[Value, ...]:
+    def distinct_answers(self) -> tuple[Value, ...]:
         """Return the upper edges of the first buckets, which belong to them."""
         return self.edges[1:4]
 

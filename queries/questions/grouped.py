@@ -1,8 +1,8 @@
-"""Grouped: another question by one or two attributes, asked of each person as one joint answer.
+"""Another question by one or two attributes, asked of each person as one joint answer.
 
 A person's group and answer are one symbol, group · symbols + answer, and one report: nothing is spent twice, and which
 group a person is in is as private as the answer. Every number of a group, of an attribute's value over the other
-attribute, and of everybody is taken of the same joint counts (`slices`), so totals agree with the sums of their groups.
+attribute, and of everybody is taken of the same joint counts (`marginals`), so totals are the sums of their groups.
 
 For kRR a count of one of G groups has about the error that the count of everybody has with G times the symbols. What is
 planned for is the inner question's statistic in one group, at worst: when everybody is in it.
@@ -142,10 +142,10 @@ class Grouped:
             return group * symbols_of(self.of) + self.of.answers
         return group * symbols_of(self.of) + self.of.encode(value, random)
 
-    def telling(self) -> tuple[Value, ...]:
+    def distinct_answers(self) -> tuple[Value, ...]:
         """Return answers of people in the first group, and in another one."""
         first, last = ({each.name: each.categories[place] for each in self.by} for place in (0, -1))
-        own = self.of.telling()
+        own = self.of.distinct_answers()
         answers: list[Any] = [{**first, self.of.name: value} for value in own] + [{**last, self.of.name: own[0]}]
         return tuple(answers[:3])
 
@@ -184,11 +184,11 @@ class Grouped:
 
     def estimates(self, debiased: Debiased) -> Estimates:
         """Return the rows of the question asked for everybody, for each attribute's values, and for each group."""
-        from hubbub.queries.questions.marginals import Slice
+        from hubbub.queries.questions.marginals import Marginal
 
         size, rows, first = symbols_of(self.of), [], None
         for group, place in self._slices():
-            found = self.of.estimates(Slice.of(debiased, place, size))
+            found = self.of.estimates(Marginal.of(debiased, place, size))
             first = first or found
             rows += [replace(row, group=group) for row in found.rows]
         if first is None:

@@ -1,4 +1,4 @@
-"""Histogram: the question how many people hold each of the named categories."""
+"""The question how many people hold each of the named categories."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Histogram:
             raise AnswerError(f"the answer to {self.name} is not one of its categories; {known}")
         return place
 
-    def telling(self) -> tuple[Value, ...]:
+    def distinct_answers(self) -> tuple[Value, ...]:
         """Return the first categories."""
         return self.categories[:3]
 

@@ -1,4 +1,4 @@
-"""Slices: the part of a batch's debiased counts that is about one group, or about several groups together.
+"""The part of a batch's debiased counts that is about one group, or about several groups together.
 
 Joint symbols are pairs of a group and an answer, so a statistic of one group is linear in the joint counts with weights
 that are 0 elsewhere, and its variance is that of those weights over all reports: people of other groups add noise too.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice(Debiased):
+class Marginal(Debiased):
     """The debiased counts of `whole` for the symbols of one question, in some of the groups.
 
     `place`, shape (joint symbols,), is the question's symbol that a joint symbol stands for, and −1 outside the groups;
@@ -39,7 +39,7 @@ class Slice(Debiased):
     size: int
 
     @classmethod
-    def of(cls, whole: Debiased, place: npt.NDArray[np.int64], size: int) -> Slice:
+    def of(cls, whole: Debiased, place: npt.NDArray[np.int64], size: int) -> Marginal:
         """Return a slice of a batch's counts."""
         return cls(whole.randomizer, whole.tally, whole.dummies, whole=whole, place=place, size=size)
 

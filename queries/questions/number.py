@@ -1,4 +1,4 @@
-"""Number: the question for the sum and the mean of a number, which is clipped to an interval and encoded in steps."""
+"""The question for the sum and the mean of a number, which is clipped to an interval and encoded in steps."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Number:
         below, rest = divmod((above * begin_part - begin * part) * scale, whole)
         return below + happens_in(rest, whole, random)
 
-    def telling(self) -> tuple[Value, ...]:
+    def distinct_answers(self) -> tuple[Value, ...]:
         """Return both ends, and their middle where there is a symbol between them."""
         middle = (self.lower / 2 + self.upper / 2,) if self.answers > 2 else ()
         return (self.lower, self.upper, *middle)

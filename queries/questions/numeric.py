@@ -1,4 +1,4 @@
-"""Numeric: what the questions about a number have in common: how an answer and a unit are read and checked."""
+"""What the questions about a number have in common: how an answer and a unit are read and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Question: what one query asks. Everything that depends on a question's kind is a method of its class.
+"""What one query asks. Everything that depends on a question's kind is a method of its class.
 
 To add a kind: a module with a frozen dataclass that has these members, and its line in `registry`.
 """
@@ -96,7 +96,7 @@ class Question(Protocol):
             AnswerError: where it does not fit; the message never repeats it.
         """
 
-    def telling(self) -> tuple[Value, ...]:
+    def distinct_answers(self) -> tuple[Value, ...]:
         """Return up to three answers that are encoded into symbols of their own; an audit has people hold them.
 
         None of them is "no answer". A number that lies between symbols is encoded into either, by a draw.

@@ -1,9 +1,9 @@
-"""Top: the question which of many named categories are held at all, and by how many, most of which nobody may hold.
+"""The question which of many named categories are held at all, and by how many, most of which nobody may hold.
 
-Only categories that are told from zero are published, largest first. Each has the exact p-value of its count where
-nobody holds it (`zero`), and those published are Benjamini and Yekutieli's: of m categories with p-values in order, the
-first i for the last i with p_(i) ≤ i·q/(m·(1 + 1/2 + … + 1/m)). On average a share of at most q of them, the
-`false_discovery_rate`, is held by nobody, under whatever dependence the counts have.
+Only categories that are significantly different from zero are published, largest first. Each has the exact p-value of
+its count where nobody holds it (`zero`), and those published are Benjamini and Yekutieli's: of m categories with
+p-values in order, the first i for the last i with p_(i) ≤ i·q/(m·(1 + 1/2 + … + 1/m)). On average a share of at most q
+of them, the `false_discovery_rate`, is held by nobody, under whatever dependence the counts have.
 
 A category that is published because its count is large has noise in its favour: such counts are too high on average,
 the smaller the more. So their intervals are those of a band over all m categories: whichever are chosen, all intervals
@@ -61,7 +61,7 @@ class Top(Histogram):
         return self
 
     def estimates(self, debiased: Debiased) -> Estimates:
-        """Return the categories that are told from zero, with their counts, largest first, and how many answered."""
+        """Return the significant categories with their counts, largest first, and how many answered."""
         from hubbub.queries.estimation.significance import discovered
 
         values = debiased.p_values()[: self.answers]
@@ -76,12 +76,12 @@ class Top(Histogram):
                 self.categories[place],
                 float(consistent[place]),
                 p_value=float(values[place]),
-                told_from_zero=True,
+                significant=True,
             )
             for place in found
         ]
         note = (
-            f"{len(found)} of {self.answers} categories are told from zero; on average at most "
+            f"{len(found)} of {self.answers} categories are significantly different from zero; on average at most "
             f"{self.false_discovery_rate:g} of those found are held by nobody; their counts are too high on average, "
             "and the intervals hold for all categories at once"
         )

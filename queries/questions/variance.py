@@ -1,6 +1,7 @@
-"""Variance: the question for the variance of a number, beside its sum and its mean.
+"""The question for the variance of a number, beside its sum and its mean.
 
-What is estimated is σ² = (1/A) Σ (x_i − x̄)² over the A people who answered, of their numbers clipped to [lower, upper].
+What is estimated is σ² = (1/A) Σ (x_i − x̄)² over the A people who answered, of their numbers clipped to [lower,
+upper].
 
 **Encoding.** Rounding to two neighbouring steps leaves the mean right and adds f(1−f)·step² to the square, f of the way
 between them: a bias of σ² that depends on everybody's f, and with one step there would be nothing to tell the variance

@@ -1,4 +1,4 @@
-"""Counting: uniform draws by the million, and counts by symbol. Services import this module; devices do not."""
+"""Uniform draws by the million, and counts by symbol. Services import this module; devices do not."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def check_counts(tally: Tally, symbols: int) -> None:
 
 def debiased(randomizer: Randomizer, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
     """Return ĉ_j = (N_j − base·n − dummy_mean·D)/keep of counts by symbol; their variances are those of the reports."""
-    expected = (tally.valid - dummies) * randomizer.base + dummies * randomizer.dummy_mean
-    counts = np.asarray((tally.counts - expected) / randomizer.keep, dtype=np.float64)
+    expected = (tally.valid - dummies) * randomizer.support_other + dummies * randomizer.dummy_mean
+    counts = np.asarray((tally.counts - expected) / randomizer.support_gap, dtype=np.float64)
     return counts, np.zeros(len(counts))

@@ -1,7 +1,7 @@
-"""Hashed kRR: for large domains and for texts. A report is a cell (row, hash), in four bytes, however many symbols.
+"""For large domains and for texts. A report is a cell (row, hash), in four bytes, however many symbols.
 
 A row r is drawn uniformly and is public; the symbol's hash h_r, one of g cells, goes through kRR over these. Counts are
-decoded afterwards (`queries.decoding`).
+decoded afterwards (`queries.randomizers.hashed_decoding`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hubbub.accountant.mechanisms import Hashed
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DENOMINATOR, Fields, check_count
-from hubbub.queries.randomizers.hashing import HALF_WORD, MOST_ROWS, WORD, place_of
+from hubbub.queries.randomizers.hashing import HALF_WORD, MOST_ROWS, WORD, cell_of
 from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random, draw, uniform
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizers.randomizer import Family, Tally, Vector
+    from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 ROWS = 256
 """Rows of a planned randomizer. Collisions add about Σc²/(gR) to a variance, and decoding takes R steps a text."""
@@ -43,8 +43,8 @@ class HashedResponse:
 
     kind: ClassVar[str] = "hashed"
     most_symbols: ClassVar[int] = WORD
-    lists_answers: ClassVar[bool] = False
-    counts_once: ClassVar[bool] = False
+    needs_known_domain: ClassVar[bool] = False
+    one_symbol_per_report: ClassVar[bool] = False
 
     symbols: int
     cells: int
@@ -75,12 +75,12 @@ class HashedResponse:
         return cls(symbols, fields["cells"], fields["rows"], gamma)
 
     @classmethod
-    def families(cls, symbols: int) -> Sequence[Family]:
+    def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
         """Return one for each number of cells, in which γ rises: few cells for common symbols, many for rare ones."""
         return tuple(OfCells(symbols, cells) for cells in _STEPS)
 
     @classmethod
-    def shown_families(cls, symbols: int) -> Sequence[Family]:
+    def shown_families(cls, symbols: int) -> Sequence[RandomizerFamily]:
         """Return a few numbers of cells, far apart."""
         return tuple(OfCells(symbols, cells) for cells in SHOWN_CELLS)
 
@@ -88,7 +88,7 @@ class HashedResponse:
 
     def place(self, row: int, symbol: int) -> int:
         """Return the cell of a symbol in a row: h_r."""
-        return place_of(self.cells, self.rows, self.gamma, row, symbol)
+        return cell_of(self.cells, self.rows, self.gamma, row, symbol)
 
     def randomize(self, symbol: int, random: Random) -> bytes:
         """Return the report for a symbol in range(symbols).
@@ -156,12 +156,12 @@ class HashedResponse:
         return 1 - self.gamma / DENOMINATOR
 
     @property
-    def keep(self) -> float:
+    def support_gap(self) -> float:
         """(1−γ)(1−κ): a true report counts for its symbol, and by collision for another one too."""
         return self.truthful * (1 - self.collision)
 
     @property
-    def base(self) -> float:
+    def support_other(self) -> float:
         """A report of another symbol counts where the two collide, or by a uniform draw."""
         return self.truthful * self.collision + self.gamma / DENOMINATOR / self.cells
 
@@ -177,14 +177,14 @@ class HashedResponse:
         Whether different symbols are hit is uncorrelated, as their hashes are. What people of one symbol have in
         common, since their collisions are the same, is not in here: `debias` states it.
         """
-        own, other = self.keep + self.base, self.base
-        hit, miss = own * (1 - own) / self.keep**2, other * (1 - other) / self.keep**2
+        own, other = self.support_gap + self.support_other, self.support_other
+        hit, miss = own * (1 - own) / self.support_gap**2, other * (1 - other) / self.support_gap**2
         variances: Vector = miss * float(weights @ weights) + (hit - miss) * weights**2
         return variances
 
     def dummy_variance(self, weights: Vector) -> float:
         """Return (1/g)(1−1/g) Σ_j w_j² / keep²."""
-        return self.dummy_mean * (1 - self.dummy_mean) * float(weights @ weights) / self.keep**2
+        return self.dummy_mean * (1 - self.dummy_mean) * float(weights @ weights) / self.support_gap**2
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,6 @@ class OfCells:
     symbols: int
     cells: int
 
-    def at(self, strength: int) -> HashedResponse:
+    def at(self, noise_level: int) -> HashedResponse:
         """Return the randomizer whose γ is `strength` / 2³²."""
-        return HashedResponse(self.symbols, self.cells, ROWS, strength)
+        return HashedResponse(self.symbols, self.cells, ROWS, noise_level)

@@ -1,7 +1,7 @@
-"""Decoding: from the cells of hashed reports to the counts of any symbols, with their standard errors.
+"""From the cells of hashed reports to the counts of any symbols, with their standard errors.
 
 N_x is the number of reports in the cell of x in their row. With n people, D dummies, keep = (1−γ)(1−κ), and κ the
-probability that two symbols share a cell (`queries.hashing`),
+probability that two symbols share a cell (`queries.randomizers.hashing`),
 
     ĉ_x = (N_x − n·base − D/g) / keep
 
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.queries.randomizers.hashed_noise import Noise, Seen
+from hubbub.queries.randomizers.hashed_noise import Noise, NoiseSamples
 from hubbub.queries.randomizers.hashing import words
 from hubbub.queries.randomizers.randomizer import Tally
 
@@ -81,9 +81,9 @@ class _Hashing(Protocol):
     @property
     def collision(self) -> float: ...
     @property
-    def keep(self) -> float: ...
+    def support_gap(self) -> float: ...
     @property
-    def base(self) -> float: ...
+    def support_other(self) -> float: ...
     @property
     def dummy_mean(self) -> float: ...
     def variances(self, weights: Vector) -> Vector: ...
@@ -196,14 +196,16 @@ def decode(randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols) -
     counts[common.places] += common.counts
     gathered.known[common.places] -= randomizer.truthful * common.counts
     spread[common.places] -= randomizer.truthful * common.counts
-    own = randomizer.keep + randomizer.base
+    own = randomizer.support_gap + randomizer.support_other
     clipped = np.clip(counts, 0, tally.valid - dummies)
-    logs = gathered.noise.log_chances(counts * randomizer.keep + gathered.expected, np.maximum(gathered.known, 0.0))
-    return Decoded(counts, (clipped * own * (1 - own) + spread) / randomizer.keep**2, logs)
+    logs = gathered.noise.log_chances(
+        counts * randomizer.support_gap + gathered.expected, np.maximum(gathered.known, 0.0)
+    )
+    return Decoded(counts, (clipped * own * (1 - own) + spread) / randomizer.support_gap**2, logs)
 
 
 @dataclass(frozen=True, eq=False)
-class _Gathered:
+class _CellSums:
     """What the cells of symbols hold: ĉ among the people who are not explained, and the explained reports expected.
 
     `expected` are the other reports expected of each, `collisions` what those of people who are alike add to the
@@ -266,12 +268,12 @@ class _Table:
         people = self._people * float(randomizer.variances(indicator)[1])
         return float(np.sqrt(people + self._dummies * randomizer.dummy_variance(indicator)))
 
-    def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> _Gathered:
+    def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> _CellSums:
         """Return what the cells of each symbol hold.
 
         Only every `step`-th row is looked at, and stands for those that are not.
         """
-        randomizer, square, seen = self._randomizer, 0.0, Seen()
+        randomizer, square, seen = self._randomizer, 0.0, NoiseSamples()
         found, known, looked_at = np.zeros(len(mixed)), np.zeros(len(mixed)), range(0, randomizer.rows, step)
         share = randomizer.truthful * explained.counts / randomizer.rows
         for row in looked_at:
@@ -288,9 +290,9 @@ class _Table:
         left = self._reports - float(share.sum()) * randomizer.rows
         around_mean = square * whole - left**2 / (randomizer.rows * randomizer.cells)
         expected = self._expected(explained)
-        collisions = self._collisions(around_mean) * randomizer.keep**2
-        counts = (found * whole - expected) / randomizer.keep
-        return _Gathered(counts, known * whole, expected, collisions, seen.noise(randomizer.rows))
+        collisions = self._collisions(around_mean) * randomizer.support_gap**2
+        counts = (found * whole - expected) / randomizer.support_gap
+        return _CellSums(counts, known * whole, expected, collisions, seen.noise(randomizer.rows))
 
     def fitted(self, mixed: Symbols) -> Vector:
         """Return the counts of a few symbols that explain the reports in their cells best together, shape (symbols,).
@@ -316,14 +318,14 @@ class _Table:
             return product / (1 - randomizer.collision)
 
         nobody = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
-        return _solved(explained, (held - self._expected(nobody)) / randomizer.keep)
+        return _solved(explained, (held - self._expected(nobody)) / randomizer.support_gap)
 
     def _expected(self, explained: _Explained) -> float:
         """Return how many reports of people who are not explained, and uniform ones, are expected of a symbol."""
         randomizer = self._randomizer
         by_collision = randomizer.truthful * randomizer.collision
         left = self._people - float(explained.counts.sum())
-        uniform = self._people * (randomizer.base - by_collision) + self._dummies * randomizer.dummy_mean
+        uniform = self._people * (randomizer.support_other - by_collision) + self._dummies * randomizer.dummy_mean
         return left * by_collision + uniform
 
     def _collisions(self, square: float) -> float:
@@ -364,7 +366,7 @@ def _solved(multiplied: Callable[[Vector], Vector], wanted: Vector) -> Vector:
 
 
 def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, cells: np.uint64) -> Symbols:
-    """Return h_r of mixed symbols, as `hashing.place_of` does: arithmetic of 64-bit words wraps around."""
+    """Return h_r of mixed symbols, as `hashing.cell_of` does: arithmetic of 64-bit words wraps around."""
     low, high, shift = row_words
     hashed = mixed & _LOW
     hashed *= low
@@ -379,7 +381,7 @@ def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, c
 
 
 def _mixed(symbols: Symbols) -> Symbols:
-    """Return the symbols mixed, as `queries.hashing.mix` does."""
+    """Return the symbols mixed, as `queries.randomizers.hashing.mix` does."""
     mixed = symbols ^ (symbols >> np.uint64(30))
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(27)

@@ -1,4 +1,4 @@
-"""Noise: how many reports are in the cells of a symbol that nobody holds, read off the table itself."""
+"""How many reports are in the cells of a symbol that nobody holds, read off the table itself."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Noise:
         return logs
 
 
-class Seen:
+class NoiseSamples:
     """Counts the cells by what they hold, apart where explained reports are expected: those have noise of their own."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Hashing: the public hash functions of hashed reports, in whole numbers; devices load this, and no numpy.
+"""The public hash functions of hashed reports, in whole numbers; devices load this, and no numpy.
 
 The hash functions are fixed by the randomizer's numbers alone, so nobody chooses them. A symbol's 64 bits are mixed,
 x = (x₀, x₁) of 32 bits each, and with words a₀, a₁, b of 64 bits, drawn for each row by BLAKE2b,
@@ -24,7 +24,7 @@ MOST_ROWS = 2**12
 """Most rows of a randomizer."""
 
 
-def place_of(cells: int, rows: int, gamma: int, row: int, symbol: int) -> int:
+def cell_of(cells: int, rows: int, gamma: int, row: int, symbol: int) -> int:
     """Return the cell of a symbol in a row: h_r."""
     low, high, shift = words(cells, rows, gamma, row)
     mixed = mix(symbol)

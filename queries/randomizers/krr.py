@@ -12,7 +12,7 @@ from hubbub.queries.fields import DENOMINATOR, MAXIMUM_SYMBOLS, Fields
 from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random, draw, uniform
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizers.randomizer import Family, Tally, Vector
+    from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 SYMBOL_BYTES = 4
 """A report is the symbol it names, big-endian; four bytes hold every symbol there may be."""
@@ -24,8 +24,8 @@ class KRandomizedResponse:
 
     kind: ClassVar[str] = "krr"
     most_symbols: ClassVar[int] = MAXIMUM_SYMBOLS
-    lists_answers: ClassVar[bool] = True
-    counts_once: ClassVar[bool] = True
+    needs_known_domain: ClassVar[bool] = True
+    one_symbol_per_report: ClassVar[bool] = True
 
     symbols: int
     gamma: int
@@ -50,12 +50,12 @@ class KRandomizedResponse:
         return cls(symbols, fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer"))
 
     @classmethod
-    def families(cls, symbols: int) -> Sequence[Family]:
+    def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
         """Return one family, in which γ rises."""
         return (_ByGamma(symbols),)
 
     @classmethod
-    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - one number of symbols has one law
+    def shown_families(cls, symbols: int) -> Sequence[RandomizerFamily]:  # noqa: ARG003 - one number of symbols has one law
         """Return none: there is nothing to choose but what `families` says."""
         return ()
 
@@ -80,7 +80,7 @@ class KRandomizedResponse:
         import numpy as np
 
         found = np.frombuffer(reports, dtype=">u4")
-        return np.where(found == symbol, self.keep + self.base, self.base)
+        return np.where(found == symbol, self.support_gap + self.support_other, self.support_other)
 
     def tally(self, reports: bytes) -> Tally:
         """Count each symbol; a number that is not a symbol is invalid."""
@@ -110,12 +110,12 @@ class KRandomizedResponse:
         return self.gamma / DENOMINATOR
 
     @property
-    def keep(self) -> float:
+    def support_gap(self) -> float:
         """The report is the symbol itself with probability 1 − γ."""
         return 1 - self._gamma
 
     @property
-    def base(self) -> float:
+    def support_other(self) -> float:
         """A uniform report is each symbol with probability 1/k."""
         return self._gamma / self.symbols
 
@@ -131,17 +131,17 @@ class KRandomizedResponse:
         that of its mean given which, w_y or w̄, is γ (1−γ) (w_y − w̄)². Written so, no digits cancel where γ is small.
         """
         deviations = (weights - weights.mean()) ** 2
-        variances: Vector = self._gamma * (self.keep * deviations + deviations.mean()) / self.keep**2
+        variances: Vector = self._gamma * (self.support_gap * deviations + deviations.mean()) / self.support_gap**2
         return variances
 
     def dummy_variance(self, weights: Vector) -> float:
         """Return Var_U(w) / (1−γ)²."""
-        return float(((weights - weights.mean()) ** 2).mean()) / self.keep**2
+        return float(((weights - weights.mean()) ** 2).mean()) / self.support_gap**2
 
 
 @dataclass(frozen=True)
 class _ByGamma:
     symbols: int
 
-    def at(self, strength: int) -> KRandomizedResponse:
-        return KRandomizedResponse(self.symbols, strength)
+    def at(self, noise_level: int) -> KRandomizedResponse:
+        return KRandomizedResponse(self.symbols, noise_level)

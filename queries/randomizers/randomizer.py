@@ -1,4 +1,4 @@
-"""Randomizer: how a symbol becomes a report, the exact law of that report, and how its bias is undone.
+"""How a symbol becomes a report, the exact law of that report, and how its bias is undone.
 
 To add one: a module with a frozen dataclass that has these members, and its line in `registry`.
 """
@@ -75,11 +75,11 @@ def read_tally(randomizer: Randomizer, written: bytes, valid: int) -> Tally:
     return type(randomizer.tally(b"")).read(written, valid)
 
 
-class Family(Protocol):
+class RandomizerFamily(Protocol):
     """Randomizers of one kind and one number of symbols, from the least private to the most: w from 1 to 2³² - 1."""
 
-    def at(self, strength: int) -> Randomizer:
-        """Return the randomizer of that strength."""
+    def at(self, noise_level: int) -> Randomizer:
+        """Return the randomizer at that level of noise: the larger, the more private."""
 
 
 class Randomizer(Protocol):
@@ -96,10 +96,10 @@ class Randomizer(Protocol):
     most_symbols: ClassVar[int]
     """Most symbols that it takes."""
 
-    lists_answers: ClassVar[bool]
+    needs_known_domain: ClassVar[bool]
     """Whether the answers must be listed: a report is made from an answer's place among all."""
 
-    counts_once: ClassVar[bool]
+    one_symbol_per_report: ClassVar[bool]
     """Whether each valid report adds 1 to the sum of a tally's counts, so that the sum is their number."""
 
     @property
@@ -130,7 +130,7 @@ class Randomizer(Protocol):
         """
 
     @classmethod
-    def families(cls, symbols: int) -> Sequence[Family]:
+    def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
         """Return the families worth planning with.
 
         Raises:
@@ -138,7 +138,7 @@ class Randomizer(Protocol):
         """
 
     @classmethod
-    def shown_families(cls, symbols: int) -> Sequence[Family]:
+    def shown_families(cls, symbols: int) -> Sequence[RandomizerFamily]:
         """Return families that a comparison shows beside the best one, for somebody who wants to see what they cost."""
 
     # On the device
@@ -179,11 +179,11 @@ class Randomizer(Protocol):
         """
 
     @property
-    def keep(self) -> float:
+    def support_gap(self) -> float:
         """How much more probably a report counts for the symbol that was encoded than for another; 0 says nothing."""
 
     @property
-    def base(self) -> float:
+    def support_other(self) -> float:
         """The probability that a report counts for a given symbol other than the encoded one."""
 
     @property

@@ -1,4 +1,4 @@
-"""Exact draws: a uniform number and a biased coin from whole random bytes, without floating point."""
+"""A uniform number and a biased coin from whole random bytes, without floating point."""
 
 from __future__ import annotations
 

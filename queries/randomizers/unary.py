@@ -13,7 +13,7 @@ from hubbub.queries.fields import DENOMINATOR, Fields
 from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizers.randomizer import Family, Tally, Vector
+    from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 MAXIMUM_BITS = 4096
 """Most symbols: a report has a bit for each, and every device sends one such report of half a kilobyte."""
@@ -33,8 +33,8 @@ class UnaryEncoding:
 
     kind: ClassVar[str] = "unary"
     most_symbols: ClassVar[int] = MAXIMUM_BITS
-    lists_answers: ClassVar[bool] = True
-    counts_once: ClassVar[bool] = False
+    needs_known_domain: ClassVar[bool] = True
+    one_symbol_per_report: ClassVar[bool] = False
 
     symbols: int
     truthful: int
@@ -65,7 +65,7 @@ class UnaryEncoding:
         return cls(symbols, truthful, other)
 
     @classmethod
-    def families(cls, symbols: int) -> Sequence[Family]:
+    def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
         """Return two, by rising `other`: "optimized" (truthful = 1/2), and symmetric (truthful = 1 − other).
 
         The first has the least error for rare symbols under a cap on ε_local, the second for common ones.
@@ -75,7 +75,7 @@ class UnaryEncoding:
         return (_Optimized(symbols), _Symmetric(symbols))
 
     @classmethod
-    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - one number of symbols has one law
+    def shown_families(cls, symbols: int) -> Sequence[RandomizerFamily]:  # noqa: ARG003 - one number of symbols has one law
         """Return none: there is nothing to choose but what `families` says."""
         return ()
 
@@ -112,7 +112,7 @@ class UnaryEncoding:
 
         rows = np.frombuffer(reports, dtype=np.uint8).reshape(-1, self.report_bytes)
         is_set = (rows[:, symbol // 8] >> symbol % 8 & 1).astype(bool)
-        return np.where(is_set, self._truthful / self.base, (1 - self._truthful) / (1 - self.base))
+        return np.where(is_set, self._truthful / self.support_other, (1 - self._truthful) / (1 - self.support_other))
 
     def tally(self, reports: bytes) -> Tally:
         """Count each bit; a report with a bit above the last symbol's is invalid."""
@@ -148,25 +148,25 @@ class UnaryEncoding:
         return self.truthful / DENOMINATOR
 
     @property
-    def keep(self) -> float:
+    def support_gap(self) -> float:
         """How much more probably the bit of one's own symbol is 1 than another bit."""
         return (self.truthful - self.other) / DENOMINATOR
 
     @property
-    def base(self) -> float:
+    def support_other(self) -> float:
         """The bit of another symbol is 1 with probability `other`."""
         return self.other / DENOMINATOR
 
     @property
     def dummy_mean(self) -> float:
         """A dummy's bit is that of its symbol with probability 1/k."""
-        return self.base + self.keep / self.symbols
+        return self.support_other + self.support_gap / self.symbols
 
     @property
     def _bit_variances(self) -> tuple[float, float]:
         """Return p(1−p)/(p−q)² for one's own bit and q(1−q)/(p−q)² for another, p = truthful and q = other."""
-        own, another = self._truthful * (1 - self._truthful), self.base * (1 - self.base)
-        return own / self.keep**2, another / self.keep**2
+        own, another = self._truthful * (1 - self._truthful), self.support_other * (1 - self.support_other)
+        return own / self.support_gap**2, another / self.support_gap**2
 
     def variances(self, weights: Vector) -> Vector:
         """Return v_q Σ_j w_j² + (v_p − v_q) w_y²: given the symbol, the bits are independent."""
@@ -197,14 +197,14 @@ def _too_many(symbols: int) -> str:
 class _Optimized:
     symbols: int
 
-    def at(self, strength: int) -> UnaryEncoding:
-        return UnaryEncoding(self.symbols, HALF, max(1, strength // 2))
+    def at(self, noise_level: int) -> UnaryEncoding:
+        return UnaryEncoding(self.symbols, HALF, max(1, noise_level // 2))
 
 
 @dataclass(frozen=True)
 class _Symmetric:
     symbols: int
 
-    def at(self, strength: int) -> UnaryEncoding:
-        other = max(1, strength // 2)
+    def at(self, noise_level: int) -> UnaryEncoding:
+        other = max(1, noise_level // 2)
         return UnaryEncoding(self.symbols, DENOMINATOR - other, other)

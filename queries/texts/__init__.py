@@ -1,1 +1,1 @@
-"""Questions whose answers no list names: texts, looked up or found by prefixes."""
+"""Texts, looked up or found by prefixes."""

@@ -1,4 +1,4 @@
-"""Alphabet: the characters that unknown texts are looked for in, as the bytes that may continue a beginning."""
+"""The characters that unknown texts are looked for in, as the bytes that may continue a beginning."""
 
 from __future__ import annotations
 

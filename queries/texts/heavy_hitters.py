@@ -1,4 +1,4 @@
-"""Discovery: finds texts that nobody listed, from the tables of rounds that asked for longer and longer beginnings.
+"""Finds texts that nobody listed, from the tables of rounds that asked for longer and longer beginnings.
 
 In the first round's table every beginning of that length is looked up; in each later one, what may follow the
 beginnings that stood out of the one before, and the texts that had ended there. A text is found where each of its
@@ -38,7 +38,7 @@ MOST_LOOKED_UP = 5_000_000
 
 
 @dataclass(frozen=True)
-class Step:
+class PrefixStep:
     """One round's work: the bytes it asks for (None: all), the look-ups of one beginning, and how many fit the limit.
 
     `stands_out_from` is the count that stands out of as many look-ups as these are together, and `found_from` is how
@@ -55,7 +55,7 @@ class Step:
 
 
 @runtime_checkable
-class Discoverable(Protocol):
+class HeavyHitterQuestion(Protocol):
     """A question whose answers are found by prefixes over rounds, where it has `prefixes`."""
 
     @property
@@ -67,7 +67,7 @@ class Discoverable(Protocol):
     ) -> Estimates:
         """Return the texts that are frequent, from the batches of the rounds up to `number`."""
 
-    def steps(self, randomizer: Randomizer, people: int, dummies: int) -> tuple[Step, ...]:
+    def steps(self, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
         """Return what each round takes to be decoded, and what stands out of it."""
 
 
@@ -82,7 +82,7 @@ class _OfPrefixes(OfTexts, Protocol):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundText:
     """What stood out of a round's table, the most frequent first."""
 
     round: int
@@ -99,9 +99,9 @@ class _State:
     """
 
     length: int
-    ended: tuple[_Found, ...]
-    beginnings: Mapping[bytes, _Found | None]
-    leaves: tuple[_Found, ...] = ()
+    ended: tuple[_FoundText, ...]
+    beginnings: Mapping[bytes, _FoundText | None]
+    leaves: tuple[_FoundText, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -130,7 +130,7 @@ class _LookedUp:
         return np.frombuffer(joined, dtype="<u8").astype(np.uint64) % np.uint64(limit)
 
 
-def discover(
+def find_heavy_hitters(
     question: _OfPrefixes,
     number: int,
     batches: Mapping[int, Debiased],
@@ -166,7 +166,7 @@ _RATE = (
 )
 
 
-def _shown(state: _State) -> list[_Found]:
+def _shown(state: _State) -> list[_FoundText]:
     unended = [*state.leaves, *(each for each in state.beginnings.values() if each is not None)]
     return [*state.ended, *sorted(unended, key=lambda each: -each.estimate.value)]
 
@@ -187,7 +187,7 @@ def _step(
     looked_up = _LookedUp(tuple(_blocks(state.ended, kept, alphabet, reach, length is not None)))
     say(f"round {number}, {asked}: {len(looked_up):,} are looked up")
     symbols = looked_up.symbols(Digests.at(question.name, length), question.answers)
-    found = [_Found(number, looked_up[place], each) for place, each in standing_out(question, debiased, symbols)]
+    found = [_FoundText(number, looked_up[place], each) for place, each in standing_out(question, debiased, symbols)]
     note = f"round {number}, {asked}: {len(found):,} of {len(looked_up):,} looked up stand out of the noise"
     if len(kept) < len(state.beginnings):
         note += (
@@ -223,7 +223,7 @@ def _kept(state: _State, alphabet: Alphabet, reach: int, unended: bool, most: in
 
 
 def _blocks(
-    ended: Sequence[_Found], beginnings: Sequence[bytes], alphabet: Alphabet, reach: int, unended: bool
+    ended: Sequence[_FoundText], beginnings: Sequence[bytes], alphabet: Alphabet, reach: int, unended: bool
 ) -> Iterator[tuple[bytes, Sequence[bytes], bool]]:
     if ended:
         yield b"", [each.said.content for each in ended], True
@@ -240,7 +240,7 @@ def last_step(prefixes: Sequence[int]) -> int:
     return prefixes[-1] - (prefixes[-2] if len(prefixes) > 1 else 0)
 
 
-def steps_of(question: _OfPrefixes, randomizer: Randomizer, people: int, dummies: int) -> tuple[Step, ...]:
+def steps_of(question: _OfPrefixes, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
     """Return what each round takes to be decoded, of so many people and dummies, and what stands out of it."""
     hit, miss = randomizer.variances(np.array([1.0, 0.0])).tolist()
     variance = people * miss + dummies * randomizer.dummy_variance(np.array([1.0, 0.0]))
@@ -251,9 +251,9 @@ def steps_of(question: _OfPrefixes, randomizer: Randomizer, people: int, dummies
         each = alphabet.count(b"", reach, length is not None)
         # The first round continues the empty beginning alone.
         fitting = min(MOST_LOOKED_UP // each, 1) if number == 0 else MOST_LOOKED_UP // each
-        least = stands_out_from(variance * randomizer.keep**2, max(each * fitting, 1)) / randomizer.keep
+        least = stands_out_from(variance * randomizer.support_gap**2, max(each * fitting, 1)) / randomizer.support_gap
         found = _found_from(least, variance, hit - miss)
-        steps.append(Step(number, length, each, fitting, least, found))
+        steps.append(PrefixStep(number, length, each, fitting, least, found))
         before = length or before
     return tuple(steps)
 

@@ -1,4 +1,4 @@
-"""Lookup: which of many candidate texts people hold, from a batch's table of reported cells.
+"""Which of many candidate texts people hold, from a batch's table of reported cells.
 
 A candidate stands out where its count is larger than chance makes those of texts that nobody holds. How often chance
 does is bounded from the table itself (`noise.Noise`), with every common text in it, looked for or not. (The normal

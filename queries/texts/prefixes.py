@@ -1,4 +1,4 @@
-"""Prefixes: the beginnings of texts that a device reports where a question is asked by prefixes over rounds.
+"""The beginnings of texts that a device reports where a question is asked by prefixes over rounds.
 
 A text's beginning is its first bytes in UTF-8, of Unicode's composed form (NFC). Bytes, not characters: whatever the
 script, a byte has some two hundred continuations, and all of them can be looked up without knowing what people write.

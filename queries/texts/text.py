@@ -1,4 +1,4 @@
-"""Text: the question which texts people hold, where the task does not list them. Candidates are decoded afterwards.
+"""The question which texts people hold, where the task does not list them. Candidates are decoded afterwards.
 
 A device encodes a text into 64 bits, by BLAKE2b of the query's name and the text in Unicode's composed form (NFC). What
 the analyzer publishes is the table of reported cells; whoever has it looks up any texts in it, as often as they like:
@@ -6,9 +6,9 @@ that is post-processing of what was released, and costs no privacy.
 
 Where no list of candidates is known, the question is asked by `prefixes`, lengths in bytes: round r asks for the first
 `prefixes[r]` bytes of the text, every round after those for all of it. A text that is no longer is reported with its
-end. What stands out of one round's table is continued in the next one's (`queries.discovery`). Every device answers
-every round, and what a round asks for is fixed by the task, so that rounds compose as those of any question do, whether
-or not a person's text is the same in all of them.
+end. What stands out of one round's table is continued in the next one's (`queries.texts.heavy_hitters`). Every device
+answers every round, and what a round asks for is fixed by the task, so that rounds compose as those of any question do,
+whether or not a person's text is the same in all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hubbub.queries.estimation.debiased import Debiased
     from hubbub.queries.randomizers.randomizer import Randomizer, Vector
     from hubbub.queries.texts.alphabet import Alphabet
-    from hubbub.queries.texts.heavy_hitters import Step
+    from hubbub.queries.texts.heavy_hitters import PrefixStep
 
 RANDOMIZERS = (HashedResponse.kind, AUTO)
 """What a text can be asked through; with `auto` planning finds that it is the first."""
@@ -169,7 +169,7 @@ class Text:
         except UnicodeEncodeError as error:
             raise AnswerError(f"the answer to {self.name} cannot be written in UTF-8; give whole characters") from error
 
-    def telling(self) -> tuple[Value, ...]:
+    def distinct_answers(self) -> tuple[Value, ...]:
         """Return three texts."""
         return ("one", "two", "three")
 
@@ -232,11 +232,11 @@ class Text:
         Raises:
             ValueError: where the question has no prefixes, or they are too far apart to be continued.
         """
-        from hubbub.queries.texts.heavy_hitters import discover
+        from hubbub.queries.texts.heavy_hitters import find_heavy_hitters
 
-        return discover(self, number, batches, alphabet, say)
+        return find_heavy_hitters(self, number, batches, alphabet, say)
 
-    def steps(self, randomizer: Randomizer, people: int, dummies: int) -> tuple[Step, ...]:
+    def steps(self, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
         """Return what each round takes to be decoded, and what stands out of it; none without prefixes."""
         from hubbub.queries.texts.heavy_hitters import steps_of
 

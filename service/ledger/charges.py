@@ -1,4 +1,4 @@
-"""Charges: what a task's ledger is made of, as a store keeps it. Loads nothing of the accountant's numbers."""
+"""What a task's ledger is made of, as a store keeps it. Loads nothing of the accountant's numbers."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def check_follows(stored: int, charges: Charges) -> None:
     Raises:
         LedgerMoved: where they do not.
     """
-    places = [charge.place for charge in charges]
-    if places != list(range(stored, stored + len(charges))):
-        raise LedgerMoved(f"the ledger holds {stored} charges, these are for places {places}; read it again")
+    admission = [charge.place for charge in charges]
+    if admission != list(range(stored, stored + len(charges))):
+        raise LedgerMoved(f"the ledger holds {stored} charges, these are for places {admission}; read it again")
 
 
 class TaskLocks:

@@ -1,4 +1,4 @@
-"""Ledgers: what each task has spent, kept by each service beside what was paid for.
+"""What each task has spent, kept by each service beside what was paid for.
 
 A round is charged whole, at the minimum its task fixed, in the transaction that stores what is paid for: the shuffler's
 batch records, or the analyzer's first counts. A round that would pass the task's budget is never mixed or counted. So

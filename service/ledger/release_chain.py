@@ -1,4 +1,4 @@
-"""Chains: whether a task's releases go on where they were, at whoever receives them, and in a store that is opened."""
+"""Whether a task's releases go on where they were, at whoever receives them, and in a store that is opened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.records.batch import BatchRecord
 from hubbub.protos.records.release_chain import (
     Release,
-    Stretch,
+    ReleaseChunk,
     check_release,
     first_head,
     first_record,
@@ -28,7 +28,7 @@ Signed = tuple[bytes, int, SignedDocument]
 
 
 def check_chain(
-    task: Task, record: BatchRecord, document: SignedDocument, sent: Stretch, stored: Sequence[Release]
+    task: Task, record: BatchRecord, document: SignedDocument, sent: ReleaseChunk, stored: Sequence[Release]
 ) -> None:
     """Return only if a batch's round goes on where the task's `stored` releases are, or stands among them already.
 
@@ -60,7 +60,7 @@ def _forked(task: Task, what: str) -> Refusal:
     )
 
 
-def _check_sent(task: Task, record: BatchRecord, document: SignedDocument, sent: Stretch) -> None:
+def _check_sent(task: Task, record: BatchRecord, document: SignedDocument, sent: ReleaseChunk) -> None:
     try:
         for release in sent.releases:
             check_release(task, release)

@@ -1,1 +1,1 @@
-"""A service's ports: gRPC, HTTPS, health and metrics, with their limits."""
+"""GRPC, HTTPS, health and metrics, with their limits."""

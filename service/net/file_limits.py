@@ -1,4 +1,4 @@
-"""Open files: how many this process may have, most of which are connections."""
+"""How many files this process may have open, most of which are connections."""
 
 from __future__ import annotations
 

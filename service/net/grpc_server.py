@@ -1,4 +1,4 @@
-"""Listening: gRPC servers set up alike everywhere, and the ports they are bound to."""
+"""GRPC servers set up alike everywhere, and the ports they are bound to."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class Connections:
             ("grpc.so_reuseport", int(shared)),
             ("grpc.max_receive_message_length", largest),
             ("grpc.max_send_message_length", MAXIMUM_RESULTS_BYTES),
-            # What is compressed reaches `intake` as it came, which refuses it; gRPC would make thousands of times more.
+            # What is compressed reaches `pipeline` as it came, which refuses it; gRPC would make thousands of times
+            # more.
             ("grpc.per_message_decompression", 0),
             ("grpc.max_allowed_incoming_connections", self.most),
             ("grpc.max_concurrent_streams", self.streams),
@@ -167,11 +168,11 @@ def check_free(address: str) -> None:
     Raises:
         HubbubError: saying what is in the way.
     """
-    places = resolved(address)
-    failures = [failure for family, where in places if (failure := _refused(family, where))]
+    admission = resolved(address)
+    failures = [failure for family, where in admission if (failure := _refused(family, where))]
     # A name may have an address of a family that this machine does not have; gRPC leaves that one out, too.
     taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
-    if taken or len(failures) == len(places):
+    if taken or len(failures) == len(admission):
         raise cannot_listen(address, (taken or failures)[0])
 
 

@@ -1,4 +1,4 @@
-"""Health: the standard health service, which tells a monitor whether a service serves.
+"""The standard health service, which tells a monitor whether a service serves.
 
 Only `Check` of it: a `Watch` would hold a call for as long as its caller wishes.
 """
@@ -13,16 +13,17 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.rpc.health import part_name
 from hubbub.protos.rpc.statuses import Context, call
-from hubbub.service.observability.incidents import Kind
-from hubbub.service.rpc.concurrency import Limits
-from hubbub.service.rpc.pipeline import Intake
+from hubbub.service.observability.incidents import IncidentKind
+from hubbub.service.rpc.concurrency import PortLimits
+from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.rpc.size_limits import Call
 
-PARTS = {kind: part_name(kind) for kind in Kind}
-"""What can be asked beside a server's services: whether a part of the service works. It says NOT_SERVING in trouble."""
+PARTS = {kind: part_name(kind) for kind in IncidentKind}
+"""What can be asked beside a server's services: whether a part of the service works. It says NOT_SERVING with an
+incident."""
 
 
-_LIMITS = Limits(calls=64, message_bytes=1024 * 1024)
+_LIMITS = PortLimits(calls=64, message_bytes=1024 * 1024)
 """Its own: a port that is full is asked, too."""
 
 _CHECK = Call("Check", health_pb2.HealthCheckRequest, largest=1024)
@@ -36,10 +37,10 @@ class Health:
         self._services = ("", *services)
         self._statuses = dict.fromkeys(self._services, _NOT_SERVING) | dict.fromkeys(PARTS.values(), _SERVING)
         self._left = False
-        intake = Intake(_LIMITS)
-        self.places = intake.places
+        pipeline = RequestPipeline(_LIMITS)
+        self.admission = pipeline.admission
         """The calls that ask for it."""
-        intake.serve(server, "grpc.health.v1.Health", {"Check": (_CHECK, self._check)})
+        pipeline.serve(server, "grpc.health.v1.Health", {"Check": (_CHECK, self._check)})
 
     async def _check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
         status = self._statuses.get(request.service)
@@ -52,11 +53,11 @@ class Health:
         """Say SERVING for every service."""
         self._statuses.update(dict.fromkeys(self._services, _SERVING))
 
-    async def parts(self, in_trouble: frozenset[str]) -> None:
-        """Say which kinds of parts are in trouble; all others work."""
+    async def parts(self, with_incidents: frozenset[str]) -> None:
+        """Say which kinds of parts have incidents; all others work."""
         if not self._left:
             self._statuses.update(
-                (name, _NOT_SERVING if kind in in_trouble else _SERVING) for kind, name in PARTS.items()
+                (name, _NOT_SERVING if kind in with_incidents else _SERVING) for kind, name in PARTS.items()
             )
 
     async def leaving(self) -> None:
@@ -80,8 +81,8 @@ async def why_silent(channel: grpc.aio.Channel, deadline: float) -> HubbubError:
     return HubbubError("it answers, but does not take calls now: it starts, stops, or stands by for another")
 
 
-async def parts_in_trouble(channel: grpc.aio.Channel, deadline: float) -> frozenset[str]:
-    """Return which kinds of parts of the service at the other end are in trouble; one that does not say is not."""
+async def parts_with_incidents(channel: grpc.aio.Channel, deadline: float) -> frozenset[str]:
+    """Return which kinds of parts of the service at the other end have incidents; one that does not say is not."""
     answers = {kind: await _asked(channel, name, deadline) for kind, name in PARTS.items()}
     not_serving = int(health_pb2.HealthCheckResponse.NOT_SERVING)
     return frozenset(kind.value for kind, answer in answers.items() if answer == not_serving)

@@ -1,4 +1,4 @@
-"""One connection of the HTTPS door: a request at a time, its head, its body and its answer, each bounded.
+"""A request at a time, its head, its body and its answer, each bounded.
 
 HTTP/1.1, parsed by `httptools` (llhttp). A request says how long its body is: one that comes in chunks is answered 411,
 so there is one way to tell where it ends, and no second reading of it to smuggle anything past a proxy. Who sends
@@ -14,8 +14,8 @@ from typing import Protocol, cast
 
 import httptools
 
-from hubbub.service.rpc.concurrency import Limit
-from hubbub.service.rpc.connect import Begun, Doorway, Header, Reply
+from hubbub.service.rpc.concurrency import PortLimit
+from hubbub.service.rpc.connect import Begun, ConnectRouter, Header, Reply
 
 MOST_HEAD_BYTES = 16 * 1024
 """Bytes of a request's head: its path and all its headers."""
@@ -39,10 +39,10 @@ megabyte at once would be a megabyte for each connection that ever had such an a
 _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {499: "Client Closed Request"}
 
 
-class Host(Protocol):
-    """What a connection needs of the door that it came by."""
+class ConnectionOwner(Protocol):
+    """What a connection needs of the port that it came by."""
 
-    doorway: Doorway
+    router: ConnectRouter
     date: str
     """The time now, as HTTP writes it."""
     unfinished_seconds: float
@@ -63,7 +63,7 @@ class Host(Protocol):
 class Connection(asyncio.Protocol):
     """Answers what comes on one connection from `address`; `name` tells it from all others."""
 
-    def __init__(self, host: Host, address: str, name: str) -> None:
+    def __init__(self, host: ConnectionOwner, address: str, name: str) -> None:
         self.address, self.name = address, name
         self._host, self._loop = host, asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -198,7 +198,7 @@ class Connection(asyncio.Protocol):
         """Take a piece of the body; its length was checked beforehand."""
         if not self._whole and self._fault is None:
             self._body += body
-            self._host.doorway.intake.places.receive(len(body))
+            self._host.router.pipeline.admission.receive(len(body))
 
     def on_message_complete(self) -> None:
         """Note that the request is whole."""
@@ -220,21 +220,21 @@ class Connection(asyncio.Protocol):
             self._last = True
         if verb == b"OPTIONS" and b"origin" in headers and headers.get(b"content-length", b"0") == b"0":
             return Reply(204)
-        begun = self._host.doorway.begin(verb, self._path, headers)
+        begun = self._host.router.begin(verb, self._path, headers)
         if isinstance(begun, Reply):
             return begun
         self._begun = begun
         return None
 
     def _no_http(self, status: int) -> Reply:
-        self._host.doorway.intake.places.refused[Limit.HTTP] += 1
+        self._host.router.pipeline.admission.refused[PortLimit.HTTP] += 1
         return Reply(status)
 
     # Answers
 
     def _taken_body(self) -> bytes:
         body, self._body = self._body, bytearray()
-        self._host.doorway.intake.places.receive(-len(body))
+        self._host.router.pipeline.admission.receive(-len(body))
         return bytes(body)
 
     async def _read(self) -> bytes:
@@ -248,7 +248,7 @@ class Connection(asyncio.Protocol):
         # are not handed over as they are, as each caller on the way would hold them until the answer.
         at_once = self._whole and len(self._body) <= AT_ONCE_BYTES
         read = self._taken_body() if at_once else self._read
-        reply = await self._host.doorway.answer(begun, self.name, read)
+        reply = await self._host.router.answer(begun, self.name, read)
         self._work = None
         # What is still on its way of a message that was refused is not read, and cannot be told from the next request.
         self._last |= not self._whole
@@ -291,7 +291,7 @@ class Connection(asyncio.Protocol):
             if self._transport is not None:
                 self._transport.write(data[begin : begin + PIECE_BYTES])
 
-    # What the door asks for
+    # What the port asks for
 
     def look(self, now: float) -> None:
         """Close what has had its time."""
@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
             if self._work is None and waited > WRITE_SECONDS:
                 self.abort()
         elif self._head_bytes and waited > self._host.unfinished_seconds:
-            self._host.doorway.intake.places.refused[Limit.UNFINISHED] += 1
+            self._host.router.pipeline.admission.refused[PortLimit.UNFINISHED] += 1
             self._last = True
             self._send(Reply(408))
         elif not self._head_bytes and self._is_over(now, waited):

@@ -1,4 +1,4 @@
-"""Doors: the HTTPS port of a service, in its event loop: connections taken, bounded by address, looked at, drained.
+"""The HTTPS port of a service, in its event loop: connections taken, bounded by address, looked at, drained.
 
 Connections are counted from the moment when they are accepted, before TLS is agreed on: in all, and by address, where
 no proxy is in front. An IPv6 address stands for its /64, which is what one subscriber has.
@@ -25,18 +25,18 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.service.net.grpc_server import HANDSHAKE_SECONDS, Connections, cannot_listen, listening_address, resolved
 from hubbub.service.net.http_connection import Connection
 from hubbub.service.net.tls_reload import ReloadingContext, server_context
-from hubbub.service.rpc.concurrency import Limit
-from hubbub.service.rpc.connect import Doorway, Header
-from hubbub.service.rpc.pipeline import Intake
+from hubbub.service.rpc.concurrency import PortLimit
+from hubbub.service.rpc.connect import ConnectRouter, Header
+from hubbub.service.rpc.pipeline import RequestPipeline
 
 LOOK_SECONDS = 1.0
 """How often, at least, connections are looked at whose time may be over."""
 
 BACKLOG = 1024
-"""Connections that the system has and the door has not taken yet."""
+"""Connections that the system has and the port has not taken yet."""
 
 RECEIVE_BYTES = 64 * 1024
-"""What the system takes of a connection ahead of the door, about, which is what the door reads at a time. TLS keeps
+"""What the system takes of a connection ahead of the port, about, which is what the port reads at a time. TLS keeps
 twice as much for each connection that has sent so much; without this half a megabyte each."""
 
 PAUSE_SECONDS = 0.1
@@ -52,7 +52,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Hall:
+class ConnectionLimits:
     """What a door takes of its connections, and whose pages may read its answers."""
 
     connections: Connections
@@ -62,19 +62,27 @@ class Hall:
     """Origins of pages that may call, as browsers name them; "*" is all of them."""
 
 
-class Door:
+class HttpsServer:
     """Answers a service's calls by HTTPS; `tls` is read again when `renewals` says another number."""
 
     def __init__(
-        self, doorway: Doorway, hall: Hall, tls: TLS, renewals: Callable[[], int], *, shared: bool = False
+        self,
+        router: ConnectRouter,
+        connection_limits: ConnectionLimits,
+        tls: TLS,
+        renewals: Callable[[], int],
+        *,
+        shared: bool = False,
     ) -> None:
         """Listen nowhere yet; a `shared` port is one that other processes of this service listen at, too."""
-        limits = doorway.intake.places.limits
-        self.doorway, self._hall, self._shared = doorway, hall, shared
+        limits = router.pipeline.admission.limits
+        self.router, self._connection_limits, self._shared = router, connection_limits, shared
         self.leaving = False
         self.unfinished_seconds = limits.unfinished_seconds
-        self.idle_seconds = hall.connections.idle_seconds
-        self.age_seconds = math.inf if hall.connections.age_seconds is None else hall.connections.age_seconds
+        self.idle_seconds = connection_limits.connections.idle_seconds
+        self.age_seconds = (
+            math.inf if connection_limits.connections.age_seconds is None else connection_limits.connections.age_seconds
+        )
         self.date = formatdate(usegmt=True)
         self._context = ReloadingContext(lambda: _context(tls), renewals)
         self._numbers = itertools.count()
@@ -86,9 +94,9 @@ class Door:
         self._emptied = asyncio.Event()
 
     @property
-    def intake(self) -> Intake:
-        """What takes the door's calls in."""
-        return self.doorway.intake
+    def pipeline(self) -> RequestPipeline:
+        """What takes the port's calls in."""
+        return self.router.pipeline
 
     def listen(self, address: str) -> int:
         """Listen at host:port (port 0 takes a free one) and return the port.
@@ -152,13 +160,13 @@ class Door:
             await asyncio.sleep(0)
 
     def _has_room(self, address: str) -> bool:
-        if len(self._open) >= self._hall.connections.most:
-            limit = Limit.CONNECTIONS
-        elif self._hall.of_address is not None and self._of[address] >= self._hall.of_address:
-            limit = Limit.ADDRESS
+        if len(self._open) >= self._connection_limits.connections.most:
+            limit = PortLimit.CONNECTIONS
+        elif self._connection_limits.of_address is not None and self._of[address] >= self._connection_limits.of_address:
+            limit = PortLimit.ADDRESS
         else:
             return True
-        self.intake.places.refused[limit] += 1
+        self.pipeline.admission.refused[limit] += 1
         return False
 
     async def _connect(self, found: socket.socket, address: str) -> None:
@@ -205,7 +213,7 @@ class Door:
     def cors(self, origin: bytes) -> tuple[Header, ...]:
         """Return what lets pages of that origin call, and read answers; nothing where its pages may not."""
         text = origin.decode("latin-1")
-        if text not in self._hall.origins and "*" not in self._hall.origins:
+        if text not in self._connection_limits.origins and "*" not in self._connection_limits.origins:
             return ()
         return (
             ("access-control-allow-origin", text),
@@ -227,6 +235,6 @@ def _network(host: str) -> str:
 
 
 def _context(tls: TLS) -> ssl.SSLContext:
-    context = server_context(tls, "the HTTPS door")
+    context = server_context(tls, "the HTTPS port")
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -1,4 +1,4 @@
-"""The metrics port: an HTTP port of its own where Prometheus reads a service's metrics.
+"""An HTTP port of its own where Prometheus reads a service's metrics.
 
 On loopback the port answers whoever is on this machine. At any other address it answers over mutual TLS only, to
 certificates whose common name is among `MONITORS`: when submissions come is the shuffler's to know, not the network's.

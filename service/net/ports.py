@@ -1,4 +1,4 @@
-"""Ports: a service's gRPC servers, brought up and drained together, and the signals that end it."""
+"""A service's gRPC servers, brought up and drained together, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from prometheus_client import CollectorRegistry
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.net import grpc_server
 from hubbub.service.net.health import Health
-from hubbub.service.net.https_server import Door
+from hubbub.service.net.https_server import HttpsServer
 from hubbub.service.net.metrics_port import MetricsPort, Renewals
-from hubbub.service.net.saturation import Crowd
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.rpc.concurrency import Limit
-from hubbub.service.rpc.pipeline import Intake
+from hubbub.service.net.saturation import PortSaturation
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.rpc.concurrency import PortLimit
+from hubbub.service.rpc.pipeline import RequestPipeline
 
 DRAIN_SECONDS = 10.0
 """How long calls in work may take to finish when a service stops."""
@@ -39,7 +39,7 @@ Announce = Callable[[dict[str, str]], None]
 """Is told the addresses of a service's ports, by name, once they serve."""
 
 Tell = Callable[[frozenset[str]], None]
-"""Is told which kinds of parts of a service are in trouble, once a second."""
+"""Is told which kinds of parts of a service have incidents, once a second."""
 
 _LOG = structlog.get_logger(__name__)
 
@@ -50,11 +50,11 @@ class Ports:
     def __init__(self) -> None:
         self._servers: list[grpc.aio.Server] = []
         self._healths: list[Health] = []
-        self._doors: list[Door] = []
+        self._https_server: list[HttpsServer] = []
         self._metrics: list[MetricsPort] = []
         self._addresses: dict[str, str] = {}
-        self._crowds: list[Crowd] = []
-        self._intakes: list[Intake] = []
+        self._saturations: list[PortSaturation] = []
+        self._pipelines: list[RequestPipeline] = []
         self._others: list[Tell] = []
         self._full: list[Callable[[], bool]] = []
 
@@ -65,11 +65,11 @@ class Ports:
         service: str,
         server: grpc.aio.Server,
         credentials: grpc.ServerCredentials,
-        intake: Intake | None = None,
+        pipeline: RequestPipeline | None = None,
         *,
         shared: bool = False,
     ) -> None:
-        """Listen at an address with a server that carries `service`, whose calls `intake` takes in.
+        """Listen at an address with a server that carries `service`, whose calls `pipeline` takes in.
 
         At one that is `shared`, other processes of this service listen, too.
 
@@ -82,32 +82,32 @@ class Ports:
             self._servers.append(server)
             self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
             # Who asks how a port is has limits of their own there.
-            self._crowds.append(Crowd(f"{name} health", self._healths[-1].places))
-            if intake is not None:
-                self._crowds.append(Crowd(name, intake.places, port))
-                self._intakes.append(intake)
+            self._saturations.append(PortSaturation(f"{name} health", self._healths[-1].admission))
+            if pipeline is not None:
+                self._saturations.append(PortSaturation(name, pipeline.admission, port))
+                self._pipelines.append(pipeline)
             await server.start()
         except BaseException:
             # A cancelled start, too, must not leave ports open.
             await self._close(None)
             raise
 
-    async def open_door(self, name: str, address: str, door: Door) -> None:
+    async def open_https(self, name: str, address: str, https_server: HttpsServer) -> None:
         """Listen at an address by HTTPS.
 
         Raises:
             HubbubError: where the address cannot be used; the ports opened before are closed.
         """
         try:
-            port = door.listen(address)
+            port = https_server.listen(address)
         except BaseException:
             await self._close(None)
             raise
-        self._doors.append(door)
+        self._https_server.append(https_server)
         self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
         # It counts by itself what it closes: no number of a port is needed to find out.
-        self._crowds.append(Crowd(name, door.intake.places))
-        self._intakes.append(door.intake)
+        self._saturations.append(PortSaturation(name, https_server.pipeline.admission))
+        self._pipelines.append(https_server.pipeline)
 
     async def open_metrics(self, address: str, registry: CollectorRegistry, tls: TLS, renewals: Renewals) -> None:
         """Answer the service's monitoring at an address; an empty one opens none. See `MetricsPort` for `renewals`.
@@ -127,8 +127,8 @@ class Ports:
     def elsewhere(self, addresses: Mapping[str, str], tell: Tell, full: Callable[[], bool]) -> None:
         """Note ports that other processes of this service have open.
 
-        `tell` has their health say what is in trouble, `full` whether they refuse calls, as this process holds as much
-        memory as it may.
+        `tell` has their health say what has an incident, `full` whether they refuse calls, as this process holds as
+        much memory as it may.
         """
         self._addresses.update(addresses)
         self._others.append(tell)
@@ -142,25 +142,25 @@ class Ports:
         if announce is not None:
             announce(self._addresses)
 
-    def look(self, troubles: Troubles) -> None:
+    def look(self, incidents: Incidents) -> None:
         """Note which ports refuse calls, as a limit is full, and which do so no longer; called once a second."""
-        for crowd in self._crowds:
-            crowd.look(troubles)
+        for saturation in self._saturations:
+            saturation.look(incidents)
 
-    def full_seconds(self) -> dict[tuple[str, Limit], int]:
+    def full_seconds(self) -> dict[tuple[str, PortLimit], int]:
         """Return for how many seconds each limit of each port refused calls."""
-        return {key: count for crowd in self._crowds for key, count in crowd.full_seconds.items()}
+        return {key: count for saturation in self._saturations for key, count in saturation.full_seconds.items()}
 
     def full(self) -> bool:
         """Return whether a port refuses calls, as the process holds as much memory as it may."""
-        return any(intake.full() for intake in self._intakes) or any(full() for full in self._full)
+        return any(pipeline.full() for pipeline in self._pipelines) or any(full() for full in self._full)
 
-    async def tell(self, in_trouble: frozenset[str]) -> None:
-        """Have health say which kinds of parts of the service are in trouble."""
+    async def tell(self, with_incidents: frozenset[str]) -> None:
+        """Have health say which kinds of parts of the service have incidents."""
         for health in self._healths:
-            await health.parts(in_trouble)
+            await health.parts(with_incidents)
         for tell in self._others:
-            tell(in_trouble)
+            tell(with_incidents)
 
     async def drain(self) -> None:
         """Take no new calls, finish those in work, and close."""
@@ -172,7 +172,8 @@ class Ports:
 
     async def _close(self, grace: float | None) -> None:
         await asyncio.gather(
-            *(server.stop(grace) for server in self._servers), *(door.close(grace) for door in self._doors)
+            *(server.stop(grace) for server in self._servers),
+            *(https_server.close(grace) for https_server in self._https_server),
         )
         for port in self._metrics:
             await asyncio.to_thread(port.close)

@@ -1,4 +1,4 @@
-"""A service's TLS files: checked at the start, taken anew when they change, how long they last, and TLS contexts."""
+"""Checked at the start, taken anew when they change, how long they last, and TLS contexts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.identity.pem import readable_by_others
 from hubbub.protos.transport.channels import TLS, Pems, renewed_server
-from hubbub.protos.transport.tls_files import WARNING_DAYS, Certificate, CertificateError, at
+from hubbub.protos.transport.tls_files import WARNING_DAYS, TlsCertificate, TlsCertificateError, at
 
 WARN_SECONDS = 86_400.0
 """How often a certificate that ends soon is warned of."""
@@ -32,7 +32,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 _LOG = structlog.get_logger(__name__)
 
 
-class Certificates(Collector):
+class ReloadingCertificates(Collector):
     """The TLS files of a service that are in use: those of its start, or later ones that can be used.
 
     Files that cannot be used (one of a pair is not there yet, or is another party's) change nothing: the service goes
@@ -63,13 +63,13 @@ class Certificates(Collector):
         self.renewals = 0
         """How often files were taken since the start."""
 
-    def _usable(self) -> tuple[dict[str, Certificate], Pems]:
+    def _usable(self) -> tuple[dict[str, TlsCertificate], Pems]:
         """Return what the files hold, checked."""
         found = self._tls.check(self._clock(), own=True)
         party = found["own"].party
         # Services know each other by these names; any other may be a certificate of somebody else's authority.
         if party in set(Role) - {self._role}:
-            raise CertificateError(
+            raise TlsCertificateError(
                 f"{self._tls.certificate} is the {party}'s certificate; give the {self._role} its own"
             )
         for path in (self._identity, self._tls.key):

@@ -1,4 +1,4 @@
-"""Collecting: what the metrics of both services have in common: labels, ages, and the ε that each task has spent.
+"""What the metrics of both services have in common: labels, ages, and the ε that each task has spent.
 
 Prometheus asks in a thread of the metrics port; the stores answer in the service's event loop. So a collector takes one
 picture of its service there, and makes its metrics of that.
@@ -29,7 +29,7 @@ TASK = ("task", "task_id")
 TASK_ID_DIGITS = 12
 """How many digits of a task's id are in labels, as in `hubbub status`."""
 
-PICTURE_SECONDS = 10.0
+SNAPSHOT_SECONDS = 10.0
 """How long the event loop may take to answer: a service that is that busy is shown as not answering."""
 
 P = TypeVar("P")
@@ -40,7 +40,7 @@ def names(task: Task) -> tuple[str, str]:
     return task.name, task.id.hex()[:TASK_ID_DIGITS]
 
 
-class PictureCollector(Collector, Generic[P]):
+class SnapshotCollector(Collector, Generic[P]):
     """A collector that is made in the service's event loop, and takes its pictures there."""
 
     def __init__(self) -> None:
@@ -48,27 +48,27 @@ class PictureCollector(Collector, Generic[P]):
         self._lock = threading.Lock()
 
     @abstractmethod
-    async def _picture(self) -> P:
+    async def _snapshot(self) -> P:
         """Return the service as it is now."""
 
     @abstractmethod
-    def _metrics(self, picture: P) -> Iterator[Metric]:
+    def _metrics(self, snapshot: P) -> Iterator[Metric]:
         """Return the metrics of a picture; it may take its time, as nothing but the one who asks waits for it."""
 
     def collect(self) -> Iterator[Metric]:
         """Return everything as it is now; blocks, and is called in any thread but the event loop's.
 
-        Nothing where the store cannot be read: that is among the troubles, which are shown all the same.
+        Nothing where the store cannot be read: that is among the incidents, which are shown all the same.
 
         Raises:
             TimeoutError: where the event loop does not answer.
         """
         with self._lock, contextlib.suppress(HubbubError):
-            yield from self._metrics(_asked(self._picture(), self._loop))
+            yield from self._metrics(_asked(self._snapshot(), self._loop))
 
 
-def _asked(picture: Coroutine[Any, Any, P], loop: asyncio.AbstractEventLoop) -> P:
-    return asyncio.run_coroutine_threadsafe(picture, loop).result(PICTURE_SECONDS)
+def _asked(snapshot: Coroutine[Any, Any, P], loop: asyncio.AbstractEventLoop) -> P:
+    return asyncio.run_coroutine_threadsafe(snapshot, loop).result(SNAPSHOT_SECONDS)
 
 
 class Ages:
@@ -86,7 +86,7 @@ class Ages:
         return {key: max(0.0, now - seen) for key, seen in self._first_seen.items()}
 
 
-class Spent:
+class SpentEpsilonMetric:
     """The ε that each task has spent, as metrics of `prefix`."""
 
     def __init__(self, prefix: str) -> None:

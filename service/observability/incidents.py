@@ -1,7 +1,7 @@
-"""Troubles: what holds a service up at this moment, for its log, `hubbub status`, the metrics and health.
+"""What holds a service up at this moment, for its log, `hubbub status`, the metrics and health.
 
-A step that fails is tried again for ever, and would be logged each time. So a trouble is logged when it begins, when it
-says something else, once in `REMINDER_SECONDS` with how often it was met, and when it is over.
+A step that fails is tried again for ever, and would be logged each time. So an incident is logged when it begins, when
+it says something else, once in `REMINDER_SECONDS` with how often it was met, and when it is over.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any
 import structlog
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.messages import Condition, Trouble
+from hubbub.protos.messages import Incident, IncidentReport
 from hubbub.service.errors import as_store_error
 from hubbub.service.observability import logs
 from hubbub.service.sqlite.group_commit import Outcome
 
 REMINDER_SECONDS = 600.0
-"""How often a trouble that goes on is logged, and one that comes and goes."""
+"""How often an incident that goes on is logged, and one that comes and goes."""
 
 _LOG = structlog.get_logger(__name__)
 
 
-class Kind(StrEnum):
-    """What is in trouble."""
+class IncidentKind(StrEnum):
+    """What has an incident."""
 
     STORE = "store"
     """The store's disk does not take or give what was asked."""
@@ -45,10 +45,10 @@ class Kind(StrEnum):
 
 
 @dataclass
-class _Met:
-    """A trouble, whether it goes on, what else is logged with it, and when that was done for the last time."""
+class _Open:
+    """An incident, whether it goes on, what else is logged with it, and when that was done for the last time."""
 
-    trouble: Trouble
+    incident: Incident
     event: str
     names: dict[str, Any]
     logged: float
@@ -57,8 +57,8 @@ class _Met:
     lasts: bool = True
 
 
-class Troubles:
-    """The troubles of a service; may be told of them from any thread. `clock` gives seconds since 1970.
+class Incidents:
+    """The incidents of a service; may be told of them from any thread. `clock` gives seconds since 1970.
 
     Those that are not `logged` here are logged by whoever is told of them (`lasting`).
     """
@@ -67,92 +67,92 @@ class Troubles:
         self._clock = clock
         self._logged = logged
         self._lock = threading.Lock()
-        self._met: dict[Hashable, _Met] = {}
+        self._open: dict[Hashable, _Open] = {}
 
-    def meet(
-        self, key: Hashable, kind: Kind, event: str, text: str, error: Exception | None = None, **names: Any
+    def open(
+        self, key: Hashable, kind: IncidentKind, event: str, text: str, error: Exception | None = None, **names: Any
     ) -> None:
-        """Note a trouble that was met, under a key of its own; log `event`, with `names`, where that is due.
+        """Note an incident that was met, under a key of its own; log `event`, with `names`, where that is due.
 
         An `error` that nobody foresaw is logged with its traceback.
         """
         with self._lock:
-            met, due = self._noted(key, Trouble(kind, text, self._clock(), 1), event, names)
+            met, due = self._noted(key, Incident(kind, text, self._clock(), 1), event, names)
         if due and self._logged:
             unforeseen = error is not None and not isinstance(error, HubbubError)
-            log = _LOG.error if unforeseen or kind is not Kind.PEER else _LOG.warning
-            log(event, **names, error=text, count=met.trouble.count, exc_info=error if unforeseen else None)
+            log = _LOG.error if unforeseen or kind is not IncidentKind.PEER else _LOG.warning
+            log(event, **names, error=text, count=met.incident.count, exc_info=error if unforeseen else None)
 
-    def _noted(self, key: Hashable, trouble: Trouble, event: str, names: dict[str, Any]) -> tuple[_Met, bool]:
-        now, before = trouble.since, self._met.get(key)
+    def _noted(self, key: Hashable, incident: Incident, event: str, names: dict[str, Any]) -> tuple[_Open, bool]:
+        now, before = incident.since, self._open.get(key)
         going_on = before is not None and before.lasts
         if before is not None and going_on:
-            trouble = replace(trouble, since=before.trouble.since, count=before.trouble.count + 1)
-        told = before is not None and before.trouble.text == trouble.text and now - before.logged < REMINDER_SECONDS
+            incident = replace(incident, since=before.incident.since, count=before.incident.count + 1)
+        told = before is not None and before.incident.text == incident.text and now - before.logged < REMINDER_SECONDS
         logged = before.logged if before is not None and told else now
         said = not told or (before is not None and going_on and before.said)
-        self._met[key] = _Met(trouble, event, names, logged, said)
-        return self._met[key], not told
+        self._open[key] = _Open(incident, event, names, logged, said)
+        return self._open[key], not told
 
-    def over(self, key: Hashable) -> None:
-        """Note that a trouble is over, or that there is none."""
+    def resolve(self, key: Hashable) -> None:
+        """Note that an incident is over, or that there is none."""
         with self._lock:
-            met = self._met.get(key)
+            met = self._open.get(key)
             if met is None or not met.lasts:
                 return
             met.lasts = False
             self._forget()
-        seconds = round(self._clock() - met.trouble.since, 3)
+        seconds = round(self._clock() - met.incident.since, 3)
         if met.said and self._logged:
-            _LOG.info(f"{met.event}: over", **met.names, count=met.trouble.count, seconds=seconds)
+            _LOG.info(f"{met.event}: over", **met.names, count=met.incident.count, seconds=seconds)
 
     def _forget(self) -> None:
         # What is over is kept as long as it would not be logged again.
         due = self._clock() - REMINDER_SECONDS
-        self._met = {key: met for key, met in self._met.items() if met.lasts or met.logged > due}
+        self._open = {key: met for key, met in self._open.items() if met.lasts or met.logged > due}
 
-    def of(self, key: Hashable) -> Trouble | None:
-        """Return the trouble under a key, while it lasts."""
-        met = self._met.get(key)
-        return met.trouble if met is not None and met.lasts else None
+    def of(self, key: Hashable) -> Incident | None:
+        """Return the incident under a key, while it lasts."""
+        met = self._open.get(key)
+        return met.incident if met is not None and met.lasts else None
 
-    def keys(self, kind: Kind) -> list[Hashable]:
-        """Return the keys under which there are troubles of a kind."""
+    def keys(self, kind: IncidentKind) -> list[Hashable]:
+        """Return the keys under which there are incidents of a kind."""
         with self._lock:
-            return [key for key, met in self._met.items() if met.lasts and met.trouble.kind == kind]
+            return [key for key, met in self._open.items() if met.lasts and met.incident.kind == kind]
 
-    def lasting(self) -> list[tuple[Hashable, str, Trouble]]:
+    def active(self) -> list[tuple[Hashable, str, Incident]]:
         """Return all that last, with the key and the event that they were met under."""
         with self._lock:
-            return [(key, met.event, met.trouble) for key, met in self._met.items() if met.lasts]
+            return [(key, met.event, met.incident) for key, met in self._open.items() if met.lasts]
 
-    def now(self) -> tuple[Trouble, ...]:
+    def now(self) -> tuple[Incident, ...]:
         """Return all that last, the oldest first; lines of the log that were lost and that it does not speak of yet."""
         with self._lock:
-            found = [met.trouble for met in self._met.values() if met.lasts]
-        lines, since, why = logs.untold()
+            found = [met.incident for met in self._open.values() if met.lasts]
+        lines, since, why = logs.unreported()
         if lines:
             text = f"{lines} lines of the log were lost: {why}; work goes on, look at where its stderr goes"
-            found.append(Trouble(Kind.LOG, text, since, lines))
-        return tuple(sorted(found, key=lambda trouble: trouble.since))
+            found.append(Incident(IncidentKind.LOG, text, since, lines))
+        return tuple(sorted(found, key=lambda incident: incident.since))
 
     def of_store(self, path: Path, event: str = "a transaction failed") -> Outcome:
         """Return what is told what the disk of the store in a file does not take, and that it takes it."""
 
         def told(error: Exception | None) -> None:
             if error is None:
-                self.over((path, event))
+                self.resolve((path, event))
             else:
                 foreseen = isinstance(error, (sqlite3.Error, OSError))
                 text = str(as_store_error(error, path))
-                self.meet((path, event), Kind.STORE, event, text, None if foreseen else error)
+                self.open((path, event), IncidentKind.STORE, event, text, None if foreseen else error)
 
         return told
 
-    def count(self, kind: Kind) -> int:
-        """Return how many troubles of a kind there are."""
-        return sum(trouble.kind == kind for trouble in self.now())
+    def count(self, kind: IncidentKind) -> int:
+        """Return how many incidents of a kind there are."""
+        return sum(incident.kind == kind for incident in self.now())
 
-    def condition(self) -> Condition:
+    def report(self) -> IncidentReport:
         """Return what the operator is shown."""
-        return Condition(self.now(), logs.lost())
+        return IncidentReport(self.now(), logs.lost())

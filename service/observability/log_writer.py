@@ -1,4 +1,4 @@
-"""Lines: what is logged is written by a thread of its own, so that a log that takes nothing stops no work.
+"""What is logged is written by a thread of its own, so that a log that takes nothing stops no work.
 
 A log may be on a full disk, and its reader may be gone, or be there and never read: a write fails, or does not return.
 Whoever logs only puts a line into a queue that is bounded. A line that cannot be written, or finds the queue full, is
@@ -31,7 +31,7 @@ def standard_error() -> Any:
     return sys.stderr
 
 
-class Lines:
+class LogWriter:
     """Writes lines to `stream`; `notice` makes the line about those that were lost."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Lines:
         self._waiting: deque[str] = deque()
         self._thread: threading.Thread | None = None
         self._writing = False
-        self._untold, self._since, self._why = 0, 0.0, ""
+        self._unreported, self._since, self._why = 0, 0.0, ""
         self._torn = False
 
     @property
@@ -73,10 +73,10 @@ class Lines:
         return len(self._waiting)
 
     @property
-    def untold(self) -> tuple[int, float, str]:
+    def unreported(self) -> tuple[int, float, str]:
         """How many lines were lost that the log does not speak of yet, since when, and why; 0 where it works."""
         with self._changed:
-            return self._untold, self._since, self._why
+            return self._unreported, self._since, self._why
 
     def put(self, line: str) -> None:
         """Have a line written; returns at once, and never raises."""
@@ -97,8 +97,8 @@ class Lines:
         """Count a line that is lost."""
         with self._changed:
             self._lost += 1
-            self._since = self._since if self._untold else self._clock()
-            self._untold += 1
+            self._since = self._since if self._unreported else self._clock()
+            self._unreported += 1
             self._why = why
 
     def flush(self, seconds: float) -> bool:
@@ -115,7 +115,7 @@ class Lines:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting, self._retry if self._untold else None)
+                self._changed.wait_for(lambda: self._waiting, self._retry if self._unreported else None)
                 line = self._waiting.popleft() if self._waiting else None
                 self._writing = True
             self._write(line)
@@ -134,12 +134,12 @@ class Lines:
 
     def _tell(self) -> None:
         """Write how many lines were lost, where that was not said yet: before anything else, so that it is in order."""
-        count, since, why = self.untold
+        count, since, why = self.unreported
         if count:
             self._push(self.notice(count, since, why))
             with self._changed:
                 # A full queue may have lost more while this was written.
-                self._untold -= count
+                self._unreported -= count
                 self._since = self._clock()
 
     def _push(self, line: str) -> None:

@@ -1,4 +1,4 @@
-"""Logs: structured lines on stderr, without the values of variables."""
+"""Structured lines on stderr, without the values of variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from hubbub.protos.escaping import readable, readable_lines
-from hubbub.service.observability.log_writer import Lines
+from hubbub.service.observability.log_writer import LogWriter
 from hubbub.service.settings import LogSettings
 
 FLUSH_SECONDS = 2.0
@@ -22,7 +22,7 @@ class _StderrHandler(logging.Handler):
     def __init__(self, earlier: _StderrHandler | None) -> None:
         super().__init__()
         # One thread writes for the whole process, and lines that wait are not waited for.
-        self.lines: Lines = Lines(self._notice) if earlier is None else earlier.lines
+        self.lines: LogWriter = LogWriter(self._notice) if earlier is None else earlier.lines
         self.lines.notice = self._notice
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -116,9 +116,9 @@ def waiting() -> int:
     return sum(handler.lines.waiting for handler in _handlers())
 
 
-def untold() -> tuple[int, float, str]:
+def unreported() -> tuple[int, float, str]:
     """Return how many lines were lost since the log last worked, since when (seconds since 1970), and why."""
-    return max((handler.lines.untold for handler in _handlers()), default=(0, 0.0, ""))
+    return max((handler.lines.unreported for handler in _handlers()), default=(0, 0.0, ""))
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> bool:

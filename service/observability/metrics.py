@@ -1,4 +1,6 @@
-"""A service's metrics: its registry, durations of stages, its store's disk and its incidents.
+"""What the metrics of all services share: the registry, durations of stages, the store's disk, incidents.
+
+A service's own metrics are in its `metrics.py`.
 
 Labels come from a service's settings and code alone, so nobody outside can make new ones.
 """
@@ -16,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from hubbub import __version__
 from hubbub.service.observability import logs
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.timing import Observe
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -29,7 +31,7 @@ class Metrics:
     def __init__(
         self, service: str, stages: Iterable[str], registry: prometheus_client.CollectorRegistry | None = None
     ) -> None:
-        """Begin in a registry of its own, or in this one, which may round what it shows (`CoarseRegistry`)."""
+        """Begin in a registry of its own, or in this one, which may round what it shows (`RoundedRegistry`)."""
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = prometheus_client.CollectorRegistry() if registry is None else registry
         prometheus_client.ProcessCollector(registry=self.registry)
@@ -59,18 +61,18 @@ class Disk(Collector):
         yield GaugeMetricFamily(f"{self._prefix}_free_bytes", "Bytes free on the disk of the store.", value=free)
 
 
-class Conditions(Collector):
+class IncidentCollector(Collector):
     """What holds a service up, by kind, and how its log is doing."""
 
-    def __init__(self, service: str, troubles: Troubles) -> None:
+    def __init__(self, service: str, incidents: Incidents) -> None:
         self._prefix = f"hubbub_{service}"
-        self._troubles = troubles
+        self._incidents = incidents
 
     def collect(self) -> Iterator[Metric]:
         """Return it as it is now."""
-        found = GaugeMetricFamily(f"{self._prefix}_troubles", "What holds the service up.", labels=("kind",))
-        for kind in Kind:
-            found.add_metric((kind.value,), self._troubles.count(kind))
+        found = GaugeMetricFamily(f"{self._prefix}_incidents", "What holds the service up.", labels=("kind",))
+        for kind in IncidentKind:
+            found.add_metric((kind.value,), self._incidents.count(kind))
         lost = CounterMetricFamily(f"{self._prefix}_log_lines_lost", "Lines of the log that were lost.")
         lost.add_metric((), logs.lost())
         waiting = GaugeMetricFamily(f"{self._prefix}_log_lines_waiting", "Lines of the log to be written.")

@@ -1,8 +1,8 @@
-"""Coarse: what a service shows of people who submit, rounded so that no single submission is seen to arrive.
+"""What a service shows of people who submit, rounded so that no single submission is seen to arrive.
 
 A number that is read every few seconds, and that each submission changes, tells when a person submitted. So whatever a
-submission changes is shown in steps: counts, latencies, bytes, processor time. `CoarseRegistry` holds to that: it
-rounds whatever is exported, but for what is named as changed by no submission, so that a new metric is coarse unless
+submission changes is shown in steps: counts, latencies, bytes, processor time. `RoundedRegistry` holds to that: it
+rounds whatever is exported, but for what is named as changed by no submission, so that a new metric is rounded unless
 somebody says otherwise.
 """
 
@@ -28,20 +28,20 @@ Exact = Callable[[str, Mapping[str, str]], bool]
 
 
 @dataclass(frozen=True)
-class Counts:
+class CountRounding:
     """Rounds counts down to multiples of `step`; with a step of 1 they stay as they are."""
 
     step: int = 1
 
-    def down(self, count: int) -> int:
+    def round_down(self, count: int) -> int:
         """Return the largest multiple of the step that is not above a count."""
         return count - count % self.step
 
 
-class CoarseRegistry(CollectorRegistry):
+class RoundedRegistry(CollectorRegistry):
     """A registry that shows everything rounded by `counts`, but for what `exact` names."""
 
-    def __init__(self, counts: Counts, exact: Exact) -> None:
+    def __init__(self, counts: CountRounding, exact: Exact) -> None:
         """Begin empty."""
         super().__init__()
         self._counts = counts
@@ -75,14 +75,14 @@ class CoarseRegistry(CollectorRegistry):
         if sample.name.endswith("_sum") and times is not None:
             return self._sum(sample, times)
         if sample.name.endswith("_bytes"):
-            return float(self._counts.down(int(sample.value) // BYTES) * BYTES)
+            return float(self._counts.round_down(int(sample.value) // BYTES) * BYTES)
         if sample.name.endswith("_seconds_total"):
-            return self._counts.down(int(sample.value / PROCESSOR_SECONDS)) * PROCESSOR_SECONDS
-        return float(self._counts.down(int(sample.value)))
+            return self._counts.round_down(int(sample.value / PROCESSOR_SECONDS)) * PROCESSOR_SECONDS
+        return float(self._counts.round_down(int(sample.value)))
 
     def _sum(self, sample: Sample, times: int) -> float:
         """Return the sum as it was when the shown count last changed; it never falls while that rises."""
-        key, shown = (sample.name, _labels(sample)), self._counts.down(times)
+        key, shown = (sample.name, _labels(sample)), self._counts.round_down(times)
         with self._guard:
             count, value = self._held.get(key, (0, 0.0))
             if shown != count:

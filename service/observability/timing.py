@@ -1,4 +1,4 @@
-"""Stages: the callback that is told how long each piece of a service's work took."""
+"""The callback that is told how long each piece of a service's work took."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What stores on PostgreSQL have in common: sessions, migrations, sealing, the keyring's file, ledger and releases."""
+"""Sessions, migrations, sealing, the keyring's file, ledger and releases."""

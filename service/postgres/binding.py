@@ -1,4 +1,4 @@
-"""Binding: a database says which keyring it belongs to, so that neither is ever used with another's."""
+"""A database says which keyring it belongs to, so that neither is ever used with another's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keyring: a small SQLite file beside a store on PostgreSQL, with what must be erasable: the secrets of rounds.
+"""A small SQLite file beside a store on PostgreSQL, with what must be erasable: the secrets of rounds.
 
 None of it is ever in the database. A round's row stays when its secrets are destroyed, without them: so a round that is
 being erased is told from one whose secrets were lost.
@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.errors import StoreError, as_store_error
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.sqlite.database import Database
 from hubbub.service.sqlite.files import create
 
@@ -63,7 +63,7 @@ class KeyringFile(ABC, Generic[S]):
         folder: Path,
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
     ) -> None:
         """Open the keyring in `folder`.
 
@@ -73,7 +73,7 @@ class KeyringFile(ABC, Generic[S]):
         self.folder = folder
         self.lock = threading.RLock()
         self._database = Database(folder, FILE_NAME, self.layout, connection)
-        self._told = (troubles or Troubles()).of_store(self._database.path, "the keyring could not be written")
+        self._told = (incidents or Incidents()).of_store(self._database.path, "the keyring could not be written")
         try:
             self.id: bytes = self._database.writer.execute("SELECT id FROM keyring").fetchone()[0]
             self._secrets = self._load(self._database.writer)

@@ -1,4 +1,4 @@
-"""Schema: the tables of a store, by migrations that Alembic runs at the start, one process at a time.
+"""The tables of a store, by migrations that Alembic runs at the start, one process at a time.
 
 A change adds a file to the store's `migrations/versions/` with a revision after the last. A database that a newer
 hubbub wrote is refused by the name of its revision.

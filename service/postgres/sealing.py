@@ -1,4 +1,4 @@
-"""Sealing: how blocks of envelopes are enciphered before they go into a database.
+"""How blocks of envelopes are enciphered before they go into a database.
 
 A server's write-ahead log, dead rows, replicas and backups keep what was deleted. So nothing of a round that must be
 erased is ever there in the clear: each round has a secret of 32 bytes that never enters the database, and from it

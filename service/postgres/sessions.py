@@ -1,4 +1,4 @@
-"""Sessions: connections to the server, with the settings that the store's promises rest on, and transactions on them.
+"""Connections to the server, with the settings that the store's promises rest on, and transactions on them.
 
 `synchronous_commit` is on, so that a commit that was answered is on the server's disk, and a server that runs with
 `fsync` off is refused: it answers before. A transaction whose connection breaks at its commit is done or not; whoever
@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from hubbub.service.errors import StoreError
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Sessions:
         observe: Observe = unobserved,
         *,
         connection: type[Connection] = psycopg.Connection,
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
         check: Callable[[Connection], None] | None = None,
     ) -> None:
         """Connect to the store in a schema of the database that is there already.
@@ -108,7 +108,7 @@ class Sessions:
         self.address = address
         self._observe = observe
         self.schema = schema
-        self._troubles = troubles or Troubles()
+        self._incidents = incidents or Incidents()
         self._check = check
         self._closed = threading.Event()
         given = conninfo_to_dict(address)
@@ -151,7 +151,7 @@ class Sessions:
         """
         started = time.perf_counter()
         result = self._told(lambda: self._tried(work))
-        self._troubles.over((self.address, _EVENT))
+        self._incidents.resolve((self.address, _EVENT))
         self._observe(time.perf_counter() - started)
         return result
 
@@ -190,7 +190,7 @@ class Sessions:
         except (psycopg.Error, OSError, UnusableError) as error:
             told = as_store_error(error, self.address)
             if not isinstance(error, PoolClosed):
-                self._troubles.meet((self.address, _EVENT), Kind.STORE, _EVENT, str(told))
+                self._incidents.open((self.address, _EVENT), IncidentKind.STORE, _EVENT, str(told))
             if told is error:
                 raise
             raise told from error

@@ -1,4 +1,4 @@
-"""Lone: sessions of a service of which one process at a time may change a store.
+"""Sessions of a service of which one process at a time may change a store.
 
 Whatever is changed is changed on one connection, which holds a lock of the database. Where the connection is lost, so
 is its transaction, and the next one has to take the lock first: nobody changes anything without it.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import psycopg
 
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres.sessions import Connection, Sessions, UnusableError, configure, shown
 
@@ -28,7 +28,7 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pg_locks.database =
 """  # noqa: S608 - constants
 
 
-class LoneSessions(Sessions):
+class SingleWriterSessions(Sessions):
     """Sessions whose changes are made on one connection, one after the other, while nobody else makes any."""
 
     def __init__(
@@ -39,14 +39,14 @@ class LoneSessions(Sessions):
         observe: Observe = unobserved,
         *,
         connection: type[Connection] = psycopg.Connection,
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
     ) -> None:
         """Connect, and take the lock; `whose` store it is, for errors. See `Sessions`.
 
         Raises:
             StoreError: where another process has the lock, or the server cannot be used.
         """
-        super().__init__(address, schema, observe, connection=connection, troubles=troubles)
+        super().__init__(address, schema, observe, connection=connection, incidents=incidents)
         self._whose = whose
         self._kind = connection
         self._one: Connection | None = None

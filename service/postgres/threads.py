@@ -1,4 +1,4 @@
-"""Threads: where a store's calls wait for the server, beside the event loop."""
+"""Where a store's calls wait for the server, beside the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cores: what a process holds in memory, keys and answers among it, is left in no core file, and shown to no neighbour.
+"""What a process holds in memory, keys and answers among it, is left in no core file, and shown to no neighbour.
 
 A core file is a copy of all memory. It is written wherever the system says, often to be sent to somebody.
 This module imports the standard library only, because the command line must work in the bare install.
@@ -16,7 +16,7 @@ PR_SET_DUMPABLE = 4
 """Of `prctl` (linux/prctl.h): whether a process may be dumped."""
 
 
-def keep_memory_in() -> None:
+def disable_core_dumps() -> None:
     """Have this process leave no core file; on Linux, let no other process of its account read its memory either.
 
     The limit holds for processes that it starts, too. The rest each program asks for itself, as it is reset when a

@@ -1,4 +1,4 @@
-"""Workers: the processes in which envelopes are opened. This module is all that such a process loads of ours."""
+"""The processes in which envelopes are opened. This module is all that such a process loads of ours."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import TypeVar
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.sealing.envelope import Destination, InnerOpener
 from hubbub.protos.sealing.suites import DEFAULT, suite_named
-from hubbub.service.fixed_width import taken_apart
-from hubbub.service.processes.cpu_count import cores
-from hubbub.service.processes.hardening import keep_memory_in
-from hubbub.service.processes.subprocesses import import_from_here_no_more, pare_down
+from hubbub.service.fixed_width import split_records
+from hubbub.service.processes.cpu_count import cpu_count
+from hubbub.service.processes.hardening import disable_core_dumps
+from hubbub.service.processes.subprocesses import drop_environment, remove_cwd_from_path
 
 CHUNK = 2000
 """Envelopes handed to a worker at once: about 0.15 s of work, so that handing over costs little."""
@@ -54,26 +54,26 @@ def open_chunk(job: Job, envelopes: bytes) -> Opened:
     """Open envelopes that follow one another without a gap."""
     opener = InnerOpener(job.destination, job.private_key, job.query, suite_named(job.suite), job.hop)
     reports, count = [], len(envelopes) // job.width
-    for envelope in taken_apart(envelopes, job.width):
+    for envelope in split_records(envelopes, job.width):
         with contextlib.suppress(EnvelopeError):
             reports.append(opener.open(envelope))
     return b"".join(reports), count - len(reports)
 
 
-class Workers:
+class OpeningPool:
     """A pool of processes, started at the first chunk. Small batches are opened in the caller's thread.
 
     Suites and keys do not pickle: a chunk travels with the raw key, and its worker makes what it needs from it.
     """
 
     def __init__(self, processes: int = 0, chunk: int = CHUNK) -> None:
-        self._processes = processes or cores()
+        self._processes = processes or cpu_count()
         self._chunk = chunk
         self._lock = threading.Lock()
         self._executor: ProcessPoolExecutor | None = None
         self._closed = False
 
-    def open(self, job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
+    def open(self, job: Job, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
         """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
 
         A worker that is killed breaks its pool: the pool is made anew, and each chunk that was in it tried once more.
@@ -81,7 +81,7 @@ class Workers:
         Raises:
             BrokenProcessPool: where that fails too.
         """
-        chunks = self._chunks(stretches, job.width)
+        chunks = self._chunks(parts, job.width)
         if expected <= self._chunk:
             yield from (open_chunk(job, chunk) for chunk in chunks)
             return
@@ -97,12 +97,12 @@ class Workers:
     def count(
         self,
         job: Job,
-        stretches: Iterable[bytes],
+        parts: Iterable[bytes],
         expected: int,
         use: Callable[[bytes], T],  # noqa: ARG002 - for workers that are elsewhere
     ) -> Iterator[tuple[T | bytes, int]]:
         """Open as `open` does; give of each chunk its reports, or what `use` made of them where they were opened."""
-        return self.open(job, stretches, expected)
+        return self.open(job, parts, expected)
 
     def warm_up(self, expected: int) -> None:
         """Start the processes now if a batch of `expected` envelopes will need them."""
@@ -118,11 +118,11 @@ class Workers:
             if self._executor is not None:
                 self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _chunks(self, stretches: Iterable[bytes], width: int) -> Iterator[bytes]:
+    def _chunks(self, parts: Iterable[bytes], width: int) -> Iterator[bytes]:
         size = self._chunk * width
-        for stretch in stretches:
-            for start in range(0, len(stretch), size):
-                yield stretch[start : start + size]
+        for part in parts:
+            for start in range(0, len(part), size):
+                yield part[start : start + size]
 
     def _submit(self, job: Job, chunk: bytes) -> tuple[ProcessPoolExecutor, Future[Opened]]:
         pool = self._pool(None)
@@ -146,7 +146,7 @@ class Workers:
                 raise BrokenProcessPool("the service is stopping")
             if self._executor is None or self._executor is broken:
                 # `multiprocessing` starts `python -c`, which would look for modules in the current folder first.
-                import_from_here_no_more()
+                remove_cwd_from_path()
                 context = multiprocessing.get_context("spawn")
                 self._executor = ProcessPoolExecutor(self._processes, context, initializer=_begin)
             return self._executor
@@ -154,8 +154,8 @@ class Workers:
 
 def _begin() -> None:
     """Keep memory in, leave interrupts to the parent, ignore what it ignores, and go when it goes, however it went."""
-    keep_memory_in()
-    pare_down()
+    disable_core_dumps()
+    drop_environment()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()

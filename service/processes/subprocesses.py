@@ -1,4 +1,4 @@
-"""Children: how a program of hubbub starts another one: from the installed code alone, with few variables.
+"""How a program of hubbub starts another one: from the installed code alone, with few variables.
 
 Python puts the current folder, or an empty entry that stands for it, before everything else that it imports from, in
 `python -m` as in `python -c`. A `cryptography.py` that somebody left where a service was started would then run with
@@ -68,7 +68,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**found, SAFE_PATH: "1", **(more or {})}
 
 
-def import_from_here_no_more() -> None:
+def remove_cwd_from_path() -> None:
     """Have what this process starts from now on import nothing from the current folder.
 
     For processes of `multiprocessing`, whose command line and environment Python makes by itself.
@@ -76,7 +76,7 @@ def import_from_here_no_more() -> None:
     os.environ[SAFE_PATH] = "1"
 
 
-def pare_down() -> None:
+def drop_environment() -> None:
     """Leave this process's environment with what a child is given."""
     kept = environment()
     for name in os.environ.keys() - kept.keys():

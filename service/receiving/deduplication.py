@@ -1,4 +1,4 @@
-"""Duplicates: of byte-identical envelopes in a batch all but the first are left out.
+"""Of byte-identical envelopes in a batch all but the first are left out.
 
 Whoever receives a batch does this. Where envelopes are opened and passed on, a copy would give one device's report away
 behind the permutation: it would be the one that is there twice.
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.protos.records.batch import LeftOut
-from hubbub.service.fixed_width import taken_apart
+from hubbub.service.fixed_width import split_records
 
 _SHORT_BYTES = 8
 """Length of the digests that are kept of every envelope. Equal ones are rare among envelopes that are no copies."""
@@ -28,12 +28,12 @@ _FULL_BYTES = 16
 
 Digest = Callable[[bytes], bytes]
 
-Stretches = Callable[[], Iterable[bytes]]
-"""A batch, read from its beginning: envelopes one after the other, in stretches of any length."""
+Chunks = Callable[[], Iterable[bytes]]
+"""A batch, read from its beginning: envelopes one after the other, in chunks of any length."""
 
 
 def distinct(
-    stretches: Stretches,
+    chunks: Chunks,
     envelopes: int,
     width: int,
     left_out: Counter[str],
@@ -45,7 +45,7 @@ def distinct(
     `random` gives the key (32 bytes) of the digests.
     """
     digest = _keyed(random(32))
-    return _distinct(stretches, _repeated(stretches(), envelopes, width, digest), width, digest, left_out)
+    return _distinct(chunks, _repeated(chunks(), envelopes, width, digest), width, digest, left_out)
 
 
 def _keyed(key: bytes) -> Digest:
@@ -60,8 +60,8 @@ def _keyed(key: bytes) -> Digest:
     return digest
 
 
-def _digests(stretch: bytes, width: int, digest: Digest) -> list[bytes]:
-    return list(map(digest, taken_apart(stretch, width)))
+def _digests(chunk: bytes, width: int, digest: Digest) -> list[bytes]:
+    return list(map(digest, split_records(chunk, width)))
 
 
 def _short(digests: list[bytes]) -> npt.NDArray[np.uint64]:
@@ -69,11 +69,11 @@ def _short(digests: list[bytes]) -> npt.NDArray[np.uint64]:
     return rows[:: _FULL_BYTES // _SHORT_BYTES]
 
 
-def _repeated(stretches: Iterable[bytes], envelopes: int, width: int, digest: Digest) -> npt.NDArray[np.uint64]:
+def _repeated(chunks: Iterable[bytes], envelopes: int, width: int, digest: Digest) -> npt.NDArray[np.uint64]:
     """The short digests that more than one envelope has, rising."""
     shorts, filled = np.zeros(envelopes, dtype=np.uint64), 0
-    for stretch in stretches:
-        found = _short(_digests(stretch, width, digest))
+    for chunk in chunks:
+        found = _short(_digests(chunk, width, digest))
         shorts[filled : filled + len(found)] = found
         filled += len(found)
     # Sorted, so that equal ones are neighbours.
@@ -82,20 +82,20 @@ def _repeated(stretches: Iterable[bytes], envelopes: int, width: int, digest: Di
 
 
 def _distinct(
-    stretches: Stretches, repeated: npt.NDArray[np.uint64], width: int, digest: Digest, left_out: Counter[str]
+    chunks: Chunks, repeated: npt.NDArray[np.uint64], width: int, digest: Digest, left_out: Counter[str]
 ) -> Iterator[bytes]:
     """The batch without later copies; only envelopes with a repeated short digest are compared, by their full ones."""
     # No two envelopes have one short digest, so none is a copy: nothing is compared, nothing remembered.
     if not repeated.size:
-        yield from stretches()
+        yield from chunks()
         return
     seen: set[bytes] = set()
-    for stretch in stretches():
-        digests = _digests(stretch, width, digest)
+    for chunk in chunks():
+        digests = _digests(chunk, width, digest)
         suspects = np.flatnonzero(np.isin(_short(digests), repeated))
         copies = [index for index in suspects.tolist() if _is_copy(digests[index], seen)]
         left_out[LeftOut.DUPLICATE] += len(copies)
-        yield _without(stretch, copies, width)
+        yield _without(chunk, copies, width)
 
 
 def _is_copy(digest: bytes, seen: set[bytes]) -> bool:
@@ -104,8 +104,8 @@ def _is_copy(digest: bytes, seen: set[bytes]) -> bool:
     return known
 
 
-def _without(stretch: bytes, indices: list[int], width: int) -> bytes:
+def _without(chunk: bytes, indices: list[int], width: int) -> bytes:
     if not indices:
-        return stretch
-    rows = np.frombuffer(stretch, dtype=np.uint8).reshape(-1, width)
+        return chunk
+    rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, width)
     return bytes(np.delete(rows, indices, axis=0).tobytes())

@@ -15,11 +15,11 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId
-from hubbub.protos.records.release_chain import Known, Stretch
+from hubbub.protos.records.release_chain import Known, ReleaseChunk
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.task import MAXIMUM_HOPS, hop_name
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.rpc import DeliveryHandler
 
@@ -50,14 +50,14 @@ class TimedDelivery:
         with self._counted():
             return await self._receiver.get_releases(task_id)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch) -> int:
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk) -> int:
         """Take a batch's announcement; return the offset to go on from."""
         with self._counted():
             return await self._receiver.begin(record, key_set, releases)
 
-    async def put(self, stretch: Envelopes) -> int:
+    async def put(self, chunk: Envelopes) -> int:
         with self._counted(self._accept):
-            return await self._receiver.put(stretch)
+            return await self._receiver.put(chunk)
 
     async def commit(self, batch: BatchId, digest: bytes) -> Committed:
         """Work on a batch that is complete, and commit it."""
@@ -83,7 +83,7 @@ class Expiring(Protocol):
 
 
 async def sweep(
-    store: Expiring, clock: Callable[[], float], troubles: Troubles, first: Callable[[], None] = lambda: None
+    store: Expiring, clock: Callable[[], float], incidents: Incidents, first: Callable[[], None] = lambda: None
 ) -> None:
     """Destroy the keys whose time is over and that no batch came for; now, and every minute, after calling `first`."""
     while True:
@@ -93,8 +93,8 @@ async def sweep(
         except Exception as error:
             # Whatever it was: without this loop keys would be kept for ever, and no failed certificate tried again.
             text = f"keys whose time is over could not be destroyed: {error}; it is tried again every minute"
-            troubles.meet("sweep", Kind.ROUNDS, "keys not looked over", text, error)
+            incidents.open("sweep", IncidentKind.ROUNDS, "keys not looked over", text, error)
         else:
-            troubles.over("sweep")
+            incidents.resolve("sweep")
             _LOG.debug("keys of rounds that never came destroyed", keys=expired)
         await asyncio.sleep(SWEEP_SECONDS)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.records.release_chain import NO_RELEASES, Release, Stretch
+from hubbub.protos.records.release_chain import NO_RELEASES, Release, ReleaseChunk
 from hubbub.service.receiving.receiver import Announced, Check, D, StoredKey, new_part
 from hubbub.service.receiving.round_keys import NewRoundKey
 
@@ -56,7 +56,7 @@ class InboxTransaction(ABC, Generic[D]):
         """A round's announced batches, in the task's order of queries."""
 
     def announce(
-        self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: Stretch
+        self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: ReleaseChunk
     ) -> int:
         """Have `check` decide on an announcement, and store it with what is new of the releases that came with it."""
         batch = record.batch
@@ -82,25 +82,25 @@ class InboxTransaction(ABC, Generic[D]):
     def _insert_batch(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes) -> None:
         """Store a batch that is new, and the key set of its round, which all batches of the round come with."""
 
-    def append(self, stretch: Envelopes) -> int:
-        """Store the part of a stretch that is new; return the offset to go on from."""
-        delivery = self.batch(stretch.batch)
-        repeated, count = new_part(delivery, stretch), len(stretch.envelopes)
+    def append(self, chunk: Envelopes) -> int:
+        """Store the part of a chunk that is new; return the offset to go on from."""
+        delivery = self.batch(chunk.batch)
+        repeated, count = new_part(delivery, chunk), len(chunk.envelopes)
         if delivery is None or delivery.committed is not None:
-            return stretch.offset if delivery is None else delivery.position
+            return chunk.offset if delivery is None else delivery.position
         if repeated:
             # What is sent again must be what is stored: two deliveries of one batch must not be mixed.
-            self._check_repetition(stretch, repeated)
+            self._check_repetition(chunk, repeated)
         if repeated < count:
-            self._insert_stretch(stretch.batch, delivery.next_offset, stretch.envelopes[repeated:])
+            self._insert_chunk(chunk.batch, delivery.next_offset, chunk.envelopes[repeated:])
         return delivery.next_offset + count - repeated
 
     @abstractmethod
-    def _check_repetition(self, stretch: Envelopes, repeated: int) -> None:
-        """Return only if the first `repeated` envelopes of a stretch are what is stored at its offset."""
+    def _check_repetition(self, chunk: Envelopes, repeated: int) -> None:
+        """Return only if the first `repeated` envelopes of a chunk are what is stored at its offset."""
 
     @abstractmethod
-    def _insert_stretch(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
+    def _insert_chunk(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
         """Store envelopes of a batch behind those that are there; `first` is the offset of the first."""
 
     @abstractmethod
@@ -123,8 +123,8 @@ class InboxOperations(ABC, Generic[Made, D]):
         """Do an operation; its result is there when it is on disk."""
 
     @abstractmethod
-    def _stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
-        """The first stretch behind an offset that arrived of a batch; None at the end. Blocks."""
+    def _chunk_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+        """The first chunk behind an offset that arrived of a batch; None at the end. Blocks."""
 
     # Keys
 
@@ -157,22 +157,22 @@ class InboxOperations(ABC, Generic[Made, D]):
         document: SignedDocument,
         key_set_hash: bytes,
         check: Check,
-        releases: Stretch = NO_RELEASES,
+        releases: ReleaseChunk = NO_RELEASES,
     ) -> int:
         """Have `check` decide, and store the announcement; return the offset to go on from."""
         return await self._change(lambda tables: tables.announce(record, document, key_set_hash, check, releases))
 
-    async def append(self, stretch: Envelopes) -> int:
-        """Store the part of a stretch that is new, and return the offset to go on from."""
-        return await self._change(lambda tables: tables.append(stretch))
+    async def append(self, chunk: Envelopes) -> int:
+        """Store the part of a chunk that is new, and return the offset to go on from."""
+        return await self._change(lambda tables: tables.append(chunk))
 
     def arrived(self, batch: BatchId) -> Iterator[bytes]:
-        """Give the envelopes that arrived, joined, in stretches. Blocks: it is for threads.
+        """Give the envelopes that arrived, joined, in chunks. Blocks: it is for threads.
 
-        Each stretch is read by itself, so that a batch that takes minutes to count keeps no log from being cut.
+        Each chunk is read by itself, so that a batch that takes minutes to count keeps no log from being cut.
         """
         offset = -1
-        while found := self._stretch_after(batch, offset):
+        while found := self._chunk_after(batch, offset):
             offset, envelopes = found
             yield envelopes
 

@@ -1,8 +1,8 @@
 """The inbox of a store in one SQLite file. An answer is given after its transaction is synced.
 
-Operations that wait together share one transaction, each in a savepoint of its own (`service.commits`). After something
-was erased, the freed pages are zeroed in the file, given back, and the write-ahead log is cut to nothing before the
-answer.
+Operations that wait together share one transaction, each in a savepoint of its own (`service.sqlite.group_commit`).
+After something was erased, the freed pages are zeroed in the file, given back, and the write-ahead log is cut to
+nothing before the answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hubbub.protos.records.batch import BatchId
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.errors import StoreError, damaged, is_damage
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.receiving.inbox import InboxOperations, Made
 from hubbub.service.receiving.inbox_tables import Remains
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TablesTransaction(Generic[Made]):
-    """One transaction: its tables, and the cleaning of the files after it (`service.commits.Transaction`)."""
+    """A transaction of `service.sqlite.group_commit`: its tables, and the cleaning of the files after it."""
 
     def __init__(self, database: Database, tables: Made, remains: Remains, outcome: Outcome) -> None:
         self.tables = tables
@@ -85,11 +85,11 @@ class InboxStore(InboxOperations[Made, D]):
         who: str,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
         commits: type[GroupCommit[TablesTransaction[Made]]] = GroupCommit,
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
     ) -> None:
         """Open the store in `folder`; `observe` is told how many seconds each transaction took.
 
-        `troubles` are told what the disk does not take. `connection` is the class of the
+        `incidents` are told what the disk does not take. `connection` is the class of the
         connections to the file, `commits` that of what writes through them.
 
         Raises:
@@ -109,7 +109,7 @@ class InboxStore(InboxOperations[Made, D]):
                 raise damaged(error, self._database.path) from error
             raise StoreError(f"cannot clean the store in {folder}: {error}; check the disk") from error
         remains = Remains()
-        known = troubles or Troubles()
+        known = incidents or Incidents()
         self._outcome = known.of_store(self._database.path)
         cleaned = known.of_store(self._database.path, "what was erased is not cut out of the files yet")
         self._commits = commits(
@@ -138,10 +138,10 @@ class InboxStore(InboxOperations[Made, D]):
     # Reads go this way too: they see every change.
     _look = _change
 
-    def _stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
-        return self._read(functools.partial(self._read_stretch, batch, offset))
+    def _chunk_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+        return self._read(functools.partial(self._read_chunk, batch, offset))
 
-    def _read_stretch(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+    def _read_chunk(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._database.reader.execute(
             "SELECT first, envelopes FROM arrived JOIN batch ON batch.key = arrived.batch"
             " JOIN round ON round.key = batch.round JOIN task ON task.key = round.task"

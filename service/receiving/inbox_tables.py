@@ -1,4 +1,4 @@
-"""Inbox tables: round keys and received batches as a receiver stores them, as narrow operations in one transaction.
+"""Round keys and received batches as a receiver stores them, as narrow operations in one transaction.
 
 The analyzer's tables and a hop's are made of these, with their own beside: their layouts have `ROUND_TABLES`, and
 `task` and `batch` with at least the columns that are used here. A batch is committed once it has a number of `valid`
@@ -19,7 +19,7 @@ from hubbub.protos.records.batch import BatchId, BatchRecord
 from hubbub.service.receiving.inbox import InboxTransaction
 from hubbub.service.receiving.receiver import D, StoredKey, check_repetition
 from hubbub.service.receiving.round_keys import NewRoundKey
-from hubbub.service.sqlite.secure_delete import put_away, taken_out
+from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
 
 ROUND_TABLES = """
 -- A round with its key record. key_set_hash: that of the key set it was announced with.
@@ -108,8 +108,8 @@ class InboxTables(InboxTransaction[D]):
         )
         if row is None:
             return None
-        # A destroyed key has no row in private_keys; its signed record stays.
-        private = None if row[0] is None else taken_out(row[0])
+        # A destroyed key has no row in private_key; its signed record stays.
+        private = None if row[0] is None else unpad(row[0])
         return StoredKey(private, SignedDocument(row[1], row[2]), row[3])
 
     def _insert_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> None:
@@ -119,7 +119,7 @@ class InboxTables(InboxTransaction[D]):
             *(task_id, round_number, key.record.body, key.record.signature, key.not_after),
         )
         round_row = self._round(task_id, round_number)
-        self._run("INSERT INTO private_key (round, private_key) VALUES (?, ?)", round_row, put_away(key.private))
+        self._run("INSERT INTO private_key (round, private_key) VALUES (?, ?)", round_row, pad_for_erasure(key.private))
 
     def expire_keys(self, now: float) -> int:
         """Destroy the keys whose time is over and that no batch came for; return how many."""
@@ -154,18 +154,18 @@ class InboxTables(InboxTransaction[D]):
         rows = self._all(self.BATCHES + " ORDER BY query", self._round(task_id, round_number))
         return [self._delivery(BatchId(task_id, round_number, row[0]), row) for row in rows]
 
-    def _insert_stretch(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
+    def _insert_chunk(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
         row, statement = self._batch(batch), "INSERT INTO arrived (batch, first, envelopes) VALUES (?, ?, ?)"
         self._run(statement, row, first, b"".join(envelopes))
         self._run("UPDATE batch SET next_offset = next_offset + ? WHERE key = ?", len(envelopes), row)
 
-    def _check_repetition(self, stretch: Envelopes, repeated: int) -> None:
+    def _check_repetition(self, chunk: Envelopes, repeated: int) -> None:
         stored = self._connection.execute(
             "SELECT first, envelopes FROM arrived WHERE batch = ?1 AND first < ?3 AND first >="
             " (SELECT max(first) FROM arrived WHERE batch = ?1 AND first <= ?2) ORDER BY first",
-            (self._batch(stretch.batch), stretch.offset, stretch.offset + repeated),
+            (self._batch(chunk.batch), chunk.offset, chunk.offset + repeated),
         )
-        check_repetition(stored, stretch.offset, stretch.envelopes[:repeated])
+        check_repetition(stored, chunk.offset, chunk.envelopes[:repeated])
 
     def forget_envelopes(self, batch: BatchId) -> None:
         row = self._batch(batch)

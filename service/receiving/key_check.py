@@ -1,4 +1,4 @@
-"""Key check: whether a round's private key, as a store gives it back, is still that of the public key that was signed.
+"""Whether a round's private key, as a store gives it back, is still that of the public key that was signed.
 
 With another key nothing of the round opens: every report would be left out as unopenable, and the round be withheld.
 """

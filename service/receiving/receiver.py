@@ -1,7 +1,7 @@
-"""Receiving: a batch from a shuffler is announced, put in stretches and committed. Every call may be repeated.
+"""A batch from a shuffler is announced, put in chunks and committed. Every call may be repeated.
 
 The analyzer receives so, and so does each hop: a shuffler behind the first one. What must hold of a batch's record
-before anything is stored is in `service.statements`.
+before anything is stored is in `service.receiving.receiver.record_checks`.
 
 This module moves the bytes, and checks what must hold between a batch, its record and its round for every receiver.
 The caller hands in where a batch is stored, and what is done with it once all of it has arrived.
@@ -19,12 +19,12 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
-from hubbub.protos.records.release_chain import NO_RELEASES, Release, Stretch
+from hubbub.protos.records.release_chain import NO_RELEASES, Release, ReleaseChunk
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task
 from hubbub.service.ledger.release_chain import check_chain
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Inbox(Protocol[D_co]):
         document: SignedDocument,
         key_set_hash: bytes,
         check: Check,
-        releases: Stretch = NO_RELEASES,
+        releases: ReleaseChunk = NO_RELEASES,
     ) -> int:
         """Have `check` decide, and store the announcement in the same transaction; return the offset to go on from.
 
@@ -112,16 +112,16 @@ class Inbox(Protocol[D_co]):
             Refusal: what `check` raised; nothing was stored.
         """
 
-    async def append(self, stretch: Envelopes) -> int:
-        """Store the part of a stretch that is new, and return the offset to go on from; see `new_part`.
+    async def append(self, chunk: Envelopes) -> int:
+        """Store the part of a chunk that is new, and return the offset to go on from; see `new_part`.
 
         Raises:
-            Refusal: INCOMPLETE where the batch was not announced, WRONG_OFFSET where the stretch leaves a gap or goes
+            Refusal: INCOMPLETE where the batch was not announced, WRONG_OFFSET where the chunk leaves a gap or goes
                 beyond the batch, DIGEST_DIFFERS where it says otherwise than what is stored. Nothing was stored then.
         """
 
     def arrived(self, batch: BatchId) -> Iterator[bytes]:
-        """Give the envelopes that arrived, joined, in stretches of any length. Blocks: it is for threads."""
+        """Give the envelopes that arrived, joined, in chunks of any length. Blocks: it is for threads."""
 
     async def forget_envelopes(self, batch: BatchId) -> None:
         """Forget what arrived of a batch that is not committed, so that its delivery begins again at offset 0."""
@@ -136,7 +136,7 @@ def announcement_check(
     document: SignedDocument,
     own_record: SignedDocument,
     key_set_hash: bytes,
-    releases: Stretch | None = NO_RELEASES,
+    releases: ReleaseChunk | None = NO_RELEASES,
 ) -> Check:
     """Return what decides on an announcement by what is stored of its round.
 
@@ -196,25 +196,25 @@ def erased(task: Task, round_number: int) -> Refusal:
     )
 
 
-def new_part(delivery: Delivery | None, stretch: Envelopes) -> int:
-    """Return how many envelopes of a stretch, from its beginning, are stored already; the rest is new.
+def new_part(delivery: Delivery | None, chunk: Envelopes) -> int:
+    """Return how many envelopes of a chunk, from its beginning, are stored already; the rest is new.
 
     Raises:
         Refusal: INCOMPLETE, WRONG_OFFSET.
     """
     if delivery is None:
         raise _not_announced()
-    count = len(stretch.envelopes)
-    if stretch.offset > delivery.next_offset or stretch.offset + count > delivery.envelopes:
-        message = f"envelopes {stretch.offset} to {stretch.offset + count} of {delivery.envelopes}"
+    count = len(chunk.envelopes)
+    if chunk.offset > delivery.next_offset or chunk.offset + count > delivery.envelopes:
+        message = f"envelopes {chunk.offset} to {chunk.offset + count} of {delivery.envelopes}"
         raise Refusal(Reason.WRONG_OFFSET, f"{message}; go on from {delivery.next_offset}")
-    return count if delivery.committed is not None else min(count, delivery.next_offset - stretch.offset)
+    return count if delivery.committed is not None else min(count, delivery.next_offset - chunk.offset)
 
 
 def check_repetition(stored: Iterable[tuple[int, bytes]], offset: int, envelopes: Sequence[bytes]) -> None:
-    """Return only if these envelopes are what is `stored` from `offset` on, in stretches, each with its own offset.
+    """Return only if these envelopes are what is `stored` from `offset` on, in chunks, each with its own offset.
 
-    The first stretch holds what is at `offset`, and those of one batch are all of one length.
+    The first chunk holds what is at `offset`, and those of one batch are all of one length.
 
     Raises:
         Refusal: DIGEST_DIFFERS where another envelope is stored.
@@ -232,7 +232,7 @@ def check_repetition(stored: Iterable[tuple[int, bytes]], offset: int, envelopes
 
 
 def another_envelope(offset: int) -> Refusal:
-    """Return the refusal of a stretch that says otherwise than what is stored, at or after `offset`."""
+    """Return the refusal of a chunk that says otherwise than what is stored, at or after `offset`."""
     message = f"another envelope than before at {offset} or after; a batch is released once"
     return Refusal(Reason.DIGEST_DIFFERS, message)
 
@@ -248,11 +248,11 @@ class Receiver(Generic[D]):
     """Receives batches into `inbox`; `work` is done once with each that is complete, and commits it."""
 
     def __init__(
-        self, inbox: Inbox[D], work: Callable[[Task, D], Awaitable[Committed]], troubles: Troubles | None = None
+        self, inbox: Inbox[D], work: Callable[[Task, D], Awaitable[Committed]], incidents: Incidents | None = None
     ) -> None:
         self._inbox = inbox
         self._work = work
-        self._troubles = troubles or Troubles()
+        self._incidents = incidents or Incidents()
         self._commits: dict[BatchId, asyncio.Task[Committed]] = {}
 
     async def begin(
@@ -262,7 +262,7 @@ class Receiver(Generic[D]):
         document: SignedDocument,
         key_set: KeySet,
         own_record: SignedDocument,
-        releases: Stretch | None = NO_RELEASES,
+        releases: ReleaseChunk | None = NO_RELEASES,
     ) -> int:
         """Take the announcement of a batch whose record and key set were checked; return the offset to go on from.
 
@@ -275,7 +275,7 @@ class Receiver(Generic[D]):
         offset = await self._refused_or(
             task, self._inbox.announce(record, document, key_set.hash, check, releases or NO_RELEASES)
         )
-        self._troubles.over(("releases", task.id))
+        self._incidents.resolve(("releases", task.id))
         return offset
 
     async def _refused_or(self, task: Task, announcing: Awaitable[int]) -> int:
@@ -285,16 +285,18 @@ class Receiver(Generic[D]):
             if refusal.reason is Reason.FORKED:
                 # Only this one stays until somebody decides; the sender comes again with all others by itself.
                 names = {"task": task.name}
-                self._troubles.meet(("releases", task.id), Kind.PEER, "forked", refusal.message, refusal, **names)
+                self._incidents.open(
+                    ("releases", task.id), IncidentKind.PEER, "forked", refusal.message, refusal, **names
+                )
             raise
 
-    async def put(self, stretch: Envelopes) -> int:
-        """Store a stretch and return the offset to go on from. A stretch that repeats what is stored changes nothing.
+    async def put(self, chunk: Envelopes) -> int:
+        """Store a chunk and return the offset to go on from. A chunk that repeats what is stored changes nothing.
 
         Raises:
             Refusal: INCOMPLETE, WRONG_OFFSET, DIGEST_DIFFERS.
         """
-        return await self._inbox.append(stretch)
+        return await self._inbox.append(chunk)
 
     async def commit(self, task: Task, batch: BatchId, digest: bytes) -> Committed:
         """Have a batch worked on and committed. Calls that come together wait for the same work.
@@ -320,13 +322,15 @@ class Receiver(Generic[D]):
         error = None if work.cancelled() else work.exception()
         refused = error.reason if isinstance(error, Refusal) else None
         if not isinstance(error, Exception) or refused in FINAL:
-            self._troubles.over(batch)
+            self._incidents.resolve(batch)
             return
         names = {"task": task.name, "round": batch.round, "query": task.queries[batch.query].name}
         text = f"round {batch.round} of {task.name} is not counted, query {names['query']}: {error}"
         # What the sender sent is for the sender to mend; that we are not ready, or anything else, is for us.
         ours = refused in (None, Reason.NOT_READY)
-        self._troubles.meet(batch, Kind.ROUNDS if ours else Kind.PEER, "commit failed", text, error, **names)
+        self._incidents.open(
+            batch, IncidentKind.ROUNDS if ours else IncidentKind.PEER, "commit failed", text, error, **names
+        )
 
     async def announced(self, batch: BatchId) -> D:
         """Return a batch.

@@ -1,4 +1,4 @@
-"""Statements: what must hold between a batch's record, its key set, its envelopes and its task, for every receiver.
+"""What must hold between a batch's record, its key set, its envelopes and its task, for every receiver.
 
 `before` are the identities of the hops that a batch came through before its receiver, in their order; most batches come
 through none.
@@ -83,15 +83,15 @@ def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
         raise Refusal(Reason.KEY_SET_DIFFERS, "the batch record names another key set than the one that came with it")
 
 
-def check_width(task: Task, stretch: Envelopes, widths: Sequence[int]) -> None:
-    """Return only if the envelopes of a stretch are as long as all of their query are: `widths`, by query.
+def check_width(task: Task, chunk: Envelopes, widths: Sequence[int]) -> None:
+    """Return only if the envelopes of a chunk are as long as all of their query are: `widths`, by query.
 
     Raises:
         Refusal: MALFORMED.
     """
-    if stretch.batch.query >= len(task.queries):
-        message = f"task {task.name} has queries 0 to {len(task.queries) - 1}, not {stretch.batch.query}"
+    if chunk.batch.query >= len(task.queries):
+        message = f"task {task.name} has queries 0 to {len(task.queries) - 1}, not {chunk.batch.query}"
         raise Refusal(Reason.MALFORMED, message)
-    width = widths[stretch.batch.query]
-    if any(len(envelope) != width for envelope in stretch.envelopes):
+    width = widths[chunk.batch.query]
+    if any(len(envelope) != width for envelope in chunk.envelopes):
         raise Refusal(Reason.MALFORMED, f"an inner envelope of this query has {width} bytes; others were sent")

@@ -1,4 +1,4 @@
-"""Keys: a service's HPKE key pair for one round of a task, and the signed record that says so, made alike by both."""
+"""A service's HPKE key pair for one round of a task, and the signed record that says so, made alike by both."""
 
 from __future__ import annotations
 

@@ -1,41 +1,41 @@
-"""The serving side of the wire: request pipeline, limits, servicers and Connect; devices load none of it."""
+"""Request pipeline, limits, servicers and Connect; devices load none of it."""
 
 from hubbub.service.rpc.handlers import (
-    CertifiedHandler,
     ControlHandler,
     DeliveryHandler,
-    FollowHandler,
-    KeeperHandler,
+    LeaderHandler,
+    MtlsHandler,
+    ReplicationHandler,
     ResultsHandler,
     SubmissionHandler,
 )
 from hubbub.service.rpc.servicers import (
-    serve_certified,
     serve_control,
     serve_delivery,
-    serve_keeper,
+    serve_leader,
+    serve_mtls,
+    serve_replication,
     serve_results,
-    serve_standbys,
     serve_submissions,
-    submission_doorway,
+    submission_router,
 )
 from hubbub.service.rpc.size_limits import largest_submissions
 
 __all__ = [
-    "CertifiedHandler",
     "ControlHandler",
     "DeliveryHandler",
-    "FollowHandler",
-    "KeeperHandler",
+    "LeaderHandler",
+    "MtlsHandler",
+    "ReplicationHandler",
     "ResultsHandler",
     "SubmissionHandler",
     "largest_submissions",
-    "serve_certified",
     "serve_control",
     "serve_delivery",
-    "serve_keeper",
+    "serve_leader",
+    "serve_mtls",
+    "serve_replication",
     "serve_results",
-    "serve_standbys",
     "serve_submissions",
-    "submission_doorway",
+    "submission_router",
 ]

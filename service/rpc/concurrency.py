@@ -1,4 +1,4 @@
-"""Places: how many calls a port has room for, those whose message is still on its way and those in work.
+"""How many calls a port has room for, those whose message is still on its way and those in work.
 
 Whoever opens a call and does not send its message holds a place for a few seconds at most, and loses it sooner where
 others need it: the connection that holds most of them gives up its oldest. So one that never ends its messages takes
@@ -57,12 +57,12 @@ RISE_BYTES = 1024 * 1024
 """How much a second the process may grow by what else it does, and it is not taken for messages that are not whole."""
 
 
-class Limit(StrEnum):
+class PortLimit(StrEnum):
     """A limit of a port, which calls are refused by."""
 
     UNFINISHED = "unfinished"
     """The message was not whole in time."""
-    CROWDED = "crowded"
+    EVICTED = "evicted"
     """The message was not whole when others needed its place."""
     CALLS = "calls"
     """As many calls were in work as may be."""
@@ -83,13 +83,13 @@ class Limit(StrEnum):
     PEER = "peer"
     """The caller's certificate is not one that the port answers."""
     ADDRESS = "address"
-    """One address had as many connections as it may; of the HTTPS door, as gRPC does not tell them apart."""
+    """One address had as many connections as it may; of the HTTPS port, as gRPC does not tell them apart."""
     HTTP = "http"
-    """What came was no call by HTTP: another path, method or type, or headers that are not taken; of the HTTPS door."""
+    """What came was no call by HTTP: another path, method or type, or headers that are not taken; of the HTTPS port."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class PortLimits:
     """What a port has room for."""
 
     calls: int = 4096
@@ -101,7 +101,7 @@ class Limits:
     largest: int = MAXIMUM_MESSAGE_BYTES
     """Bytes of the largest message of any call."""
     connections: int | None = None
-    """Connections at once, which gRPC holds to (`service.listening`); None where it is not known."""
+    """Connections at once, which gRPC holds to (`service.net.grpc_server`); None where it is not known."""
 
     @property
     def unfinished(self) -> int:
@@ -113,16 +113,16 @@ def _unknown() -> int:
     return 0
 
 
-class Places:
+class AdmissionControl:
     """The places of one port, in one event loop. `refused` counts by limit what found none.
 
     `held` gives the bytes of memory that the process holds, 0 where that is not known. gRPC does not say how much it
     has of a message that is not whole: so more are waited for than would surely fit, as long as memory does not grow.
     """
 
-    def __init__(self, limits: Limits, held: Callable[[], int] = _unknown) -> None:
+    def __init__(self, limits: PortLimits, held: Callable[[], int] = _unknown) -> None:
         self.limits = limits
-        self.refused: Counter[Limit] = Counter()
+        self.refused: Counter[PortLimit] = Counter()
         self._held = held
         self._fit = limits.unfinished
         self._held_before, self._looked = math.inf, -math.inf
@@ -130,7 +130,7 @@ class Places:
         # All of them from the oldest on, with their connections; and how many each connection has.
         self._unfinished: dict[asyncio.Timeout, str] = {}
         self._of: dict[str, int] = {}
-        self._crowded: set[asyncio.Timeout] = set()
+        self._evicted: set[asyncio.Timeout] = set()
         self._pausing: dict[str, int] = {}
         self._in_work: Counter[str] = Counter()
         self._bytes = self._received = 0
@@ -146,7 +146,7 @@ class Places:
         """Calls in work."""
         return self._in_work.total()
 
-    async def whole(self, connection: str, read: Callable[[], Awaitable[T]]) -> T:
+    async def read_message(self, connection: str, read: Callable[[], Awaitable[T]]) -> T:
         """Return what `read` gives, a call's message, of that connection; `read` is cancelled at the deadline.
 
         Raises:
@@ -161,11 +161,11 @@ class Places:
                 finally:
                     self._stop_waiting(clock)
         except TimeoutError:
-            limit = Limit.CROWDED if clock in self._crowded else Limit.UNFINISHED
+            limit = PortLimit.EVICTED if clock in self._evicted else PortLimit.UNFINISHED
         finally:
-            self._crowded.discard(clock)
+            self._evicted.discard(clock)
         # Outside of the handler above: a refusal that knew the timeout would keep its frames, and what they hold.
-        if limit is Limit.CROWDED:
+        if limit is PortLimit.EVICTED:
             raise self.refusal(limit, "the message was not whole when others needed its place")
         seconds = self.limits.unfinished_seconds
         raise self.refusal(limit, f"the message was not whole after {seconds:g} s, as it has to be")
@@ -177,14 +177,14 @@ class Places:
         """
         self._received += size
         if size > 0 and self._received > self.limits.message_bytes and self._unfinished:
-            self._crowd_out()
+            self._evict()
 
     def _wait(self, connection: str, clock: asyncio.Timeout) -> None:
         waiting = len(self._unfinished)
         if waiting < self._fit:
             self._note_held()
         elif waiting >= MOST_UNFINISHED or self._grown():
-            self._crowd_out()
+            self._evict()
         elif not self._looking:
             self._look_soon()
         self._unfinished[clock] = connection
@@ -213,11 +213,11 @@ class Places:
         self._looking = False
         if self._grown():
             while self.waiting > self._fit:
-                self._crowd_out()
+                self._evict()
         elif self.waiting > self._fit:
             self._look_soon()
 
-    def _crowd_out(self) -> None:
+    def _evict(self) -> None:
         """Give up the oldest call of the connections with more than their share; where there are none, of all.
 
         Who sends is soon done: the oldest is of somebody who does not, however few each of their connections has.
@@ -228,7 +228,7 @@ class Places:
         self._stop_waiting(clock)
         if clock.expired():  # its own deadline has passed, and it is about to hear of it
             return
-        self._crowded.add(clock)
+        self._evicted.add(clock)
         clock.reschedule(asyncio.get_running_loop().time())
 
     def _stop_waiting(self, clock: asyncio.Timeout) -> None:
@@ -236,7 +236,7 @@ class Places:
         if connection is not None:
             _take(self._of, connection, 1)
 
-    def enter(self, caller: str, size: int, connection: str = "") -> None:
+    def acquire(self, caller: str, size: int, connection: str = "") -> None:
         """Take a place for a call of `caller` with a message of so many bytes; `leave` gives it back.
 
         Of strangers `connection` is the one that they call on, and bytes are shared among connections.
@@ -246,10 +246,12 @@ class Places:
         """
         limits = self.limits
         if self._in_work[caller] >= limits.calls:
-            raise self.refusal(Limit.CALLS, f"{limits.calls} calls are in work, as many as may be at once")
+            raise self.refusal(PortLimit.CALLS, f"{limits.calls} calls are in work, as many as may be at once")
         # One message always fits, so that what is allowed by itself is not refused for ever.
         if self._bytes and not self._fits(size, connection):
-            raise self.refusal(Limit.BYTES, f"messages of {self._bytes} bytes are in work, {limits.message_bytes} fit")
+            raise self.refusal(
+                PortLimit.BYTES, f"messages of {self._bytes} bytes are in work, {limits.message_bytes} fit"
+            )
         self._in_work[caller] += 1
         self._bytes += size
         if connection:
@@ -264,7 +266,7 @@ class Places:
             return size <= free or not mine
         return mine + size <= free - self.limits.message_bytes // 8
 
-    def leave(self, caller: str, size: int, connection: str = "") -> None:
+    def release(self, caller: str, size: int, connection: str = "") -> None:
         """Give a place back."""
         self._in_work[caller] -= 1
         self._give_back(size, connection)
@@ -281,7 +283,7 @@ class Places:
             Refusal: OVERLOADED, where too many wait.
         """
         if self._in_work[waiting] >= MOST_WAITING:
-            raise self.refusal(Limit.CALLS, f"{MOST_WAITING} calls wait, as many as may at once")
+            raise self.refusal(PortLimit.CALLS, f"{MOST_WAITING} calls wait, as many as may at once")
         self._in_work[caller] -= 1
         self._in_work[waiting] += 1
 
@@ -296,7 +298,7 @@ class Places:
         free = self.limits.message_bytes - self._bytes
         if mine + size > free and (mine or size > SMALL_BYTES + ANSWER_BYTES):
             why = f"answers and messages of {mine} bytes of this connection are not done with, {max(0, free)} are left"
-            raise self.refusal(Limit.UNREAD, why)
+            raise self.refusal(PortLimit.UNREAD, why)
         self._bytes += size
         self._bytes_of[connection] = mine + size
 
@@ -318,7 +320,7 @@ class Places:
         finally:
             _take(self._pausing, connection, 1)
 
-    def refusal(self, limit: Limit, why: str) -> Refusal:
+    def refusal(self, limit: PortLimit, why: str) -> Refusal:
         """Return the refusal of a call that came up against a limit, and count it."""
         self.refused[limit] += 1
         return Refusal(Reason.OVERLOADED, f"{why}; try again in {RETRY_SECONDS:g} s", RETRY_SECONDS)

@@ -1,7 +1,8 @@
-"""Connect: the other door to a service's calls, by the Connect protocol's unary calls over HTTP.
+"""The other port to a service's calls, by the Connect protocol's unary calls over HTTP.
 
-The same messages reach the same methods through the same `Intake`; only how a call and a refusal look differs. A call
-is `POST /SERVICE/METHOD` with a message as its body; an error is JSON, with a status of HTTP and a code of Connect.
+The same messages reach the same methods through the same `RequestPipeline`; only how a call and a refusal look differs.
+A call is `POST /SERVICE/METHOD` with a message as its body; an error is JSON, with a status of HTTP and a code of
+Connect.
 Source: https://connectrpc.com/docs/protocol, "Unary".
 """
 
@@ -20,8 +21,8 @@ from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.connect_codes import JSON, PROTO, code_of
 from hubbub.protos.rpc.statuses import STATUS, metadata_of
-from hubbub.service.rpc.concurrency import Limit
-from hubbub.service.rpc.pipeline import Asked, Intake, Method
+from hubbub.service.rpc.concurrency import PortLimit
+from hubbub.service.rpc.pipeline import IncomingCall, Method, RequestPipeline
 from hubbub.service.rpc.size_limits import Call, TooLarge
 
 VERSION = b"1"
@@ -57,7 +58,7 @@ Read = Callable[[], Awaitable[bytes]] | bytes
 
 
 _PAUSED = code_of(grpc.StatusCode.INVALID_ARGUMENT)
-"""The code of what is refused for what it is; `Places.pause` says why such an answer waits."""
+"""The code of what is refused for what it is; `AdmissionControl.pause` says why such an answer waits."""
 
 
 class Reply:
@@ -99,17 +100,17 @@ class Begun:
         self.call, self.method, self.length, self.seconds = call, method, length, seconds
 
 
-class Doorway:
+class ConnectRouter:
     """The calls of one service, by their paths, as HTTP brings them."""
 
     def __init__(
         self,
         service: str,
         methods: Mapping[str, tuple[Call, Method]],
-        intake: Intake,
+        pipeline: RequestPipeline,
         malformed: Callable[[str, int], None],
     ) -> None:
-        self.intake = intake
+        self.pipeline = pipeline
         self._malformed = malformed
         self._methods = {f"/{service}/{name}".encode(): answering for name, answering in methods.items()}
 
@@ -134,20 +135,20 @@ class Doorway:
         if seconds is not None and not _MILLISECONDS.fullmatch(seconds):
             return self._no_call(error("invalid_argument", "connect-timeout-ms is not a number of at most 10 digits"))
         if headers.get(b"content-encoding", b"identity") != b"identity":
-            self._count(call, Limit.COMPRESSED)
+            self._count(call, PortLimit.COMPRESSED)
             return error("unimplemented", "messages are not taken compressed; send it as it is (identity)")
         if not _NUMBER.fullmatch(length) or int(length) > call.largest:
-            self._count(call, Limit.SIZE)
+            self._count(call, PortLimit.SIZE)
             fault = TooLarge(f"{length.decode('ascii', 'replace')} bytes in {call.name}; send at most {call.largest}")
             return refused(Refusal(Reason.MALFORMED, str(fault)))
         return Begun(call, method, int(length), None if seconds is None else int(seconds) / 1000)
 
     def _no_call(self, reply: Reply) -> Reply:
-        self.intake.places.refused[Limit.HTTP] += 1
+        self.pipeline.admission.refused[PortLimit.HTTP] += 1
         return reply
 
-    def _count(self, call: Call, limit: Limit) -> None:
-        self.intake.places.refused[limit] += 1
+    def _count(self, call: Call, limit: PortLimit) -> None:
+        self.pipeline.admission.refused[limit] += 1
         self._malformed(call.name, 1)
 
     async def answer(self, begun: Begun, connection: str, read: Read) -> Reply:
@@ -158,11 +159,11 @@ class Doorway:
         reply = await self._answered(begun, connection, read)
         # Here, where nothing holds on to what was sent any more.
         if reply.code == _PAUSED:
-            await self.intake.places.pause(connection)
+            await self.pipeline.admission.pause(connection)
         return reply
 
     async def _answered(self, begun: Begun, connection: str, read: Read) -> Reply:
-        asked = Asked(begun.call, begun.method, self._malformed, connection, connection)
+        asked = IncomingCall(begun.call, begun.method, self._malformed, connection, connection)
         try:
             if begun.seconds is None:
                 return await self._taken(asked, read)
@@ -179,6 +180,6 @@ class Doorway:
             _LOG.exception("a call failed")
             return error("internal", "the service failed at this call; its log says why")
 
-    async def _taken(self, asked: Asked, read: Read) -> Reply:
-        body, sent = await self.intake.take(asked, read)
+    async def _taken(self, asked: IncomingCall, read: Read) -> Reply:
+        body, sent = await self.pipeline.handle(asked, read)
         return Reply(200, (("content-type", PROTO),), body, sent)

@@ -1,4 +1,4 @@
-"""Counting: how many there are of a message's repeated fields, told from its bytes before it is parsed.
+"""Counts a message's repeated fields in its bytes, before it is parsed.
 
 A parser makes an object of every element, and one that is empty takes two bytes on the wire: eight megabytes of them
 would become two hundred. So they are counted first, on the bytes as they came. Wire format: protobuf's encoding guide.
@@ -52,7 +52,7 @@ class TooShort(MessageError):
         self.count = count
 
 
-class _Counted:
+class _FieldCount:
     """What was counted so far of a field, and of those in it."""
 
     __slots__ = ("count", "inner", "of", "shorter")
@@ -60,7 +60,7 @@ class _Counted:
     def __init__(self, of: Elements) -> None:
         self.of = of
         self.count = self.shorter = 0
-        self.inner = {number: _Counted(each) for number, each in of.inner.items()}
+        self.inner = {number: _FieldCount(each) for number, each in of.inner.items()}
 
     def add(self, size: int, count: int = 1) -> None:
         """Count one element of a size, or several that are long enough."""
@@ -84,10 +84,10 @@ def check_counts(raw: bytes, most: Mapping[int, Elements]) -> int:
         TooShort: where one is shorter than it can be.
         MessageError: where the bytes are no message, or have too many other fields.
     """
-    return _walk(raw, 0, len(raw), {number: _Counted(each) for number, each in most.items()})
+    return _walk(raw, 0, len(raw), {number: _FieldCount(each) for number, each in most.items()})
 
 
-def _walk(raw: bytes, at: int, end: int, counted: Mapping[int, _Counted]) -> int:
+def _walk(raw: bytes, at: int, end: int, counted: Mapping[int, _FieldCount]) -> int:
     others = walked = 0
     while at < end:
         first = at

@@ -1,4 +1,4 @@
-"""Raw: messages as their bytes, for processes of one service that send them to each other over their own socket."""
+"""Messages as their bytes, for processes of one service that send them to each other over their own socket."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from hubbub.protos import codec
-from hubbub.protos.enrollment.admitted import Admitted, Spent
+from hubbub.protos.enrollment.admitted import Admitted, RedeemedTicket
 from hubbub.protos.errors import MessageError
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.rpc import leader
-from hubbub.protos.v1 import document_pb2, keeper_pb2
+from hubbub.protos.v1 import document_pb2, leader_pb2
 
 T = TypeVar("T", bound=Message)
 
@@ -42,21 +42,21 @@ def read_admitted(raw: bytes) -> Admitted:
     Raises:
         MessageError: where the bytes say nothing of the kind.
     """
-    return leader.read_admitted(_message(keeper_pb2.GetAdmittedResponse, raw))
+    return leader.read_admitted(_message(leader_pb2.GetAdmittedResponse, raw))
 
 
-def write_tickets(tickets: Iterable[Spent]) -> bytes:
+def write_tickets(tickets: Iterable[RedeemedTicket]) -> bytes:
     """Encode tickets: those that are to be spent, or what is then known of their devices."""
     return leader.write_tickets(tickets).SerializeToString()
 
 
-def read_tickets(raw: bytes) -> list[Spent]:
+def read_tickets(raw: bytes) -> list[RedeemedTicket]:
     """Decode tickets.
 
     Raises:
         MessageError: where the bytes are none, or there are too many.
     """
-    return leader.read_tickets(_message(keeper_pb2.SpendTicketsRequest, raw))
+    return leader.read_tickets(_message(leader_pb2.SpendTicketsRequest, raw))
 
 
 def _message(kind: type[T], raw: bytes) -> T:

@@ -1,4 +1,6 @@
-"""Intake: the way of a call from its bytes to its handler, through every limit of its port, in the order of their cost.
+"""Request pipeline.
+
+The way of a call from its bytes to its handler, through every limit of its port, in the order of their cost.
 
 The caller's certificate is checked first, then the message is awaited, counted, and parsed; nothing is made of bytes
 that are over a limit. gRPC is given no parser, does not decompress, and receives nothing above the largest request.
@@ -19,15 +21,20 @@ from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.statuses import STATUS, Context, metadata_of
-from hubbub.service.rpc.concurrency import Limit, Limits, Places
+from hubbub.service.rpc.concurrency import AdmissionControl, PortLimit, PortLimits
 from hubbub.service.rpc.field_counts import TooMany, TooShort
 from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge
 
 Method = Callable[[Any, Any], Coroutine[Any, Any, Message]]
-"""Answers a parsed request; it is given gRPC's context, or None where the call came by the other door."""
+"""Answers a parsed request; it is given gRPC's context, or None where the call came by the other port."""
 
 _LOG = logging.getLogger(__name__)
-_BY_FAULT = {TooMany: Limit.COUNT, TooShort: Limit.COUNT, TooLarge: Limit.SIZE, Compressed: Limit.COMPRESSED}
+_BY_FAULT = {
+    TooMany: PortLimit.COUNT,
+    TooShort: PortLimit.COUNT,
+    TooLarge: PortLimit.SIZE,
+    Compressed: PortLimit.COMPRESSED,
+}
 
 
 def _never() -> bool:
@@ -42,7 +49,7 @@ def _nothing(_call: str, _count: int) -> None:
     """Count nothing."""
 
 
-class Asked(NamedTuple):
+class IncomingCall(NamedTuple):
     """A call that somebody began: what answers it, and under whom its places and bytes are counted."""
 
     call: Call
@@ -57,13 +64,13 @@ class Asked(NamedTuple):
     """The name in the caller's certificate, where the port asks for one."""
 
 
-class Intake:
+class RequestPipeline:
     """What takes a port's calls in; `full` says whether the process has no memory for more, `held` what it holds."""
 
     def __init__(
-        self, limits: Limits | None = None, full: Callable[[], bool] = _never, held: Callable[[], int] = _unknown
+        self, limits: PortLimits | None = None, full: Callable[[], bool] = _never, held: Callable[[], int] = _unknown
     ) -> None:
-        self.places = Places(limits or Limits(), held)
+        self.admission = AdmissionControl(limits or PortLimits(), held)
         self.full = full
 
     def serve(
@@ -78,7 +85,7 @@ class Intake:
         """Answer a service's calls on a server, by name.
 
         With `allowed`, only those are answered whose certificate's common name is among them, and each of the names has
-        places of its own. `malformed` is told of each request that is none: its call, and how many elements it had.
+        limits of its own. `malformed` is told of each request that is none: its call, and how many elements it had.
         """
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             name: grpc.stream_unary_rpc_method_handler(partial(self._answer, call, method, allowed, malformed))
@@ -104,8 +111,8 @@ class Intake:
         try:
             caller = "" if allowed is None else self._checked(context, allowed)
             # Who shows a certificate is known by it; of strangers, connections share the bytes.
-            asked = Asked(call, method, malformed, peer, peer if allowed is None else "", caller)
-            response, taken = await self.take(asked, context.read, context)
+            asked = IncomingCall(call, method, malformed, peer, peer if allowed is None else "", caller)
+            response, taken = await self.handle(asked, context.read, context)
             # gRPC's task of a call, which this is, ends when the answer was taken, or its connection is over. A
             # callback of its context would keep the call in a cycle.
             if taken is not None and (task := asyncio.current_task()) is not None:
@@ -122,13 +129,13 @@ class Intake:
             context.set_details("the service failed at this call; its log says why")
         # Here, where nothing holds on to what was sent any more.
         if allowed is None and context.code() is grpc.StatusCode.INVALID_ARGUMENT:
-            await self.places.pause(peer)
+            await self.admission.pause(peer)
         return None
 
-    async def take(
-        self, asked: Asked, read: Callable[[], Awaitable[object]] | bytes, context: Context | None = None
+    async def handle(
+        self, asked: IncomingCall, read: Callable[[], Awaitable[object]] | bytes, context: Context | None = None
     ) -> tuple[bytes, Callable[[object], None] | None]:
-        """Answer a call of either door: await its message, and give it to its method if it is within every limit.
+        """Answer a call of either port: await its message, and give it to its method if it is within every limit.
 
         `read` gives the message, or is the message where all of it is there: then nothing is waited for.
 
@@ -139,14 +146,14 @@ class Intake:
             MessageError: where what came is no request.
         """
         if self.full():
-            raise self.places.refusal(Limit.MEMORY, "the service holds as much memory as it may")
+            raise self.admission.refusal(PortLimit.MEMORY, "the service holds as much memory as it may")
         call, caller, connection = asked.call, asked.caller, asked.connection
-        raw = read if isinstance(read, bytes) else await self.places.whole(asked.peer, read)
+        raw = read if isinstance(read, bytes) else await self.admission.read_message(asked.peer, read)
         del read
         if not isinstance(raw, bytes):  # the end of the call, instead of its message
             raise MessageError(f"a call of {call.name} without a request")
         size = len(raw)
-        self.places.enter(caller, size, connection)
+        self.admission.acquire(caller, size, connection)
         try:
             try:
                 request = call.decode(raw)
@@ -156,17 +163,17 @@ class Intake:
             del raw
             if call.waits(request):
                 waiting = f"{caller}, waiting"
-                self.places.wait(caller, waiting)
+                self.admission.wait(caller, waiting)
                 caller = waiting
             response = (await asked.method(request, context)).SerializeToString()
         finally:
-            self.places.leave(caller, size, connection)
-        return response, self.places.answer(connection, len(response)) if connection else None
+            self.admission.release(caller, size, connection)
+        return response, self.admission.answer(connection, len(response)) if connection else None
 
-    def _note(self, asked: Asked, error: MessageError) -> None:
+    def _note(self, asked: IncomingCall, error: MessageError) -> None:
         """Count a request that is none."""
         if type(error) in _BY_FAULT:
-            self.places.refused[_BY_FAULT[type(error)]] += 1
+            self.admission.refused[_BY_FAULT[type(error)]] += 1
         asked.malformed(asked.call.name, error.count if isinstance(error, TooMany | TooShort) else 1)
 
     def _checked(self, context: Context, allowed: Collection[str]) -> str:
@@ -174,7 +181,7 @@ class Intake:
         for name in context.auth_context().get("x509_common_name", ()):
             if (caller := name.decode(errors="replace")) in allowed:
                 return caller
-        self.places.refused[Limit.PEER] += 1
+        self.admission.refused[PortLimit.PEER] += 1
         raise Refusal(
             Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; show that certificate"
         )

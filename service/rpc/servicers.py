@@ -1,4 +1,4 @@
-"""Serving: servicers that read a request, call a handler and write its answer; `intake` calls them."""
+"""Servicers that read a request, call a handler and write its answer; `pipeline` calls them."""
 
 from __future__ import annotations
 
@@ -13,46 +13,51 @@ from hubbub.protos.enrollment.admitted import Admitted
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import Answer
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.rpc.enrollment import read_redemptions, read_step, write_credential_status, write_enrolled
-from hubbub.protos.rpc.incidents import write_condition
+from hubbub.protos.rpc.enrollment import (
+    read_credential_action,
+    read_redemptions,
+    write_credential_status,
+    write_enrolled,
+)
+from hubbub.protos.rpc.incidents import write_incidents
 from hubbub.protos.rpc.leader import (
     read_tickets,
     read_version,
     write_admitted,
+    write_redeemed,
     write_secrets,
-    write_spent,
 )
 from hubbub.protos.rpc.releases import read_begin, write_known
-from hubbub.protos.rpc.replication import read_asked, write_told
+from hubbub.protos.rpc.replication import read_replication_request, write_replication_reply
 from hubbub.protos.rpc.results import write_results
-from hubbub.protos.rpc.round_progress import write_standing
+from hubbub.protos.rpc.round_progress import write_round_status
 from hubbub.protos.rpc.statuses import Context
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, MAXIMUM_SUBMISSIONS
 from hubbub.protos.v1 import (
-    condition_pb2,
     control_pb2,
     control_pb2_grpc,
     delivery_pb2,
     delivery_pb2_grpc,
-    keeper_pb2,
+    incidents_pb2,
+    leader_pb2,
+    replication_pb2,
     results_pb2,
     results_pb2_grpc,
-    standby_pb2,
     submission_pb2,
     submission_pb2_grpc,
 )
-from hubbub.service.rpc.connect import Doorway
+from hubbub.service.rpc.connect import ConnectRouter
 from hubbub.service.rpc.handlers import (
-    CertifiedHandler,
     ControlHandler,
     DeliveryHandler,
-    FollowHandler,
-    KeeperHandler,
+    LeaderHandler,
+    MtlsHandler,
+    ReplicationHandler,
     ResultsHandler,
     SubmissionHandler,
 )
-from hubbub.service.rpc.pipeline import Intake, Method
+from hubbub.service.rpc.pipeline import Method, RequestPipeline
 from hubbub.service.rpc.size_limits import Call, calls_of
 
 _OF_SUBMISSIONS = frozenset({"Submit", "SubmitBatch"})
@@ -92,19 +97,19 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         answers = await _answer_each(handler, destination, request.submissions)
         return codec.write_answers(answers)
 
-    async def Enrol(  # noqa: N802 - gRPC's name
-        self, request: submission_pb2.EnrolRequest, context: Context
-    ) -> submission_pb2.EnrolResponse:
-        return write_enrolled(await self._handler_of(context).enrol(read_redemptions(request)))
+    async def Enroll(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.EnrollRequest, context: Context
+    ) -> submission_pb2.EnrollResponse:
+        return write_enrolled(await self._handler_of(context).enroll(read_redemptions(request)))
 
 
-class _CertifiedServicer(_SubmissionServicer):
+class _MtlsServicer(_SubmissionServicer):
     """Answers those who show a certificate, which TLS has checked; each is known by the SHA-256 of what was issued.
 
     The issuer's signature is left out: of an ECDSA signature everybody can make a second one that holds, too.
     """
 
-    def __init__(self, handler: CertifiedHandler) -> None:
+    def __init__(self, handler: MtlsHandler) -> None:
         super().__init__(handler)
         self._certified = handler
 
@@ -179,15 +184,15 @@ class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):
         statuses = await self._handler.get_status(_optional_task(request.task_id))
         return control_pb2.GetStatusResponse(rounds=[codec.write_status(status) for status in statuses])
 
-    async def GetCondition(  # noqa: N802 - gRPC's name
-        self, _request: condition_pb2.GetConditionRequest, _context: Context
-    ) -> condition_pb2.GetConditionResponse:
-        return write_condition(await self._handler.get_condition())
+    async def GetIncidents(  # noqa: N802 - gRPC's name
+        self, _request: incidents_pb2.GetIncidentsRequest, _context: Context
+    ) -> incidents_pb2.GetIncidentsResponse:
+        return write_incidents(await self._handler.get_incidents())
 
     async def ManageCredentials(  # noqa: N802 - gRPC's name
         self, request: control_pb2.ManageCredentialsRequest, _context: Context
     ) -> control_pb2.ManageCredentialsResponse:
-        return write_credential_status(await self._handler.manage_credentials(*read_step(request)))
+        return write_credential_status(await self._handler.manage_credentials(*read_credential_action(request)))
 
 
 class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
@@ -253,47 +258,47 @@ class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
         rounds = await self._handler.list_results(_optional_task(request.task_id))
         return results_pb2.ListResultsResponse(rounds=[codec.write_round_id(round_id) for round_id in rounds])
 
-    async def GetStandings(  # noqa: N802 - gRPC's name
-        self, request: results_pb2.GetStandingsRequest, _context: Context
-    ) -> results_pb2.GetStandingsResponse:
-        rounds = await self._handler.get_standings(_optional_task(request.task_id))
-        return results_pb2.GetStandingsResponse(rounds=[write_standing(standing) for standing in rounds])
+    async def GetStatuses(  # noqa: N802 - gRPC's name
+        self, request: results_pb2.GetStatusesRequest, _context: Context
+    ) -> results_pb2.GetStatusesResponse:
+        rounds = await self._handler.get_statuses(_optional_task(request.task_id))
+        return results_pb2.GetStatusesResponse(rounds=[write_round_status(status) for status in rounds])
 
-    async def GetCondition(  # noqa: N802 - gRPC's name
-        self, _request: condition_pb2.GetConditionRequest, _context: Context
-    ) -> condition_pb2.GetConditionResponse:
-        return write_condition(await self._handler.get_condition())
+    async def GetIncidents(  # noqa: N802 - gRPC's name
+        self, _request: incidents_pb2.GetIncidentsRequest, _context: Context
+    ) -> incidents_pb2.GetIncidentsResponse:
+        return write_incidents(await self._handler.get_incidents())
 
 
-class _StandbyServicer:
-    def __init__(self, handler: FollowHandler) -> None:
+class _ReplicationServicer:
+    def __init__(self, handler: ReplicationHandler) -> None:
         self._handler = handler
 
     async def Follow(  # noqa: N802 - gRPC's name
-        self, request: standby_pb2.FollowRequest, _context: Context
-    ) -> standby_pb2.FollowResponse:
-        return write_told(await self._handler.follow(read_asked(request)))
+        self, request: replication_pb2.FollowRequest, _context: Context
+    ) -> replication_pb2.FollowResponse:
+        return write_replication_reply(await self._handler.follow(read_replication_request(request)))
 
 
-class _KeeperServicer:
-    def __init__(self, handler: KeeperHandler) -> None:
+class _LeaderServicer:
+    def __init__(self, handler: LeaderHandler) -> None:
         self._handler = handler
 
     async def GetSecrets(  # noqa: N802 - gRPC's name
-        self, request: keeper_pb2.GetSecretsRequest, _context: Context
-    ) -> keeper_pb2.GetSecretsResponse:
+        self, request: leader_pb2.GetSecretsRequest, _context: Context
+    ) -> leader_pb2.GetSecretsResponse:
         return write_secrets(await self._handler.get_secrets(codec.read_task_id(request.task_id), request.round))
 
     async def GetAdmitted(  # noqa: N802 - gRPC's name
-        self, request: keeper_pb2.GetAdmittedRequest, _context: Context
-    ) -> keeper_pb2.GetAdmittedResponse:
+        self, request: leader_pb2.GetAdmittedRequest, _context: Context
+    ) -> leader_pb2.GetAdmittedResponse:
         version = read_version(request)
         return write_admitted(await self._handler.get_admitted(version) or Admitted(version))
 
     async def SpendTickets(  # noqa: N802 - gRPC's name
-        self, request: keeper_pb2.SpendTicketsRequest, _context: Context
-    ) -> keeper_pb2.SpendTicketsResponse:
-        return write_spent(await self._handler.spend(read_tickets(request)))
+        self, request: leader_pb2.SpendTicketsRequest, _context: Context
+    ) -> leader_pb2.SpendTicketsResponse:
+        return write_redeemed(await self._handler.spend(read_tickets(request)))
 
 
 def _optional_task(task_id: bytes) -> bytes | None:
@@ -301,34 +306,42 @@ def _optional_task(task_id: bytes) -> bytes | None:
 
 
 def serve_submissions(
-    server: grpc.aio.Server, handler: SubmissionHandler, intake: Intake | None = None, envelope_bytes: int | None = None
+    server: grpc.aio.Server,
+    handler: SubmissionHandler,
+    pipeline: RequestPipeline | None = None,
+    envelope_bytes: int | None = None,
 ) -> None:
     """Answer devices on this server; `envelope_bytes` is the length of the longest envelope that they send."""
-    _serve_devices(server, _SubmissionServicer(handler), handler, intake, envelope_bytes)
+    _serve_devices(server, _SubmissionServicer(handler), handler, pipeline, envelope_bytes)
 
 
-def serve_certified(
-    server: grpc.aio.Server, handler: CertifiedHandler, intake: Intake | None = None, envelope_bytes: int | None = None
+def serve_mtls(
+    server: grpc.aio.Server,
+    handler: MtlsHandler,
+    pipeline: RequestPipeline | None = None,
+    envelope_bytes: int | None = None,
 ) -> None:
     """Answer devices on this server, whose credentials must ask for certificates."""
-    _serve_devices(server, _CertifiedServicer(handler), handler, intake, envelope_bytes)
+    _serve_devices(server, _MtlsServicer(handler), handler, pipeline, envelope_bytes)
 
 
-def submission_doorway(handler: SubmissionHandler, intake: Intake, envelope_bytes: int | None = None) -> Doorway:
-    """Return the calls of devices as the HTTPS door takes them: the same methods, behind the same limits."""
+def submission_router(
+    handler: SubmissionHandler, pipeline: RequestPipeline, envelope_bytes: int | None = None
+) -> ConnectRouter:
+    """Return the calls of devices as the HTTPS port takes them: the same methods, behind the same limits."""
     methods = methods_of("SubmissionService", _SubmissionServicer(handler), envelope_bytes)
-    return Doorway("hubbub.v1.SubmissionService", methods, intake, _counting(handler))
+    return ConnectRouter("hubbub.v1.SubmissionService", methods, pipeline, _counting(handler))
 
 
 def _serve_devices(
     server: grpc.aio.Server,
     servicer: _SubmissionServicer,
     handler: SubmissionHandler,
-    intake: Intake | None,
+    pipeline: RequestPipeline | None,
     envelope_bytes: int | None,
 ) -> None:
     methods = methods_of("SubmissionService", servicer, envelope_bytes)
-    (intake or Intake()).serve(server, "hubbub.v1.SubmissionService", methods, malformed=_counting(handler))
+    (pipeline or RequestPipeline()).serve(server, "hubbub.v1.SubmissionService", methods, malformed=_counting(handler))
 
 
 def _counting(handler: SubmissionHandler) -> Callable[[str, int], None]:
@@ -342,44 +355,49 @@ def _counting(handler: SubmissionHandler) -> Callable[[str, int], None]:
 
 
 def serve_control(
-    server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str], intake: Intake | None = None
+    server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str], pipeline: RequestPipeline | None = None
 ) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
-    _serve(server, "RoundControlService", _ControlServicer(handler), allowed, intake)
+    _serve(server, "RoundControlService", _ControlServicer(handler), allowed, pipeline)
 
 
 def serve_delivery(
-    server: grpc.aio.Server, handler: DeliveryHandler, allowed: Collection[str], intake: Intake | None = None
+    server: grpc.aio.Server, handler: DeliveryHandler, allowed: Collection[str], pipeline: RequestPipeline | None = None
 ) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
-    _serve(server, "DeliveryService", _DeliveryServicer(handler), allowed, intake)
+    _serve(server, "DeliveryService", _DeliveryServicer(handler), allowed, pipeline)
 
 
 def serve_results(
-    server: grpc.aio.Server, handler: ResultsHandler, allowed: Collection[str], intake: Intake | None = None
+    server: grpc.aio.Server, handler: ResultsHandler, allowed: Collection[str], pipeline: RequestPipeline | None = None
 ) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
-    _serve(server, "ResultsService", _ResultsServicer(handler), allowed, intake)
+    _serve(server, "ResultsService", _ResultsServicer(handler), allowed, pipeline)
 
 
-def serve_standbys(
-    server: grpc.aio.Server, handler: FollowHandler, allowed: Collection[str], intake: Intake | None = None
+def serve_replication(
+    server: grpc.aio.Server,
+    handler: ReplicationHandler,
+    allowed: Collection[str],
+    pipeline: RequestPipeline | None = None,
 ) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
-    _serve(server, "StandbyService", _StandbyServicer(handler), allowed, intake)
+    _serve(server, "ReplicationService", _ReplicationServicer(handler), allowed, pipeline)
 
 
-def serve_keeper(
-    server: grpc.aio.Server, handler: KeeperHandler, allowed: Collection[str], intake: Intake | None = None
+def serve_leader(
+    server: grpc.aio.Server, handler: LeaderHandler, allowed: Collection[str], pipeline: RequestPipeline | None = None
 ) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
-    _serve(server, "KeeperService", _KeeperServicer(handler), allowed, intake)
+    _serve(server, "LeaderService", _LeaderServicer(handler), allowed, pipeline)
 
 
 def _serve(
-    server: grpc.aio.Server, service: str, servicer: object, allowed: Collection[str], intake: Intake | None
+    server: grpc.aio.Server, service: str, servicer: object, allowed: Collection[str], pipeline: RequestPipeline | None
 ) -> None:
-    (intake or Intake()).serve(server, f"hubbub.v1.{service}", methods_of(service, servicer), allowed=allowed)
+    (pipeline or RequestPipeline()).serve(
+        server, f"hubbub.v1.{service}", methods_of(service, servicer), allowed=allowed
+    )
 
 
 def methods_of(service: str, servicer: object, envelope_bytes: int | None = None) -> dict[str, tuple[Call, Method]]:

@@ -1,4 +1,4 @@
-"""Sizes: the largest request of each call, from what the tasks need; and the most elements of its repeated fields.
+"""The largest request of each call, from what the tasks need; and the most elements of its repeated fields.
 
 What is larger is refused before it is parsed, and what is larger than any call of a port before it is received.
 """
@@ -22,7 +22,7 @@ from hubbub.protos.rpc.enrollment import MOST_DEVICES, MOST_REDEMPTIONS
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES
 from hubbub.protos.task.draft import MAXIMUM_QUERIES
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, SUBMISSION_OVERHEAD
-from hubbub.protos.v1 import control_pb2, delivery_pb2, keeper_pb2, results_pb2, standby_pb2, submission_pb2
+from hubbub.protos.v1 import control_pb2, delivery_pb2, leader_pb2, replication_pb2, results_pb2, submission_pb2
 from hubbub.service.rpc.field_counts import Elements, check_counts
 
 FEW_BYTES = 4096
@@ -35,7 +35,7 @@ MOST_RELEASES = 100_000
 """Most releases that come with a batch's announcement: a round an hour for eleven years."""
 
 MOST_ENVELOPES = 500_000
-"""Most envelopes in one stretch of a batch; none is as short as the largest message divided by so many."""
+"""Most envelopes in one chunk of a batch; none is as short as the largest message divided by so many."""
 
 FEW_SHORT = 16
 """Submissions in a call that may be too short to be one; with more, the call is refused as a whole."""
@@ -93,8 +93,8 @@ _SERVICES = {
     "RoundControlService": control_pb2,
     "DeliveryService": delivery_pb2,
     "ResultsService": results_pb2,
-    "StandbyService": standby_pb2,
-    "KeeperService": keeper_pb2,
+    "ReplicationService": replication_pb2,
+    "LeaderService": leader_pb2,
 }
 _FIELD_FRAME = 2
 """Bytes around a short field: its tag, and its length."""
@@ -118,7 +118,7 @@ _COUNTED: dict[str, dict[str, _Most]] = {
     # A submission has an id at least. One that is malformed is refused by itself, but not thousands that are nothing:
     # two bytes of each would be answered by sixty, and cost more work than sending them.
     "SubmitBatch": {"submissions": _Most(MAXIMUM_SUBMISSIONS, SUBMISSION_ID_BYTES + _FIELD_FRAME, FEW_SHORT)},
-    "Enrol": {"redemptions": _Most(MOST_REDEMPTIONS)},
+    "Enroll": {"redemptions": _Most(MOST_REDEMPTIONS)},
     "ManageCredentials": {"devices": _Most(MOST_DEVICES)},
     "BeginDelivery": {
         "key_set": _Most(1, inner={"successions": _Most(MOST_SUCCESSIONS)}),
@@ -154,7 +154,7 @@ def _largest(envelope_bytes: int | None) -> dict[str, int]:
     return {
         "Submit": min(MAXIMUM_MESSAGE_BYTES, max(FEW_SUBMISSIONS_BYTES, one)),
         "SubmitBatch": max(FEW_SUBMISSIONS_BYTES, many),
-        "Enrol": MOST_REDEMPTIONS * (LONGEST_TICKET + KEY_BYTES + _FRAMES),
+        "Enroll": MOST_REDEMPTIONS * (LONGEST_TICKET + KEY_BYTES + _FRAMES),
         "ManageCredentials": MOST_DEVICES * (DEVICE_BYTES + _FRAMES) + FEW_BYTES,
         "BeginDelivery": MAXIMUM_MESSAGE_BYTES,
         "PutEnvelopes": MAXIMUM_MESSAGE_BYTES,

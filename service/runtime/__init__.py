@@ -1,1 +1,1 @@
-"""What a service process starts with: event loop, memory, tasks and successions from files."""
+"""Event loop, memory, tasks and successions from files."""

@@ -1,4 +1,4 @@
-"""Loops: the event loop that a service runs in, the standard library's or uvloop's."""
+"""The event loop that a service runs in, the standard library's or uvloop's."""
 
 from __future__ import annotations
 

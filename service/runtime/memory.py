@@ -1,4 +1,4 @@
-"""Memory: what the process holds, a limit above which calls are refused, and the way back to the system."""
+"""What the process holds, a limit above which calls are refused, and the way back to the system."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def resident() -> int:
         return 0
 
 
-class Watched:
+class MemoryWatch:
     """What the process holds, and whether that is more than `most` bytes; 0 for as many as it likes."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,7 +52,7 @@ class Watched:
         return bool(self._most) and self.held() > self._most
 
 
-class Returned:
+class MemoryTrim:
     """Gives free memory back to the system: the C library keeps it, and a flood would be seen for ever."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, held: Callable[[], int] = resident) -> None:

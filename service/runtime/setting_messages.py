@@ -34,7 +34,7 @@ WORDS: Mapping[str, str] = {
 """By the kind of problem that pydantic found, with the names of its limits."""
 
 
-def wanted(problem: Mapping[str, Any]) -> str:
+def expectation(problem: Mapping[str, Any]) -> str:
     """Return what the value of a problem, as pydantic tells it, must be."""
     words = WORDS.get(problem["type"])
     if words is None:

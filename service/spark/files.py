@@ -1,4 +1,4 @@
-"""Files: what a job on Spark reads and writes outside of Spark: numbered files, enciphered under a key of that job.
+"""What a job on Spark reads and writes outside of Spark: numbered files, enciphered under a key of that job.
 
 The key is in the memory of the service and of its job's tasks only. What a disk keeps of such a file is unreadable
 once both are gone, and a file that somebody changed or swapped is refused.

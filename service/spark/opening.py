@@ -1,4 +1,4 @@
-"""Opening on Spark: the same as `Workers`, with a cluster's cores for batches that are worth a session.
+"""The same as `OpeningPool`, with a cluster's cores for batches that are worth a session.
 
 The driver reads the batch, leaves copies out as it does on one machine, and hands chunks out in waves. A task opens a
 chunk and counts it; its result is taken once, however often Spark ran it, and the driver adds them up in the batch's
@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from hubbub.service.processes.opening_pool import Job, Opened, Workers, open_chunk
+from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool, open_chunk
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.session import Session, begin_task, failures, session, workplace
@@ -39,8 +39,8 @@ OpenChunk = Callable[[Job, bytes], Opened]
 """Opens a task's envelopes, that follow one another without a gap."""
 
 
-class SparkWorkers(Workers):
-    """`Workers` that open batches of at least `settings.minimum_envelopes` on Spark, and smaller ones as they do.
+class SparkOpeningPool(OpeningPool):
+    """`OpeningPool` that open batches of at least `settings.minimum_envelopes` on Spark, and smaller ones as they do.
 
     `folder` is where a session works unless the settings name another. `open_one` opens the envelopes of one task.
     """
@@ -56,27 +56,27 @@ class SparkWorkers(Workers):
         self._session: Session | None = None
         self._stopped = False
 
-    def open(self, job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
+    def open(self, job: Job, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
         """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
 
         Raises:
             SparkError: where the job fails more often than Spark tries it.
-            BrokenProcessPool: as `Workers` does, for a small batch.
+            BrokenProcessPool: as `OpeningPool` does, for a small batch.
         """
         if expected < self._settings.minimum_envelopes:
-            return super().open(job, stretches, expected)
-        return self._elsewhere(job, stretches, bytes)
+            return super().open(job, parts, expected)
+        return self._elsewhere(job, parts, bytes)
 
     def count(
-        self, job: Job, stretches: Iterable[bytes], expected: int, use: Callable[[bytes], T]
+        self, job: Job, parts: Iterable[bytes], expected: int, use: Callable[[bytes], T]
     ) -> Iterator[tuple[T | bytes, int]]:
         """Open as `open` does, and have the tasks of a large batch `use` its reports: they give what it made of them.
 
         `use` travels to tasks. It must give the same each time, as they are run again. Raises as `open` does.
         """
         if expected < self._settings.minimum_envelopes:
-            return super().count(job, stretches, expected, use)
-        return self._elsewhere(job, stretches, use)
+            return super().count(job, parts, expected, use)
+        return self._elsewhere(job, parts, use)
 
     def warm_up(self, expected: int) -> None:
         """Start the processes now if a batch of `expected` envelopes will need them."""
@@ -91,11 +91,11 @@ class SparkWorkers(Workers):
                 self._session.abort()
         super().close()
 
-    def _elsewhere(self, job: Job, stretches: Iterable[bytes], use: Callable[[bytes], T]) -> Iterator[tuple[T, int]]:
+    def _elsewhere(self, job: Job, parts: Iterable[bytes], use: Callable[[bytes], T]) -> Iterator[tuple[T, int]]:
         with workplace(self._settings, self._folder) as place, session(self._settings, place) as begun:
             self._note(begun)
             try:
-                yield from opened_on(begun, job, stretches, use, self._open_one)
+                yield from opened_on(begun, job, parts, use, self._open_one)
             finally:
                 self._note(None)
 
@@ -109,7 +109,7 @@ class SparkWorkers(Workers):
 def opened_on(
     begun: Session,
     job: Job,
-    stretches: Iterable[bytes],
+    parts: Iterable[bytes],
     use: Callable[[bytes], T],
     open_one: OpenChunk = open_chunk,
 ) -> Iterator[tuple[T, int]]:
@@ -117,7 +117,7 @@ def opened_on(
 
     With each comes how many of the chunk's envelopes did not open.
     """
-    chunks = _chunks(stretches, job.width)
+    chunks = _chunks(parts, job.width)
     work = functools.partial(_used, open_one, job, use)
     with ThreadPoolExecutor(WAVES) as threads:
         pending: deque[Future[list[tuple[T, int]]]] = deque()
@@ -141,12 +141,12 @@ def _used(open_one: OpenChunk, job: Job, use: Callable[[bytes], T], chunk: bytes
     return use(reports), unopenable
 
 
-def _chunks(stretches: Iterable[bytes], width: int) -> Iterator[bytes]:
+def _chunks(parts: Iterable[bytes], width: int) -> Iterator[bytes]:
     """Give a batch in chunks of one length, the last one shorter, however it was stored."""
     size = max(1, min(CHUNK, CHUNK_BYTES // width)) * width
     held = bytearray()
-    for stretch in stretches:
-        held += stretch
+    for part in parts:
+        held += part
         whole = len(held) - len(held) % size
         yield from (bytes(held[start : start + size]) for start in range(0, whole, size))
         del held[:whole]

@@ -1,4 +1,4 @@
-"""Session: a Spark application for one job of a service, encrypted wherever it sends or stores, or refused.
+"""A Spark application for one job of a service, encrypted wherever it sends or stores, or refused.
 
 A session lasts for one batch. Afterwards its JVM and its Python workers are gone, and with them what their memory held
 of keys and envelopes, and a cluster has its cores back until the next round.
@@ -21,8 +21,8 @@ import structlog
 
 from hubbub import __version__
 from hubbub.service.processes import subprocesses
-from hubbub.service.processes.hardening import keep_memory_in
-from hubbub.service.processes.subprocesses import import_from_here_no_more, interpreter
+from hubbub.service.processes.hardening import disable_core_dumps
+from hubbub.service.processes.subprocesses import interpreter, remove_cwd_from_path
 from hubbub.service.settings import SettingsError, SparkSettings
 from hubbub.service.spark.errors import SparkError
 
@@ -221,7 +221,7 @@ def _started(settings: SparkSettings, folder: Path) -> Iterator[Session]:
     from pyspark.java_gateway import launch_gateway
 
     # What PySpark starts, and the Python workers after it, import nothing from the folder they are started in.
-    import_from_here_no_more()
+    remove_cwd_from_path()
     conf = _configuration(settings, folder)
     with (folder / "log").open("wb") as log, _environment(settings, folder):
         try:
@@ -260,7 +260,7 @@ def given(environment: Mapping[str, str]) -> dict[str, str]:
 def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:
     from pyspark import SparkConf
 
-    places = {
+    admission = {
         "spark.master": settings.master,
         "spark.app.name": "hubbub",
         "spark.local.dir": str(folder),
@@ -268,7 +268,7 @@ def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:
         "spark.driver.bindAddress": settings.driver_host,
         "spark.driver.memory": f"{settings.memory_mebibytes}m",
     }
-    return SparkConf(loadDefaults=False).setAll([*places.items(), *ENCRYPTION.items(), *QUIET.items()])
+    return SparkConf(loadDefaults=False).setAll([*admission.items(), *ENCRYPTION.items(), *QUIET.items()])
 
 
 @contextlib.contextmanager
@@ -319,4 +319,4 @@ def _told(folder: Path) -> str:
 
 def begin_task() -> None:
     """Begin a task's work: a Python worker of Spark's holds keys and envelopes, as our own processes do."""
-    keep_memory_in()
+    disable_core_dumps()

@@ -1,1 +1,1 @@
-"""Durable SQLite: group commit, files, integrity and erasure."""
+"""Group commit, files, integrity and erasure."""

@@ -1,4 +1,4 @@
-"""Database: a service's SQLite file, opened with the settings that its promises rest on.
+"""A service's SQLite file, opened with the settings that its promises rest on.
 
 An acknowledgement needs `synchronous=FULL` (a commit is synced); erasure needs `secure_delete` (freed pages are
 zeroed), `auto_vacuum` (they are given back) and the write-ahead log cut to nothing.
@@ -15,7 +15,7 @@ from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.sqlite import secure_delete
 from hubbub.service.sqlite.files import check_there, locked, unusable
 from hubbub.service.sqlite.integrity import check_tables, check_whole
-from hubbub.service.sqlite.wal_guard import LogMark, check_log, reading
+from hubbub.service.sqlite.wal_guard import WalGuard, check_log, reading
 
 VACUUM_PAGES = 2000
 """Free pages given back at once: about 0.1 s, so that what else is to be written need not wait for all of it."""
@@ -50,7 +50,7 @@ class Database:
         """Open the file, bringing it forward; `connection` is the class of both connections.
 
         Raises:
-            StoreError: where there is none (`service.store_file` makes one), another process uses it, or a version
+            StoreError: where there is none (`service.sqlite.files` makes one), another process uses it, or a version
                 wrote it that cannot be read; then nothing was made or touched.
         """
         self.path = folder / file_name
@@ -70,9 +70,9 @@ class Database:
         self._opened.enter_context(locked(folder, self._layout))
         # Before SQLite opens the file, which would go on without what a lost log held.
         check_log(self.path)
-        self._mark = LogMark(self.path)
+        self._mark = WalGuard(self.path)
         self._opened.callback(self._mark.close)
-        self._keeper = self._opened.enter_context(contextlib.closing(reading(self.path)))
+        self._wal_holder = self._opened.enter_context(contextlib.closing(reading(self.path)))
         self._keep_log()
         self.writer = self._connect(connection)
         check_whole(self.writer, self.path)
@@ -81,9 +81,9 @@ class Database:
         self.reader.execute("PRAGMA query_only = ON")
 
     def _keep_log(self) -> None:
-        """Have no other connection that is closed carry the log over and remove it, while the keeper is open."""
+        """Have no other connection that is closed carry the log over and remove it, while this holder is open."""
         try:
-            self._keeper.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            self._wal_holder.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.OperationalError as error:
             # A transaction from before the log's first page is to be taken back, which only a connection that writes
             # does: as after a power cut while a new store was brought to have a log.
@@ -114,7 +114,7 @@ class Database:
         Raises:
             sqlite3.Error: where it cannot be written.
         """
-        self._keeper.close()
+        self._wal_holder.close()
         self._accepted = True
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
         with contextlib.suppress(StoreError):
@@ -131,7 +131,7 @@ class Database:
         return bool(self.writer.execute("PRAGMA freelist_count").fetchone()[0])
 
     def rewrite(self) -> None:
-        """Leave nothing of what was deleted in pages that other rows are on; see `service.erasing`."""
+        """Leave nothing of what was deleted in pages that other rows are on; see `service.sqlite.secure_delete`."""
         secure_delete.rewrite(self.writer)
 
     def cut_log(self) -> None:

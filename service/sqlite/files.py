@@ -1,4 +1,4 @@
-"""Store file: is it there, and is it the one that is meant; and the one way in which a new one is made.
+"""Is it there, and is it the one that is meant; and the one way in which a new one is made.
 
 A store that is missing is never made in silence: an empty one in its place would have forgotten what was spent, what
 was acknowledged, and the keys of the rounds under way. So making one is an act of its own (`--create-store`), which
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hubbub.protos.sqlite_versions import Layout, bring_forward, check_version, version_of
 from hubbub.service.errors import StoreError, damaged, is_damage
-from hubbub.service.sqlite.wal_guard import mark_of
+from hubbub.service.sqlite.wal_guard import position_file_of
 
 LOCK_NAME = "lock"
 
@@ -57,7 +57,7 @@ def _rests(path: Path) -> str:
 
 
 def _beside(path: Path) -> list[str]:
-    return [*(f"{path.name}{ending}" for ending in BESIDE), mark_of(path).name]
+    return [*(f"{path.name}{ending}" for ending in BESIDE), position_file_of(path).name]
 
 
 def create(folder: Path, file_name: str, layout: Layout) -> Path:

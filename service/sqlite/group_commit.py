@@ -1,4 +1,4 @@
-"""Group commit: one thread writes to a SQLite file, and jobs that wait together share one transaction and its sync.
+"""One thread writes to a SQLite file, and jobs that wait together share one transaction and its sync.
 
 A job's result is given out only after its transaction is synced, so whoever has a result may rely on it being on disk.
 A job that raises a `HubbubError` fails alone: others of its transaction are committed. A failure of the disk takes the
@@ -26,7 +26,7 @@ GROUP_LIMIT = 1000
 
 PROBE_SECONDS = 30.0
 """How long a store whose last write failed may be idle before a write of no consequence is tried: whoever waits for
-what failed tries again sooner, and the trouble of a store that nobody uses must end, too."""
+what failed tries again sooner, and the incident of a store that nobody uses must end, too."""
 
 GATHER_SECONDS = 0.003
 """How long jobs gather after a transaction that had more than one: under load fewer, larger ones cost less."""
@@ -56,7 +56,7 @@ Outcome = Callable[[Exception | None], None]
 """Is told what a transaction failed with, and None after each that wrote something; called from any thread."""
 
 
-def untold(_error: Exception | None) -> None:
+def unreported(_error: Exception | None) -> None:
     """Tell nobody."""
 
 
@@ -77,7 +77,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
         observe: Observe = unobserved,
         savepoints: bool = False,
         failed: Failed = as_store_error,
-        outcome: Outcome = untold,
+        outcome: Outcome = unreported,
         committed: Callable[[], None] = lambda: None,
         probe: float = PROBE_SECONDS,
     ) -> None:
@@ -190,7 +190,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
         try:
             return job.future, job.work(unit), None
         except StoreError:
-            raise  # the store itself is in trouble, which concerns every job
+            raise  # the store itself has an incident, which concerns every job
         except HubbubError as error:
             return job.future, None, error
 

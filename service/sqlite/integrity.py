@@ -1,4 +1,4 @@
-"""Integrity: does SQLite find a store's file whole? Asked at every start, and in full by `--check-store`."""
+"""Does SQLite find a store's file whole? Asked at every start, and in full by `--check-store`."""
 
 from __future__ import annotations
 

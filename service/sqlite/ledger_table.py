@@ -1,4 +1,4 @@
-"""The ledger as a table of a SQLite store: it only grows, and the database itself refuses everything else."""
+"""The ledger as a table: it only grows, and the database itself refuses everything else."""
 
 from __future__ import annotations
 

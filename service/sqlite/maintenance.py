@@ -1,4 +1,4 @@
-"""Upkeep: what an operator does with a store while its service is stopped: look all of it over, go on without a log."""
+"""What an operator does with a store while its service is stopped: look all of it over, go on without a log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _held(folder: Path, file_name: str, layout: Layout) -> Iterator[Path]:
         raise unusable(path, error) from error
 
 
-def look_over(folder: Path, file_name: str, layout: Layout) -> Path:
+def check_store_file(folder: Path, file_name: str, layout: Layout) -> Path:
     """Have SQLite check all of a store, however long it takes; return its file, in which nothing was changed.
 
     Raises:

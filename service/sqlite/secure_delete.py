@@ -1,4 +1,4 @@
-"""Erasing: how a secret is kept in a SQLite row, so that deleting the row leaves nothing of it in the file.
+"""How a secret is kept in a SQLite row, so that deleting the row leaves nothing of it in the file.
 
 `secure_delete` zeroes a row in its place when it is deleted. But rows that share a page are moved when the page is
 split or merged, and their place before is not zeroed. A value longer than a page goes on in overflow pages: those
@@ -16,13 +16,13 @@ REWRITE_LIMIT_PAGES = 16_384
 """Files up to 64 MiB are written anew after something was erased: about 0.3 s, in which nothing else is written."""
 
 
-def put_away(secret: bytes) -> bytes:
+def pad_for_erasure(secret: bytes) -> bytes:
     """Return a secret as it is to be stored."""
     return bytes(PAGE_BYTES) + secret
 
 
-def taken_out(stored: bytes) -> bytes:
-    """Return the secret that `put_away` made a stored value of."""
+def unpad(stored: bytes) -> bytes:
+    """Return the secret that `pad_for_erasure` made a stored value of."""
     return stored[PAGE_BYTES:]
 
 

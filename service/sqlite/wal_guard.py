@@ -1,4 +1,4 @@
-"""Log file: whether a store's write-ahead log, which holds its last commits, was deleted or cut short unseen.
+"""Whether a store's write-ahead log, which holds its last commits, was deleted or cut short unseen.
 
 SQLite takes a log that is missing, or ends early, for one that was never written: the store opens, and what was
 acknowledged last is gone in silence. So a file beside the store (`shuffler.mark`) says how far the log goes. It is
@@ -7,10 +7,10 @@ it is synced itself only where the log begins, or begins anew after 16 MB. What 
 after a power cut it may say less, and then less is noticed. Before the log is cut, when all of it is carried over into
 the database, the mark is emptied and synced.
 
-How far the log goes is read from SQLite's index of it (`-shm`), whose form is that of https://sqlite.org/walformat.html,
-"The WAL-Index Header": the last valid frame at byte 16, the log's salts at byte 32. A log that begins anew raises the
-first salt by one, once all before is in the database: a log one step later than its mark, which is written once that
-commit is synced, has lost nothing.
+How far the log goes is read from SQLite's index of it (`-shm`), whose form is that of
+https://sqlite.org/walformat.html, "The WAL-Index Header": the last valid frame at byte 16, the log's salts at byte 32.
+A log that begins anew raises the first salt by one, once all before is in the database: a log one step later than its
+mark, which is written once that commit is synced, has lost nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True)
-class Mark:
+class WalPosition:
     """How far a log goes: its salts (8 bytes), which are others each time that it begins anew, and its valid frames."""
 
     salts: bytes
@@ -64,16 +64,16 @@ class Mark:
         return head + zlib.crc32(head).to_bytes(4, "big")
 
     @staticmethod
-    def decode(content: bytes) -> Mark | None:
+    def decode(content: bytes) -> WalPosition | None:
         """Return what a file says; None where it is empty, or torn, or of no version that is known: it says nothing."""
         if len(content) != _FORM.size:
             return None
         magic, salts, frames, checksum = _FORM.unpack(content)
         whole = magic == _MAGIC and checksum == zlib.crc32(content[:-4])
-        return Mark(salts, frames) if whole and frames else None
+        return WalPosition(salts, frames) if whole and frames else None
 
 
-def mark_of(path: Path) -> Path:
+def position_file_of(path: Path) -> Path:
     """Return where the mark of a store's file is."""
     return path.with_suffix(".mark")
 
@@ -128,7 +128,7 @@ def forget(path: Path) -> None:
         log.rename(_free(log.with_name(f"{log.name}.lost")))
         # Moved for good before the mark goes: what is killed in between finds the log missing, and asks again.
         _sync_folder(path.parent)
-    mark_of(path).unlink(missing_ok=True)
+    position_file_of(path).unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 
@@ -144,7 +144,7 @@ def _free(path: Path) -> Path:
     return next(name for name in names if not os.path.lexists(name))
 
 
-def _is_next(header: bytes, mark: Mark) -> bool:
+def _is_next(header: bytes, mark: WalPosition) -> bool:
     """Return whether a log began anew once since its mark was written."""
     steps = int.from_bytes(header[_SALTS][:4], "big") - int.from_bytes(mark.salts[:4], "big")
     return steps % 2**32 == 1
@@ -152,7 +152,7 @@ def _is_next(header: bytes, mark: Mark) -> bool:
 
 def _made(path: Path) -> int:
     """Open the mark of the store in `path`, making it where there is none; its name lasts."""
-    descriptor = os.open(mark_of(path), os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(position_file_of(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _sync_folder(path.parent)
     except OSError:
@@ -169,9 +169,9 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _stored(path: Path) -> Mark | None:
+def _stored(path: Path) -> WalPosition | None:
     try:
-        return Mark.decode(mark_of(path).read_bytes())
+        return WalPosition.decode(position_file_of(path).read_bytes())
     except FileNotFoundError:
         return None
 
@@ -208,7 +208,7 @@ def _position(index: int) -> tuple[bytes, int]:
     return header[_INDEX_SALTS], int.from_bytes(header[_INDEX_FRAMES], sys.byteorder)
 
 
-class LogMark:
+class WalGuard:
     """The mark of a store that is open. `note` and `clear` are for the thread that writes.
 
     No failure to write it fails a commit, which is on disk by then: it is emptied or removed instead, so that it says
@@ -239,7 +239,7 @@ class LogMark:
             self._note()
         except OSError as error:
             if not self._failed:
-                _LOG.warning("a log's mark cannot be written: %s", f"{mark_of(self._path)}: {error}")
+                _LOG.warning("a log's mark cannot be written: %s", f"{position_file_of(self._path)}: {error}")
             self._failed = True
             self._say_nothing()
         else:
@@ -255,7 +255,7 @@ class LogMark:
             os.fsync(self._file)
         except OSError:
             try:
-                mark_of(self._path).unlink(missing_ok=True)
+                position_file_of(self._path).unlink(missing_ok=True)
             except OSError:
                 return  # it is tried again with the next commit that it cannot note
             os.close(self._file)
@@ -271,7 +271,7 @@ class LogMark:
         if self._file is None:
             self._file = _made(self._path)
         salts, frames = _position(self._index)
-        mark = Mark(salts, frames)
+        mark = WalPosition(salts, frames)
         if not frames or mark == self._last:
             return
         begun = self._last is None or self._last.salts != salts
@@ -297,7 +297,7 @@ class LogMark:
         """Close it, after the store's connections; where SQLite has carried over and removed the log, remove it."""
         if not self._path.with_name(f"{self._path.name}-wal").exists():
             with contextlib.suppress(OSError):
-                mark_of(self._path).unlink()
+                position_file_of(self._path).unlink()
         for descriptor in (self._file, self._index):
             if descriptor is not None:
                 os.close(descriptor)

@@ -1,1 +1,1 @@
-"""Takes submissions: ports, limits, decryption and the checks that each submission passes."""
+"""Ports, limits, decryption and the checks that each submission passes."""

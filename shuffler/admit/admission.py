@@ -1,4 +1,4 @@
-"""Admit: each submission is checked (`checks`), opened and held, and gets a receipt; or it gets a typed refusal.
+"""Each submission is checked (`checks`), opened and held, and gets a receipt; or it gets a typed refusal.
 
 Everything that reaches this module is either acknowledged for the first time, a retry, or refused and counted by
 reason; the three add up to what was received.
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import structlog
 
-from hubbub.protos.enrollment.credentials import places_of
+from hubbub.protos.enrollment.credentials import pseudonyms_of
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -28,29 +28,29 @@ from hubbub.shuffler.admit.checks.keys import damaged as key_damaged
 from hubbub.shuffler.admit.checks.registry import refusals_of
 from hubbub.shuffler.admit.checks.time import over
 from hubbub.shuffler.admit.credentials import Credentials
-from hubbub.shuffler.admit.disk_reserve import Room
-from hubbub.shuffler.admit.load_shedding import Queue
-from hubbub.shuffler.admit.opening_pool import Opens
+from hubbub.shuffler.admit.disk_reserve import DiskReserve
+from hubbub.shuffler.admit.load_shedding import LoadShedder
+from hubbub.shuffler.admit.opening_pool import OuterOpening
 from hubbub.shuffler.admit.opening_worker import RoundKey
-from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.records import (
     ANY_ROUND,
     DIGEST_BYTES,
     RETRIED,
-    Held,
+    InsertOutcome,
     Opened,
     Round,
     StoreError,
     is_over,
     not_ready,
 )
-from hubbub.shuffler.stores.protocol import Admits
+from hubbub.shuffler.stores.protocol import IngestStore
 from hubbub.shuffler.tasks import Tasks, at, next_round
 
 DISK_SECONDS = 5.0
 """When a device may try again after the disk refused a write."""
 
-_HELD = (Held.NEW, Held.SAME)
+_STORED = (InsertOutcome.STORED, InsertOutcome.DUPLICATE)
 """What became of a submission that gets a receipt."""
 
 Clock = Callable[[], float]
@@ -68,8 +68,8 @@ def digest_of(envelope: bytes) -> bytes:
     return hashing.digest()
 
 
-class Admission:
-    """Answers devices (`wire.SubmissionHandler`); `queue` says how many submissions may be in work.
+class AdmissionHandler:
+    """Answers devices (`SubmissionHandler`); `queue` says how many submissions may be in work.
 
     `damaged` holds the `Round.key` of rounds whose private key opens nothing, as it grows.
     """
@@ -77,28 +77,28 @@ class Admission:
     def __init__(
         self,
         tasks: Tasks,
-        store: Admits,
-        openers: Opens,
+        store: IngestStore,
+        openers: OuterOpening,
         clock: Clock,
-        queue: Queue,
+        load_shedder: LoadShedder,
         credentials: Credentials | None = None,
-        room: Room | None = None,
+        disk_reserve: DiskReserve | None = None,
         damaged: Collection[int] = frozenset(),
     ) -> None:
         self._tasks = tasks
         self._store = store
         self._openers = openers
         self._clock = clock
-        self._queue = queue
+        self._load_shedder = load_shedder
         self._credentials = credentials or Credentials()
-        self._room = room
+        self._disk_reserve = disk_reserve
         self._damaged = damaged
         self._full: set[int] = set()
 
     @property
     def in_work(self) -> int:
         """How many submissions are in work."""
-        return self._queue.in_work
+        return self._load_shedder.in_work
 
     # Keys
 
@@ -141,7 +141,7 @@ class Admission:
             raise Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(opens)}, now is {at(now)}; wait until then")
         raise not_ready(number)
 
-    def _keys(self, round_: Round) -> RoundKeys:
+    def _keys(self, round_: Round) -> RoundKeyMaterial:
         if round_.keys is None:
             raise not_ready(round_.number)
         return round_.keys
@@ -164,15 +164,15 @@ class Admission:
             task_id = b"" if task is None else task.id
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
-        if self._queue.is_late:
+        if self._load_shedder.overloaded:
             # Before anything is looked at: were a refusal as dear as half a receipt, twice as many devices as there is
             # time for would leave no time for any. What may never be taken learns that when it comes again.
             self._store.count(known_task.id, round_.number, {Reason.OVERLOADED.value: len(submissions)})
-            return [overloaded(self._queue.most)] * len(submissions)
-        places = self._places(known_task, round_, destination, submissions, shown)
-        answers, fresh = await self._look_up(known_task, round_, destination, submissions, places)
+            return [overloaded(self._load_shedder.most)] * len(submissions)
+        pseudonyms = self._pseudonyms(known_task, round_, destination, submissions, shown)
+        answers, fresh = await self._look_up(known_task, round_, destination, submissions, pseudonyms)
         if fresh:
-            taken = [submissions[index] for index in fresh], [places[index] or b"" for index in fresh]
+            taken = [submissions[index] for index in fresh], [pseudonyms[index] or b"" for index in fresh]
             found = await self._take(known_task, round_, *taken)
             for index, answer in zip(fresh, found, strict=True):
                 answers[index] = answer
@@ -185,7 +185,7 @@ class Admission:
             return
         self._store.count(destination.task_id, destination.round, {reason.value: count})
 
-    def _places(
+    def _pseudonyms(
         self,
         task: Task,
         round_: Round,
@@ -195,8 +195,8 @@ class Admission:
     ) -> list[bytes | None]:
         """Return the ids under which submissions are held; None for those that no admitted device is proven to send.
 
-        Where devices are enrolled or show certificates, it is their place in the round, so that each has one; elsewhere
-        it is the submission's own id.
+        Where devices are enrolled or show certificates, it is their pseudonym in the round, so that each has one;
+        elsewhere it is the submission's own id.
         """
         keys = round_.keys
         # Without keys, or over, nothing is held or taken whoever sends it; the checks say why.
@@ -205,8 +205,8 @@ class Admission:
             return [submission.id for submission in submissions]
         certified = mode is Mode.MTLS
         numbers = [shown] * len(submissions) if certified else self._credentials.numbers(destination, submissions)
-        places = places_of(keys.place_key)
-        return [None if number is None else places.of(number) for number in numbers]
+        pseudonyms = pseudonyms_of(keys.pseudonym_key)
+        return [None if number is None else pseudonyms.of(number) for number in numbers]
 
     async def _look_up(
         self,
@@ -214,21 +214,23 @@ class Admission:
         round_: Round,
         destination: Destination,
         submissions: Sequence[Submission],
-        places: Sequence[bytes | None],
+        pseudonyms: Sequence[bytes | None],
     ) -> tuple[list[Answer | None], list[int]]:
         """Answer retries and what can be refused without opening; return the places of what is left."""
         held = await self._store.submissions(round_)
-        known = await self._store.known(round_, [place for place in places if place is not None])
+        known = await self._store.known(round_, [pseudonym for pseudonym in pseudonyms if pseudonym is not None])
         # From here on nothing is waited for: what there is room for now is taken into work below.
         # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
-        answers = self._recognised(task, round_, submissions, places, known)
+        answers = self._recognised(task, round_, submissions, pseudonyms, known)
         asked = [index for index, answer in enumerate(answers) if answer is None]
         # Mixing writes all that a round holds once more before it deletes any of it.
         needed = held * sum(task.inner_bytes)
-        no_room = None if self._room is None else self._room.refusal(task.name, needed)
-        room, revoked = self._queue.room, self._credentials.revoked.numbers
+        disk_full = None if self._disk_reserve is None else self._disk_reserve.refusal(task.name, needed)
+        disk_reserve, revoked = self._load_shedder.free, self._credentials.revoked.numbers
         unusable, now = round_.key in self._damaged, self._clock()
-        arrival = Arrival(task, round_, destination, now, room, self._queue.most, revoked, held, no_room, unusable)
+        arrival = Arrival(
+            task, round_, destination, now, disk_reserve, self._load_shedder.most, revoked, held, disk_full, unusable
+        )
         refusals = refusals_of(arrival, [submissions[index] for index in asked])
         for index, refusal in zip(asked, refusals, strict=True):
             answers[index] = refusal
@@ -242,18 +244,18 @@ class Admission:
         task: Task,
         round_: Round,
         submissions: Sequence[Submission],
-        places: Sequence[bytes | None],
+        pseudonyms: Sequence[bytes | None],
         known: Sequence[bytes | None],
     ) -> list[Answer | None]:
         """Answer what is held, by its digests in `known`, and what no device is proven to send; None for the rest."""
         digests = iter(known)
         return [
             self._unproven(task, round_)
-            if place is None
+            if pseudonym is None
             else None
             if (digest := next(digests)) is None
             else _known(task, round_, submission, digest)
-            for submission, place in zip(submissions, places, strict=True)
+            for submission, pseudonym in zip(submissions, pseudonyms, strict=True)
         ]
 
     def _count(self, task: Task, round_: Round, answers: Sequence[Answer | None]) -> None:
@@ -268,22 +270,22 @@ class Admission:
         return not_ready(round_.number) if self._credentials.outdated else not_enrolled(task.admission)
 
     async def _take(
-        self, task: Task, round_: Round, submissions: Sequence[Submission], places: Sequence[bytes]
+        self, task: Task, round_: Round, submissions: Sequence[Submission], pseudonyms: Sequence[bytes]
     ) -> list[Answer]:
         """Open submissions, and hold each under the id in its place of `places`."""
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
-        with self._queue.working(len(submissions)):
+        with self._load_shedder.track(len(submissions)):
             key = RoundKey(destination, keys.private_key, sum(task.inner_bytes), task.suite)
             plains = await self._openers.open(key, submissions)
             opened = [
-                Opened(place, digest_of(submission.envelope), plain)
-                for submission, place, plain in zip(submissions, places, plains, strict=True)
+                Opened(pseudonym, digest_of(submission.envelope), plain)
+                for submission, pseudonym, plain in zip(submissions, pseudonyms, plains, strict=True)
                 if plain is not None
             ]
             try:
                 unopened = len(submissions) - len(opened)
-                outcomes = iter(await self._store.hold(round_, opened, unopened, task.maximum_reports))
+                outcomes = iter(await self._store.insert(round_, opened, unopened, task.maximum_reports))
             except StoreError:
                 # The device may send the same bytes again: whatever the disk did, it then gets its receipt.
                 return self._not_stored(round_, len(submissions))
@@ -291,8 +293,8 @@ class Admission:
             _unopenable()
             if plain is None
             else Receipt(submission.id, round_.number)
-            if (outcome := next(outcomes)) in _HELD
-            else self._not_held(task, round_, outcome)
+            if (outcome := next(outcomes)) in _STORED
+            else self._not_inserted(task, round_, outcome)
             for submission, plain in zip(submissions, plains, strict=True)
         ]
 
@@ -301,11 +303,11 @@ class Admission:
         refusal = Refusal(Reason.OVERLOADED, "the shuffler cannot write to its disk now; try again later", DISK_SECONDS)
         return [refusal] * count
 
-    def _not_held(self, task: Task, round_: Round, outcome: Held) -> Refusal:
-        if outcome is Held.CUT:
+    def _not_inserted(self, task: Task, round_: Round, outcome: InsertOutcome) -> Refusal:
+        if outcome is InsertOutcome.CUT:
             following = next_round(task.schedule, self._clock(), round_.number)
             return Refusal(Reason.TOO_LATE, f"round {round_.number} was cut meanwhile; {following}")
-        if outcome is Held.FULL:
+        if outcome is InsertOutcome.FULL:
             self._say_full(task, round_)
             return full(round_.number, task.maximum_reports)
         return _conflict(task)

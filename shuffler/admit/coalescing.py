@@ -1,4 +1,4 @@
-"""Gathering: calls of one submission each are answered together, as if one call had brought them all.
+"""Calls of one submission each are answered together, as if one call had brought them all.
 
 What a call costs beside its envelope (finding the round, the checks, a job for the store, an opener) is shared then.
 """
@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from hubbub.protos.messages import Answer, Submission
 from hubbub.protos.sealing.envelope import Destination
 
-GATHER_SECONDS = 0.01
+COALESCE_SECONDS = 0.01
 """How long calls gather while others are in work, about as long as those take. A call that comes alone goes at once."""
 
-GATHER_FEWEST, GATHER_MOST = 25, 100
+COALESCE_FEWEST, COALESCE_MOST = 25, 100
 """So many calls go without waiting for more: what they share is shared enough by the latter."""
 
 GROUPS = 4
@@ -27,10 +27,10 @@ AnswerAll = Callable[[Destination, Sequence[Submission]], Awaitable[list[Answer]
 _Caller = tuple[Submission, "asyncio.Future[Answer]"]
 
 
-class Gathering:
+class Coalescer:
     """Brings what gathered before `answer_all`, a call for each destination."""
 
-    def __init__(self, answer_all: AnswerAll, seconds: float = GATHER_SECONDS) -> None:
+    def __init__(self, answer_all: AnswerAll, seconds: float = COALESCE_SECONDS) -> None:
         self._answer_all = answer_all
         self._seconds = seconds
         self._gathered: dict[Destination, list[_Caller]] = {}
@@ -48,7 +48,7 @@ class Gathering:
         self._gathered.setdefault(destination, []).append((submission, answered))
         self._count += 1
         self._unanswered += 1
-        if self._count >= min(GATHER_MOST, max(GATHER_FEWEST, self._unanswered // GROUPS)):
+        if self._count >= min(COALESCE_MOST, max(COALESCE_FEWEST, self._unanswered // GROUPS)):
             self._begin()
         return await answered
 

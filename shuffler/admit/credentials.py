@@ -1,4 +1,4 @@
-"""Credentials: what the shuffler checks proofs with, in memory: the master keys, and who is admitted no more.
+"""What the shuffler checks proofs with, in memory: the master keys, and who is admitted no more.
 
 A proof is checked without reading the disk, in about two microseconds. What is learned of a submission here, which
 device it is of, is needed until its place in the round is computed, and is kept nowhere.
@@ -19,8 +19,8 @@ from hubbub.protos.enrollment.credentials import (
 )
 from hubbub.protos.messages import KeyState, Submission
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.shuffler.records import Master, Revoked
-from hubbub.shuffler.stores.protocol import Admits
+from hubbub.shuffler.records import MasterKey, Revoked
+from hubbub.shuffler.stores.protocol import IngestStore
 
 _GENERATION = slice(0, 4)
 _NUMBER = slice(-16, None)
@@ -34,7 +34,7 @@ class Credentials:
         self._outdated = outdated
         # What gives the keys of credentials, by the master key's generation as their ids begin with it.
         self._keys: dict[bytes, Keyed] = {}
-        self._active: Master | None = None
+        self._active: MasterKey | None = None
         self.revoked = Revoked()
 
     @property
@@ -42,7 +42,7 @@ class Credentials:
         """Whether there may be a master key that is not known here: nobody is called a stranger meanwhile."""
         return self._outdated()
 
-    async def read(self, store: Admits) -> None:
+    async def read(self, store: IngestStore) -> None:
         """Take what the store holds now; called at the start and after each change."""
         masters = await store.masters()
         self._keys = {master.generation.to_bytes(4, "big"): credential_keys(master.secret) for master in masters}

@@ -1,4 +1,4 @@
-"""The ports where devices submit: gRPC, gRPC with devices' certificates, and HTTPS, each where settings say."""
+"""GRPC, gRPC with devices' certificates, and HTTPS, each where settings say."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import structlog
 from hubbub.protos.rpc import SUBMISSION_SERVICE
 from hubbub.service.net import grpc_server
 from hubbub.service.net.grpc_server import resolved
-from hubbub.service.net.https_server import Door, Hall
-from hubbub.service.net.limits import connections_of_devices, device_intake
+from hubbub.service.net.https_server import ConnectionLimits, HttpsServer
+from hubbub.service.net.port_limits import connections_of_devices, device_pipeline
 from hubbub.service.net.ports import Ports
-from hubbub.service.net.tls_reload import Certificates
-from hubbub.service.rpc import largest_submissions, serve_certified, serve_submissions, submission_doorway
-from hubbub.service.rpc.pipeline import Intake
+from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.rpc import largest_submissions, serve_mtls, serve_submissions, submission_router
+from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.mtls import DevicesAuthority
-from hubbub.shuffler.settings import PublicSettings
+from hubbub.shuffler.settings import DevicePortSettings
 from hubbub.shuffler.tasks import Tasks
 
 _LOG = structlog.get_logger(__name__)
@@ -26,17 +26,19 @@ _LOG = structlog.get_logger(__name__)
 
 async def open_to_devices(
     ports: Ports,
-    settings: PublicSettings,
+    settings: DevicePortSettings,
     tasks: Tasks,
     admission: DeviceHandler,
-    certificates: Certificates,
+    certificates: ReloadingCertificates,
     devices: DevicesAuthority | None,
     others: int = 0,
     *,
     shared: bool = False,
     full: Callable[[], bool] = lambda: False,
-) -> dict[str, Intake]:
-    """Open the devices' ports, and return their intakes by name; so many `others` share the limit of connections.
+) -> dict[str, RequestPipeline]:
+    """Open the devices' ports, and return their request pipelines by name.
+
+    So many `others` share the limit of connections.
 
     At ports that are `shared`, other processes of this service listen, too; `full` says whether the one that keeps what
     is taken has no memory for more.
@@ -53,28 +55,30 @@ async def open_to_devices(
     envelope_bytes = max(task.outer_bytes for task in tasks.values())
     largest = largest_submissions(envelope_bytes)
     many = connections_of_devices(limits, len(names) + others)
-    intakes = {name: device_intake(limits, many, largest, full) for name in names}
+    pipelines = {name: device_pipeline(limits, many, largest, full) for name in names}
     service, server = SUBMISSION_SERVICE, grpc_server.new_server(many, largest, shared=shared)
-    serve_submissions(server, admission, intakes["submission"], envelope_bytes)
+    serve_submissions(server, admission, pipelines["submission"], envelope_bytes)
     everyone = certificates.server(mutual=False)
-    await ports.open("submission", settings.listen, service, server, everyone, intakes["submission"], shared=shared)
+    await ports.open("submission", settings.listen, service, server, everyone, pipelines["submission"], shared=shared)
     if devices is not None:
         certified = grpc_server.new_server(many, largest, shared=shared)
-        serve_certified(certified, admission, intakes["devices"], envelope_bytes)
+        serve_mtls(certified, admission, pipelines["devices"], envelope_bytes)
         credentials = devices.port(certificates)
         await ports.open(
-            "devices", settings.devices_listen, service, certified, credentials, intakes["devices"], shared=shared
+            "devices", settings.devices_listen, service, certified, credentials, pipelines["devices"], shared=shared
         )
     if settings.https_listen:
         of_address = None if settings.behind_proxy else limits.address_connections
-        doorway = submission_doorway(admission, intakes["https"], envelope_bytes)
-        hall = Hall(many, of_address, settings.https_origins)
-        door = Door(doorway, hall, settings.tls.paths(), lambda: certificates.renewals, shared=shared)
-        await ports.open_door("https", settings.https_listen, door)
-    return intakes
+        router = submission_router(admission, pipelines["https"], envelope_bytes)
+        connection_limits = ConnectionLimits(many, of_address, settings.https_origins)
+        https_server = HttpsServer(
+            router, connection_limits, settings.tls.paths(), lambda: certificates.renewals, shared=shared
+        )
+        await ports.open_https("https", settings.https_listen, https_server)
+    return pipelines
 
 
-def warn_if_exposed(settings: PublicSettings) -> None:
+def warn_if_exposed(settings: DevicePortSettings) -> None:
     """Log a warning for each port of devices that is open beyond loopback without a proxy in front of it.
 
     gRPC takes any number of connections, and any number of streams that are reset at once (CVE-2023-44487): what they

@@ -1,4 +1,4 @@
-"""Room: how much of the disk stays free, so that what strangers submit cannot fill it.
+"""How much of the disk stays free, so that what strangers submit cannot fill it.
 
 A round under way still needs room after its last submission: its permuted lists are written before what they came from
 is deleted. So new submissions are refused while there still is some; retries of what is held are answered all the same.
@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 ROOM_SECONDS = 30.0
-"""When a device may try again after NO_ROOM: rounds are erased, and disks cleared, within minutes and not seconds."""
+"""When a device may try again after DISK_FULL: rounds are erased, and disks cleared, within minutes and not seconds."""
 
 LOOK_SECONDS = 0.1
 """How long what is free on the disk is taken for what it was: to ask for each call takes a twentieth of its time."""
@@ -23,10 +23,10 @@ LOOK_SECONDS = 0.1
 _KEY = "room"
 
 
-class Room:
+class DiskReserve:
     """The disk of the store in `folder`, of which `reserve` bytes are kept free; 0 keeps none.
 
-    `troubles` are told when there is none, and when there is again. `free` says how many bytes are free where a folder
+    `incidents` are told when there is none, and when there is again. `free` says how many bytes are free where a folder
     is; it is asked at most once in `LOOK_SECONDS`, by `clock` (seconds).
     """
 
@@ -34,19 +34,19 @@ class Room:
         self,
         folder: Path,
         reserve: int,
-        troubles: Troubles,
+        incidents: Incidents,
         free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder = folder
         self._reserve = reserve
-        self._troubles = troubles
+        self._incidents = incidents
         self._free = free
         self._clock = clock
         self._looked: tuple[float, int] | None = None
 
     def refusal(self, task: str = "", needed: int = 0) -> Refusal | None:
-        """Return the refusal of what is new for a task, where the disk has no room for more; NO_ROOM, which passes.
+        """Return the refusal of what is new for a task, where the disk has no room for more; DISK_FULL, which passes.
 
         There is room where more is free than the reserve, and than the `needed` bytes that mixing its round will take.
         """
@@ -67,8 +67,8 @@ class Room:
 
     def _short(self, key: object, is_short: bool, text: str) -> Refusal | None:
         if not is_short:
-            self._troubles.over(key)
+            self._incidents.resolve(key)
             return None
         text = f"{text}; make room there"
-        self._troubles.meet(key, Kind.STORE, "no room: new submissions are refused", text)
-        return Refusal(Reason.NO_ROOM, "the shuffler's disk has no room for more; try again later", ROOM_SECONDS)
+        self._incidents.open(key, IncidentKind.STORE, "disk full: new submissions are refused", text)
+        return Refusal(Reason.DISK_FULL, "the shuffler's disk has no room for more; try again later", ROOM_SECONDS)

@@ -1,4 +1,4 @@
-"""Enrolment: a device's ticket becomes its credential, once; and the operator turns master keys over and revokes.
+"""A device's ticket becomes its credential, once; and the operator turns master keys over and revokes.
 
 A ticket is spent by the secret of the device that brings it first. The same device gets the same credential again, or
 one under the master key that is active by now; any other device is refused, so a copied ticket is worth nothing more.
@@ -25,13 +25,13 @@ from hubbub.protos.enrollment.credentials import (
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.messages import CredentialStatus, MasterKey, Redemption, Step
+from hubbub.protos.messages import CredentialAction, CredentialStatus, MasterKey, Redemption
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.shuffler.admit.checks.credential import revoked
 from hubbub.shuffler.admit.credentials import Credentials
-from hubbub.shuffler.records import ANY_ROUND, Spent, StoreError
-from hubbub.shuffler.stores.protocol import Admits, Store
+from hubbub.shuffler.records import ANY_ROUND, RedeemedTicket, StoreError
+from hubbub.shuffler.stores.protocol import IngestStore, ShufflerStore
 from hubbub.shuffler.tasks import Tasks, at
 
 RETRY_SECONDS = 1.0
@@ -75,7 +75,7 @@ def signers_of_tickets(operator: bytes, shuffler: bytes, tasks: Tasks) -> tuple[
     return operators, shufflers
 
 
-class Issuing:
+class CredentialIssuer:
     """Answers devices that bring tickets.
 
     `operators` and `shufflers` are the identities (32 bytes each) that a ticket may be of.
@@ -84,7 +84,7 @@ class Issuing:
     def __init__(
         self,
         credentials: Credentials,
-        store: Admits,
+        store: IngestStore,
         operators: Collection[bytes],
         shufflers: Collection[bytes],
         clock: Callable[[], float],
@@ -99,7 +99,7 @@ class Issuing:
         self._rate = rate
         self._random = random
 
-    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+    async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         signed = await self._signed(redemptions)
         # What may change meanwhile is looked at after that, in one go with the store's turn: `manage` counts on it.
         checked = [self._checked(*each) for each in zip(redemptions, signed, strict=True)]
@@ -127,7 +127,7 @@ class Issuing:
 
     def _read(self, redemption: Redemption, taken: bool) -> Ticket | Refusal:
         if not taken:
-            return Refusal(Reason.OVERLOADED, "many devices enrol at this moment; come again shortly", RETRY_SECONDS)
+            return Refusal(Reason.OVERLOADED, "many devices enroll at this moment; come again shortly", RETRY_SECONDS)
         try:
             ticket = Ticket.decode(redemption.ticket)
             self._check_signatures(ticket)
@@ -135,7 +135,7 @@ class Issuing:
             return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
         return ticket
 
-    def _checked(self, redemption: Redemption, ticket: Ticket | Refusal) -> tuple[Ticket, Spent] | Refusal:
+    def _checked(self, redemption: Redemption, ticket: Ticket | Refusal) -> tuple[Ticket, RedeemedTicket] | Refusal:
         """Return a ticket that holds, and what is noted if it is not spent yet."""
         if isinstance(ticket, Refusal):
             return ticket
@@ -145,7 +145,7 @@ class Issuing:
         if ticket.device in self._credentials.revoked.devices:
             return revoked()
         number = self._random(NUMBER_BYTES)
-        return ticket, Spent(ticket.device, spent_by(redemption.device_key), number, ticket.expires)
+        return ticket, RedeemedTicket(ticket.device, spent_by(redemption.device_key), number, ticket.expires)
 
     def _check_signatures(self, ticket: Ticket) -> None:
         if ticket.shuffler not in self._shufflers:
@@ -158,7 +158,7 @@ class Issuing:
         for signer in signed:
             ticket.check(signer)
 
-    def _issued(self, ticket: Ticket, offered: Spent, stored: Spent) -> Enrolled:
+    def _issued(self, ticket: Ticket, offered: RedeemedTicket, stored: RedeemedTicket) -> Enrolled:
         if stored.spent_by != offered.spent_by:
             text = "the ticket was spent by another device, or by this one before it lost its state; ask for a new one"
             return Refusal(Reason.TICKET_SPENT, text)
@@ -169,13 +169,13 @@ class Issuing:
         return Credential(*issued)
 
 
-class Enrolment(Issuing):
-    """Answers devices that bring tickets, and the operator; see `Issuing`."""
+class EnrollmentControl(CredentialIssuer):
+    """Answers devices that bring tickets, and the operator; see `CredentialIssuer`."""
 
     def __init__(
         self,
         credentials: Credentials,
-        store: Store,
+        store: ShufflerStore,
         operators: Collection[bytes],
         shufflers: Collection[bytes],
         clock: Callable[[], float],
@@ -192,25 +192,25 @@ class Enrolment(Issuing):
         Raises:
             StoreError: where the store cannot be used.
         """
-        await self._kept.step_masters(Step.STATUS, self._random(KEY_BYTES), int(self._clock()))
+        await self._kept.step_masters(CredentialAction.STATUS, self._random(KEY_BYTES), int(self._clock()))
         await self._credentials.read(self._kept)
 
     # The operator
 
-    async def manage(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
-        """Take a step, which may be taken again; return how enrolment stands then.
+    async def manage(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
+        """Take a step, which may be taken again; return how enrollment stands then.
 
         Raises:
             Refusal: NOT_READY where the disk does not take it.
         """
         async with self._changing:
             try:
-                if step is Step.REVOKE:
+                if step is CredentialAction.REVOKE:
                     await self._kept.revoke(devices)
                 else:
                     await self._kept.step_masters(step, self._random(KEY_BYTES), int(self._clock()))
                 await self._credentials.read(self._kept)
-                if step is Step.REVOKE:
+                if step is CredentialAction.REVOKE:
                     # A ticket that was checked before this was read may have been spent since: once more, behind it.
                     await self._kept.revoke(())
                     await self._credentials.read(self._kept)
@@ -219,7 +219,7 @@ class Enrolment(Issuing):
             except StoreError as error:
                 text = f"nothing was changed; try again once the store can be used: {error}"
                 raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
-        if step is not Step.STATUS:
+        if step is not CredentialAction.STATUS:
             _LOG.info("credentials", step=step.value, devices=len(devices))
         keys = tuple(
             MasterKey(master.generation, master.state, master.since, master_fingerprint(master.secret))

@@ -11,23 +11,25 @@ from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.service.observability.timing import Observe
-from hubbub.shuffler.admit.admission import Admission
-from hubbub.shuffler.admit.coalescing import Gathering
-from hubbub.shuffler.admit.enrollment import Issuing
+from hubbub.shuffler.admit.admission import AdmissionHandler
+from hubbub.shuffler.admit.coalescing import Coalescer
+from hubbub.shuffler.admit.enrollment import CredentialIssuer
 
 
 class DeviceHandler:
-    """Answers the calls of devices (`service.rpc.CertifiedHandler`); `observe` is told how long submissions took.
+    """Answers the calls of devices (`service.rpc.MtlsHandler`); `observe` is told how long submissions took.
 
     `shown` is the fingerprint of the certificate that the caller showed, None where it showed none.
     """
 
-    def __init__(self, admission: Admission, enrollment: Issuing, observe: Observe, shown: bytes | None = None) -> None:
+    def __init__(
+        self, admission: AdmissionHandler, enrollment: CredentialIssuer, observe: Observe, shown: bytes | None = None
+    ) -> None:
         self._admission = admission
         self._enrollment = enrollment
         self._observe = observe
         self._shown = shown
-        self._gathering = Gathering(admission.submit)
+        self._coalescer = Coalescer(admission.submit)
 
     def showing(self, fingerprint: bytes) -> DeviceHandler:
         """Return what answers the device whose certificate has this fingerprint."""
@@ -43,14 +45,14 @@ class DeviceHandler:
         try:
             # Whoever shows a certificate is a device of its own, and what it sends is checked for it alone.
             if len(submissions) == 1 and self._shown is None:
-                return [await self._gathering.answer(destination, submissions[0])]
+                return [await self._coalescer.answer(destination, submissions[0])]
             return await self._admission.submit(destination, submissions, self._shown)
         finally:
             self._observe(perf_counter() - started)
 
-    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+    async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Answer each ticket, in order."""
-        return await self._enrollment.enrol(redemptions)
+        return await self._enrollment.enroll(redemptions)
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before they came to `submit`."""

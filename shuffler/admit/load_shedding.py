@@ -1,4 +1,4 @@
-"""Queue: how many submissions are in work at once, so that what is taken is done in time.
+"""How many submissions are in work at once, so that what is taken is done in time.
 
 A service that takes whatever comes is as slow for everybody as the longest queue makes it, and no device is served
 sooner for having waited in it. So what would wait too long is refused, with a time to come again. How long it would
@@ -24,7 +24,7 @@ WEIGHT = 0.1
 """How much the last call counts in the pace, against all before it."""
 
 
-class Queue:
+class LoadShedder:
     """Submissions in work: `most` at most, and beyond `FEWEST`, and two calls, no more than are done in `seconds`.
 
     `monotonic` gives seconds. It is for one event loop.
@@ -45,17 +45,17 @@ class Queue:
         return self._in_work
 
     @property
-    def is_late(self) -> bool:
+    def overloaded(self) -> bool:
         """Whether so many are in work that what comes now would wait too long."""
         return self._calls > 1 and self._in_work > max(FEWEST, self._pace * self._seconds)
 
     @property
-    def room(self) -> int:
+    def free(self) -> int:
         """How many more may be in work now."""
-        return 0 if self.is_late else self.most - self._in_work
+        return 0 if self.overloaded else self.most - self._in_work
 
     @contextmanager
-    def working(self, count: int) -> Iterator[None]:
+    def track(self, count: int) -> Iterator[None]:
         """Have so many submissions in work meanwhile."""
         self._in_work += count
         self._calls += 1

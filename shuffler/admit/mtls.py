@@ -1,4 +1,4 @@
-"""Certified: the port for devices that show a TLS certificate, issued by an authority of their own.
+"""The port for devices that show a TLS certificate, issued by an authority of their own.
 
 It is not the deployment's authority: who is named by one of its certificates may control rounds or read results.
 """
@@ -13,12 +13,12 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.transport.channels import read_pem
 from hubbub.protos.transport.tls_files import certificates_in, check_apart
-from hubbub.service.net.tls_reload import Certificates
-from hubbub.shuffler.settings import PublicSettings
+from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.shuffler.settings import DevicePortSettings
 from hubbub.shuffler.tasks import Tasks
 
 
-def check_devices(settings: PublicSettings, tasks: Tasks) -> None:
+def check_devices(settings: DevicePortSettings, tasks: Tasks) -> None:
     """Return only if devices can reach every task.
 
     Raises:
@@ -59,12 +59,12 @@ class DevicesAuthority:
         parties = str(self._parties)
         check_apart(self._certificates, str(self._path), certificates_in(trusted, parties), parties)
 
-    def port(self, certificates: Certificates) -> grpc.ServerCredentials:
+    def port(self, certificates: ReloadingCertificates) -> grpc.ServerCredentials:
         """Return the credentials of the devices' port: the service's own certificate, and this authority."""
         return certificates.server(mutual=True, clients=self._pem)
 
 
-def devices_authority(settings: PublicSettings) -> DevicesAuthority | None:
+def devices_authority(settings: DevicePortSettings) -> DevicesAuthority | None:
     """Return the authority of the port for devices that show a certificate, None where there is no such port.
 
     Raises:

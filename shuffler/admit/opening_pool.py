@@ -1,4 +1,4 @@
-"""Opening: processes open the outer envelopes; a few at a time are opened on the spot, in the event loop.
+"""Processes open the outer envelopes; a few at a time are opened on the spot, in the event loop.
 
 What arrives while all processes are busy waits and goes out together, so that a busy shuffler hands over large pieces
 by itself. Each process holds the next piece while it opens one: it never waits for the event loop.
@@ -25,7 +25,7 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import OuterOpener
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.processes import subprocesses
-from hubbub.service.processes.cpu_count import cores
+from hubbub.service.processes.cpu_count import cpu_count
 from hubbub.shuffler.admit.opening_worker import (
     LENGTH,
     RoundKey,
@@ -51,8 +51,8 @@ TRIES = 2
 _LOG = logging.getLogger(__name__)
 
 
-class Opens(Protocol):
-    """What opens outer envelopes: processes (`Openers`), or the process that answers (`acceptors.opening`)."""
+class OuterOpening(Protocol):
+    """What opens outer envelopes: processes (`Openers`), or the process that answers (`workers.opening`)."""
 
     async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
         """Return each submission's inner envelopes joined, or None where it does not open."""
@@ -64,7 +64,7 @@ class OpeningError(HubbubError):
 
 @dataclass(eq=False)
 class _Waiting:
-    """A stretch of one call's submissions, encoded, and who waits for them."""
+    """A chunk of one call's submissions, encoded, and who waits for them."""
 
     key: RoundKey
     count: int
@@ -104,9 +104,9 @@ class Openers:
     """
 
     def __init__(self, processes: int = 0, observe: Observe = unobserved) -> None:
-        count = processes or cores()
+        count = processes or cpu_count()
         self._observe = observe
-        self._workers = [_Worker(self._answered, self._take_back) for _ in range(count)]
+        self._workers = [_OpeningProcess(self._answered, self._take_back) for _ in range(count)]
         self._waiting: deque[_Waiting] = deque()
         self._last: tuple[RoundKey, OuterOpener] | None = None
 
@@ -140,7 +140,7 @@ class Openers:
 
     @property
     def waiting(self) -> int:
-        """How many calls' stretches wait for a process."""
+        """How many calls' chunks wait for a process."""
         return len(self._waiting)
 
     def warm_up(self) -> None:
@@ -190,7 +190,7 @@ class Openers:
         self._hand_out()
 
 
-class _Worker:
+class _OpeningProcess:
     """One process, started with the first piece it is given; `given` are the pieces it has, oldest first.
 
     `free` is called with the seconds that a piece took when it can be given more, `lost` with what it had when it ends.

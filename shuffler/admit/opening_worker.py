@@ -1,4 +1,4 @@
-"""Opener: what opens a round's outer envelopes, and the process that does so for the shuffler.
+"""What opens a round's outer envelopes, and the process that does so for the shuffler.
 
 X25519 holds the interpreter lock, so threads would not help and processes do the opening. Handing work to them then
 limits how fast the service is: so a process reads requests from stdin and writes answers to stdout, in records of one
@@ -19,7 +19,7 @@ from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, OuterOpener, outer_bytes
 from hubbub.protos.sealing.suites import DEFAULT, suite_named
-from hubbub.service.processes.hardening import keep_memory_in
+from hubbub.service.processes.hardening import disable_core_dumps
 
 _HEADER = struct.Struct(">32sI32sIIHH")
 """A piece's beginning: task id, round, key-set hash, bytes of all inner envelopes, submissions, and the lengths of the
@@ -60,7 +60,7 @@ def open_each(opener: OuterOpener, submissions: Iterable[Submission]) -> list[by
 
 def _opened(opener: OuterOpener, envelope: bytes, submission_id: bytes) -> bytes | None:
     try:
-        return opener.open_joined(envelope, submission_id)
+        return opener.open_merged(envelope, submission_id)
     except EnvelopeError:
         return None
 
@@ -123,7 +123,7 @@ def _answer(opener: OuterOpener, key: RoundKey, records: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    keep_memory_in()
+    disable_core_dumps()
     # The service ends this process by closing its stdin, once it has drained; a signal to the group is not for it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)

@@ -1,1 +1,1 @@
-"""Several shufflers on one PostgreSQL: who leads, who stands by, and front ends that answer devices."""
+"""Who leads, who stands by, and front ends that answer devices."""

@@ -1,7 +1,7 @@
-"""Turns: a shuffler on a database acts as its keeper while it has the term, and stands by while another has it.
+"""A shuffler on a database acts as its leader while it has the term, and stands by while another has it.
 
-A process that stands by opens the operator's port and its monitoring alone: it answers that it is not the keeper, and
-its health says NOT_SERVING. Devices find nobody there. It looks for the keeper's lock every second; once it has the
+A process that stands by opens the operator's port and its monitoring alone: it answers that it is not the leader, and
+its health says NOT_SERVING. Devices find nobody there. It looks for the leader's lock every second; once it has the
 term it begins as a shuffler does that was started anew. Whoever was replaced ends all that it did, and stands by.
 """
 
@@ -16,51 +16,51 @@ from typing import TYPE_CHECKING, NoReturn
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
-from hubbub.protos.cluster import Asked, Told
+from hubbub.protos.cluster import FollowerPosition, KeyringChanges
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.messages import Condition, CredentialStatus, RoundStatus, Step
+from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.rpc import CONTROL_SERVICE, STANDBY_SERVICE
+from hubbub.protos.rpc import CONTROL_SERVICE, REPLICATION_SERVICE
 from hubbub.service.errors import StoreError
-from hubbub.service.lifecycle import Service, run
+from hubbub.service.lifecycle import RunningService, run
 from hubbub.service.net import grpc_server
-from hubbub.service.net.limits import connections_of, operator_intake
+from hubbub.service.net.port_limits import connections_of, operator_pipeline
 from hubbub.service.net.ports import Announce, Ports, asked_to_stop
-from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.observability import logs
-from hubbub.service.observability.incidents import Kind, Troubles
-from hubbub.service.rpc import FollowHandler, KeeperHandler, serve_control, serve_keeper, serve_standbys
-from hubbub.shuffler.stores.factory import take_term
+from hubbub.service.observability.incidents import IncidentKind, Incidents
+from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control, serve_leader, serve_replication
+from hubbub.shuffler.stores.factory import take_lease
 
 if TYPE_CHECKING:
-    from hubbub.shuffler.settings import Settings
-    from hubbub.shuffler.stores.postgres.keyring import Keyring
-    from hubbub.shuffler.stores.postgres.replication.leadership import Term
+    from hubbub.shuffler.settings import ShufflerSettings
+    from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+    from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 
 LOOK_SECONDS = 1.0
-"""How often who stands by looks whether it is its turn."""
+"""How often who stands by looks whether the lease is free."""
 
 OPERATORS = frozenset({"operator"})
 """Common names that may control rounds."""
 
-KEEPERS = frozenset({Role.SHUFFLER.value})
+LEADERS = frozenset({Role.SHUFFLER.value})
 """Common names that may follow the keyring."""
 
-REPLICAS = frozenset({"replica"})
-"""Common names that may be told the secrets that a replica needs."""
+FRONTENDS = frozenset({"frontend"})
+"""Common names that may be told the secrets that a front end needs."""
 
 _CANNOT = "cannot take over"
 _ALONE = "the keyring does not follow"
-_STANDS_BY = "this shuffler stands by: another is the keeper of its rounds; ask that one"
+_STANDS_BY = "this shuffler stands by: another is the leader of its rounds; ask that one"
 
 _LOG = structlog.get_logger(__name__)
 
-Acting = Callable[["Term"], AbstractAsyncContextManager[Service]]
+Acting = Callable[["Lease"], AbstractAsyncContextManager[RunningService]]
 """What is assembled for a term, and ends it."""
 
 
-async def in_turns(
-    settings: Settings,
+async def run_with_failover(
+    settings: ShufflerSettings,
     clock: Callable[[], float],
     acting: Acting,
     *,
@@ -73,29 +73,29 @@ async def in_turns(
         HubbubError: where it cannot be used as what it is started as; later, it stands by and tries again.
     """
     logs.configure(settings.log)
-    troubles, first = Troubles(clock), True
+    incidents, first = Incidents(clock), True
     with asked_to_stop(stop) as stopping:
         while not stopping.is_set():
-            term = await _at_once(settings, troubles) if first else None
-            if term is None:
-                term, first = await _turn(settings, clock, troubles, stopping), False
-            if term is None:
+            lease = await _at_once(settings, incidents) if first else None
+            if lease is None:
+                lease, first = await _stand_by(settings, clock, incidents, stopping), False
+            if lease is None:
                 return
             try:
-                await _act(settings, acting, term, announce, stopping)
+                await _act(settings, acting, lease, announce, stopping)
             except StoreError as error:
-                if first and not term.over:
+                if first and not lease.lost:
                     raise
-                troubles.meet(_CANNOT, Kind.STORE, _CANNOT, f"it stands by: {error}", error)
+                incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)
             else:
-                troubles.over(_CANNOT)
+                incidents.resolve(_CANNOT)
             announce, first = None, False
-            if term.over:
-                _LOG.warning("another keeper has taken over", term=term.number)
+            if lease.lost:
+                _LOG.warning("another leader has taken over", term=lease.fencing_token)
 
 
 async def _act(
-    settings: Settings, acting: Acting, term: Term, announce: Announce | None, stopping: asyncio.Event
+    settings: ShufflerSettings, acting: Acting, lease: Lease, announce: Announce | None, stopping: asyncio.Event
 ) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -104,13 +104,13 @@ async def _act(
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(ended.set)
 
-    term.when_over(tell)
+    lease.when_lost(tell)
     async with _passed_on(stopping, ended):
         try:
-            await run(settings.log, acting(term), announce=announce, stop=ended)
+            await run(settings.log, acting(lease), announce=announce, stop=ended)
         finally:
             # The store has ended it, where one was opened.
-            await asyncio.to_thread(term.close)
+            await asyncio.to_thread(lease.close)
 
 
 @contextlib.asynccontextmanager
@@ -128,49 +128,49 @@ async def _passed_on(asked: asyncio.Event, other: asyncio.Event) -> AsyncIterato
         task.cancel()
 
 
-async def _turn(
-    settings: Settings, clock: Callable[[], float], troubles: Troubles, stopping: asyncio.Event
-) -> Term | None:
+async def _stand_by(
+    settings: ShufflerSettings, clock: Callable[[], float], incidents: Incidents, stopping: asyncio.Event
+) -> Lease | None:
     """Stand by until it is this one's turn; return its term, or None where it is asked to stop before."""
-    certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
+    certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
     ports = Ports()
-    async with certificates.watched(), _following(settings, troubles) as kept:
-        await _listen(ports, settings, certificates, troubles)
+    async with certificates.watched(), _following(settings, incidents) as kept:
+        await _listen(ports, settings, certificates, incidents)
         _LOG.info("standing by")
         try:
-            return await _taken(settings, troubles, stopping, kept)
+            return await _wait_for_lease(settings, incidents, stopping, kept)
         finally:
             await ports.drain()
 
 
-async def _at_once(settings: Settings, troubles: Troubles) -> Term | None:
+async def _at_once(settings: ShufflerSettings, incidents: Incidents) -> Lease | None:
     """Take the term where nobody has it, without standing by first."""
     try:
-        return await asyncio.to_thread(take_term, settings, troubles)
+        return await asyncio.to_thread(take_lease, settings, incidents)
     except StoreError as error:
         # Its keyring may have missed changes, which those that it follows have.
-        if not settings.keepers:
+        if not settings.leaders:
             raise
-        troubles.meet(_CANNOT, Kind.STORE, _CANNOT, f"it stands by: {error}", error)
+        incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)
         return None
 
 
 @contextlib.asynccontextmanager
-async def _following(settings: Settings, troubles: Troubles) -> AsyncIterator[Keyring | None]:
+async def _following(settings: ShufflerSettings, incidents: Incidents) -> AsyncIterator[ShufflerKeyring | None]:
     """Have the keyring follow the others', and give it, open; None where it is one that all of them open in turn."""
-    if not settings.keepers:
+    if not settings.leaders:
         if settings.standbys:
-            text = f"standbys is {settings.standbys}, so keyrings differ, and keepers is empty: name the others there"
-            troubles.meet(
-                _ALONE, Kind.PEER, _ALONE, f"{text}, and start this one again; it takes over nothing till then"
+            text = f"standbys is {settings.standbys}, so keyrings differ, and leaders is empty: name the others there"
+            incidents.open(
+                _ALONE, IncidentKind.PEER, _ALONE, f"{text}, and start this one again; it takes over nothing till then"
             )
         yield None
         return
-    from hubbub.shuffler.stores.postgres.keyring import Keyring
-    from hubbub.shuffler.stores.postgres.replication.follower import Following
+    from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+    from hubbub.shuffler.stores.postgres.replication.follower import Follower
 
-    keyring = await asyncio.to_thread(Keyring, settings.data, troubles=troubles)
-    task = asyncio.create_task(Following(keyring, settings.keepers, settings.tls.paths(), troubles).run())
+    keyring = await asyncio.to_thread(ShufflerKeyring, settings.data, incidents=incidents)
+    task = asyncio.create_task(Follower(keyring, settings.leaders, settings.tls.paths(), incidents).run())
     try:
         yield keyring
     finally:
@@ -180,42 +180,46 @@ async def _following(settings: Settings, troubles: Troubles) -> AsyncIterator[Ke
         await asyncio.to_thread(keyring.close)
 
 
-async def _listen(ports: Ports, settings: Settings, certificates: Certificates, troubles: Troubles) -> None:
+async def _listen(
+    ports: Ports, settings: ShufflerSettings, certificates: ReloadingCertificates, incidents: Incidents
+) -> None:
     few = connections_of(settings.limits, 1)
-    server, intake = grpc_server.new_server(few), operator_intake(settings.limits, few)
-    serve_control(server, StandingBy(troubles), OPERATORS, intake)
+    server, pipeline = grpc_server.new_server(few), operator_pipeline(settings.limits, few)
+    serve_control(server, StandbyHandler(incidents), OPERATORS, pipeline)
     mutual = certificates.server(mutual=True)
-    await ports.open("control", settings.control_listen, CONTROL_SERVICE, server, mutual, intake)
-    await open_to_others(ports, settings, certificates, StandingBy(troubles), None)
+    await ports.open("control", settings.control_listen, CONTROL_SERVICE, server, mutual, pipeline)
+    await open_to_cluster(ports, settings, certificates, StandbyHandler(incidents), None)
     registry, tls = CollectorRegistry(), settings.tls.paths()
-    keeper_gauge(registry, 0, acts=False)
+    leader_gauge(registry, 0, acts=False)
     await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
 
-async def open_to_others(
+async def open_to_cluster(
     ports: Ports,
-    settings: Settings,
-    certificates: Certificates,
-    standbys: FollowHandler | None,
-    sharing: KeeperHandler | None,
+    settings: ShufflerSettings,
+    certificates: ReloadingCertificates,
+    standbys: ReplicationHandler | None,
+    secret_server: LeaderHandler | None,
 ) -> None:
-    """Answer those who stand by, and replicas, where settings say so.
+    """Answer those who stand by, and front ends, where settings say so.
 
     Raises:
         HubbubError: where the address cannot be used.
     """
-    if standbys is None or not settings.keeper_listen:
+    if standbys is None or not settings.leader_listen:
         return
     few = connections_of(settings.limits, 1)
-    server, intake = grpc_server.new_server(few), operator_intake(settings.limits, few)
-    serve_standbys(server, standbys, KEEPERS, intake)
-    if sharing is not None:
-        serve_keeper(server, sharing, REPLICAS, intake)
+    server, pipeline = grpc_server.new_server(few), operator_pipeline(settings.limits, few)
+    serve_replication(server, standbys, LEADERS, pipeline)
+    if secret_server is not None:
+        serve_leader(server, secret_server, FRONTENDS, pipeline)
     mutual = certificates.server(mutual=True)
-    await ports.open("keeper", settings.keeper_listen, STANDBY_SERVICE, server, mutual, intake)
+    await ports.open("leader", settings.leader_listen, REPLICATION_SERVICE, server, mutual, pipeline)
 
 
-async def _taken(settings: Settings, troubles: Troubles, stopping: asyncio.Event, kept: Keyring | None) -> Term | None:
+async def _wait_for_lease(
+    settings: ShufflerSettings, incidents: Incidents, stopping: asyncio.Event, kept: ShufflerKeyring | None
+) -> Lease | None:
     while True:
         # A pause comes first: whoever could not act lets others try.
         with contextlib.suppress(TimeoutError):
@@ -223,35 +227,35 @@ async def _taken(settings: Settings, troubles: Troubles, stopping: asyncio.Event
                 await stopping.wait()
                 return None
         try:
-            term = await asyncio.to_thread(take_term, settings, troubles, kept, forward=False)
+            lease = await asyncio.to_thread(take_lease, settings, incidents, kept, forward=False)
         except StoreError as error:
-            troubles.meet(_CANNOT, Kind.STORE, _CANNOT, f"it stands by: {error}", error)
+            incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)
         else:
-            if term is not None:
-                return term
+            if lease is not None:
+                return lease
 
 
-def keeper_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True) -> None:
-    """Have metrics say whether this shuffler is the keeper, and in the term of which number; 0: it needs none."""
+def leader_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True) -> None:
+    """Have metrics say whether this shuffler is the leader, and in the term of which number; 0: it needs none."""
     what = "1 while this shuffler keeps rounds, 0 while it stands by."
     terms = "The term in which this shuffler keeps rounds; 0 where it needs none, or stands by."
-    for name, text, value in (("keeper", what, int(acts)), ("term", terms, number)):
+    for name, text, value in (("leader", what, int(acts)), ("term", terms, number)):
         gauge = Gauge(f"hubbub_shuffler_{name}", text, registry=None)
         gauge.set(value)
         registry.register(gauge)
 
 
-class StandingBy:
-    """Answers the operator and other standbys while another is the keeper (`ControlHandler`, `FollowHandler`)."""
+class StandbyHandler:
+    """Answers the operator and other standbys while another is the leader (`ControlHandler`, `ReplicationHandler`)."""
 
-    def __init__(self, troubles: Troubles) -> None:
-        self._troubles = troubles
+    def __init__(self, incidents: Incidents) -> None:
+        self._incidents = incidents
 
     async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
         """Refuse: NOT_READY."""
         _refuse(task_id, round_number)
 
-    async def follow(self, asked: Asked) -> Told:
+    async def follow(self, asked: FollowerPosition) -> KeyringChanges:
         """Refuse: NOT_READY."""
         _refuse(asked)
 
@@ -259,11 +263,11 @@ class StandingBy:
         """Refuse: NOT_READY."""
         _refuse(task_id)
 
-    async def get_condition(self) -> Condition:
+    async def get_incidents(self) -> IncidentReport:
         """Return what keeps this one from taking over."""
-        return self._troubles.condition()
+        return self._incidents.report()
 
-    async def manage_credentials(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
+    async def manage_credentials(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
         """Refuse: NOT_READY."""
         _refuse(step, devices)
 

@@ -1,4 +1,4 @@
-"""A replica of the shuffler: it answers devices beside others, and has no keys, rounds or store of its own."""
+"""A front end: it answers devices beside others, and has no keys, rounds or store of its own."""
 
 from __future__ import annotations
 
@@ -13,65 +13,65 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import load_public
 from hubbub.service.lifecycle import run
 from hubbub.service.net.ports import Announce, Ports
-from hubbub.service.net.saturation import Crowds
-from hubbub.service.net.tls_reload import Certificates
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.observability.metrics import Conditions, Metrics
-from hubbub.service.observability.rounding import CoarseRegistry, Counts
-from hubbub.shuffler.admit.admission import Admission
+from hubbub.service.net.saturation import SaturationCollector
+from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.observability.metrics import IncidentCollector, Metrics
+from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
+from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.device_ports import open_to_devices
-from hubbub.shuffler.admit.enrollment import Issuing, Rate
+from hubbub.shuffler.admit.enrollment import CredentialIssuer, Rate
 from hubbub.shuffler.admit.handler import DeviceHandler
-from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
 from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.cluster.shared import show_queues, tasks_for
-from hubbub.shuffler.metrics import Stage, is_exact
-from hubbub.shuffler.settings import ReplicaSettings
-from hubbub.shuffler.stores.factory import open_replica
+from hubbub.shuffler.metrics import ShufflerStage, is_exact
+from hubbub.shuffler.settings import FrontendSettings
+from hubbub.shuffler.stores.factory import open_frontend
 from hubbub.shuffler.tasks import Tasks
 
 if TYPE_CHECKING:
-    from hubbub.shuffler.stores.postgres.replication.frontend_store import ReplicaStore
+    from hubbub.shuffler.stores.postgres.replication.frontend_store import FrontendStore
 
 
-REPLICA = "replica"
-"""The common name of a replica's TLS certificate."""
+FRONTEND = "frontend"
+"""The common name of a front end's TLS certificate."""
 
 
-async def serve_replica(
-    settings: ReplicaSettings,
+async def serve_frontend(
+    settings: FrontendSettings,
     *,
     clock: Callable[[], float] = time.time,
     announce: Announce | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run a replica until SIGTERM or SIGINT, or until `stop` is set; then drain.
+    """Run a front end until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
     Raises:
-        HubbubError: where settings, tasks, ports, the database or every keeper cannot be used; nothing was served then.
+        HubbubError: where settings, tasks, ports, the database or every leader cannot be used; nothing was served then.
     """
     await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
 
 @dataclass(frozen=True)
-class _Replica:
-    settings: ReplicaSettings
+class _Frontend:
+    settings: FrontendSettings
     tasks: Tasks
     admission: DeviceHandler
-    store: ReplicaStore
+    store: FrontendStore
     credentials: Credentials
     metrics: Metrics
-    certificates: Certificates
+    certificates: ReloadingCertificates
     devices: DevicesAuthority | None
-    troubles: Troubles
+    incidents: Incidents
     going_on: set[asyncio.Task[None]]
 
     async def listen(self, ports: Ports) -> None:
         settings, certificates = self.settings, self.certificates
-        intakes = await open_to_devices(ports, settings, self.tasks, self.admission, certificates, self.devices)
-        self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
+        pipelines = await open_to_devices(ports, settings, self.tasks, self.admission, certificates, self.devices)
+        self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
@@ -80,7 +80,7 @@ class _Replica:
             self.going_on.add(asyncio.create_task(_again_and_again(work)))
 
     async def _learn(self) -> None:
-        # Where no keeper answers, that is told as trouble.
+        # Where no leader answers, that is told as an incident.
         with contextlib.suppress(HubbubError):
             if await self.store.learn():
                 await self.credentials.read(self.store)
@@ -98,44 +98,44 @@ async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _assembled(settings: ReplicaSettings, clock: Callable[[], float]) -> AsyncIterator[_Replica]:
+async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> AsyncIterator[_Frontend]:
     tasks, who = tasks_for(settings, load_public(settings.shuffler_key))
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
-    certificates = Certificates(REPLICA, settings.tls.paths(), None, clock, check)
-    counts, troubles = Counts(settings.count_step), Troubles()
-    metrics = Metrics("shuffler", Stage, CoarseRegistry(counts, is_exact))
-    openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
-    store, keeper = open_replica(
+    certificates = ReloadingCertificates(FRONTEND, settings.tls.paths(), None, clock, check)
+    counts, incidents = CountRounding(settings.count_step), Incidents()
+    metrics = Metrics("shuffler", ShufflerStage, RoundedRegistry(counts, is_exact))
+    openers = Openers(settings.processes, metrics.stage(ShufflerStage.OPEN))
+    store, leader = open_frontend(
         settings,
-        metrics.stage(Stage.STORE),
-        troubles,
+        metrics.stage(ShufflerStage.STORE),
+        incidents,
         renewals=lambda: certificates.renewals,
         cut_of=lambda round_: tasks[round_[0]].schedule.cut(round_[1]),
         clock=clock,
     )
     going_on: set[asyncio.Task[None]] = set()
     try:
-        credentials, rate = Credentials(lambda: store.outdated), Rate(settings.enrolments_per_second)
+        credentials, rate = Credentials(lambda: store.outdated), Rate(settings.enrollments_per_second)
         # Without it nobody could be told from a stranger.
         await store.learn()
         await credentials.read(store)
-        queue = Queue(settings.queue, settings.queue_seconds)
-        admission = Admission(tasks, store, openers, clock, queue, credentials)
-        issuing = Issuing(credentials, store, *who, clock, rate)
+        queue = LoadShedder(settings.queue, settings.queue_seconds)
+        admission = AdmissionHandler(tasks, store, openers, clock, queue, credentials)
+        issuing = CredentialIssuer(credentials, store, *who, clock, rate)
         queues = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
         show_queues(metrics.registry, **queues, admission=lambda: admission.in_work)
-        for each in (Conditions("shuffler", troubles), certificates):
+        for each in (IncidentCollector("shuffler", incidents), certificates):
             metrics.registry.register(each)
         openers.warm_up()
-        handler = DeviceHandler(admission, issuing, metrics.stage(Stage.ADMIT))
+        handler = DeviceHandler(admission, issuing, metrics.stage(ShufflerStage.ADMIT))
         async with certificates.watched():
-            parts = (store, credentials, metrics, certificates, devices, troubles, going_on)
-            yield _Replica(settings, tasks, handler, *parts)
+            parts = (store, credentials, metrics, certificates, devices, incidents, going_on)
+            yield _Frontend(settings, tasks, handler, *parts)
     finally:
         for task in going_on:
             task.cancel()
         await asyncio.gather(*going_on, return_exceptions=True)
         await openers.close()
         await asyncio.to_thread(store.close)
-        await keeper.close()
+        await leader.close()

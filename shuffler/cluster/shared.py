@@ -1,4 +1,4 @@
-"""Answering: what processes have that answer devices and keep no rounds: replicas, and acceptors."""
+"""What processes have that answer devices and keep no rounds: front ends, and workers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hubbub.service.runtime.succession_files import load_successions
 from hubbub.shuffler.admit.enrollment import signers_of_tickets
 from hubbub.shuffler.admit.mtls import check_devices
 from hubbub.shuffler.metrics import PREFIX
-from hubbub.shuffler.settings import PublicSettings
+from hubbub.shuffler.settings import DevicePortSettings
 from hubbub.shuffler.tasks import Tasks, load_tasks
 
 
-def tasks_for(settings: PublicSettings, shuffler: bytes) -> tuple[Tasks, tuple[set[bytes], set[bytes]]]:
+def tasks_for(settings: DevicePortSettings, shuffler: bytes) -> tuple[Tasks, tuple[set[bytes], set[bytes]]]:
     """Return the tasks of the shuffler with that identity (32 bytes), and whose tickets are taken.
 
     Raises:

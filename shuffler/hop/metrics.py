@@ -1,4 +1,4 @@
-"""Metrics of a hop: how far rounds are, what went in and out, and what was refused. No report, and nobody's name."""
+"""How far rounds are, what went in and out, and what was refused. No report, and nobody's name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from prometheus_client.metrics_core import Metric
 
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task.task import Task
-from hubbub.service.observability.collectors import TASK, PictureCollector, names
-from hubbub.shuffler.hop.records import Standing
-from hubbub.shuffler.hop.store import Store
+from hubbub.service.observability.collectors import TASK, SnapshotCollector, names
+from hubbub.shuffler.hop.records import HopRoundStatus
+from hubbub.shuffler.hop.store import HopStore
 
 PREFIX = "hubbub_hop"
 
 
-class Stage(StrEnum):
+class HopStage(StrEnum):
     """What is timed."""
 
     ACCEPT = "accept"
@@ -25,22 +25,22 @@ class Stage(StrEnum):
     STORE = "store"
 
 
-class HopCollector(PictureCollector[Sequence[Standing]]):
+class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
     """Reads rounds and queues when Prometheus asks."""
 
-    def __init__(self, tasks: Mapping[bytes, Task], store: Store, refusals: Mapping[Reason, int]) -> None:
+    def __init__(self, tasks: Mapping[bytes, Task], store: HopStore, refusals: Mapping[Reason, int]) -> None:
         super().__init__()
         self._tasks = tasks
         self._store = store
         self._refusals = refusals
 
-    async def _picture(self) -> Sequence[Standing]:
-        return [each for each in await self._store.standings() if each.task_id in self._tasks]
+    async def _snapshot(self) -> Sequence[HopRoundStatus]:
+        return [each for each in await self._store.statuses() if each.task_id in self._tasks]
 
-    def _metrics(self, picture: Sequence[Standing]) -> Iterator[Metric]:
+    def _metrics(self, snapshot: Sequence[HopRoundStatus]) -> Iterator[Metric]:
         batches = GaugeMetricFamily(f"{PREFIX}_batches", "Batches by how far they are.", labels=(*TASK, "state"))
         for task in self._tasks.values():
-            mine = [each for each in picture if each.task_id == task.id]
+            mine = [each for each in snapshot if each.task_id == task.id]
             mixed, passed_on = sum(each.mixed for each in mine), sum(each.passed_on for each in mine)
             states = {
                 "arriving": sum(each.announced for each in mine) - mixed,

@@ -1,4 +1,4 @@
-"""Records: a batch as a hop's store holds it."""
+"""A batch as a hop's store holds it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hubbub.service.receiving.receiver import Delivery
 
 
 @dataclass(frozen=True)
-class Passing(Delivery):
+class HopBatch(Delivery):
     """A batch on its way through. `mixed` is the hop's own record once its list is stored, with the list's digest.
 
     What arrived is erased with the same transaction; the list itself once the next party has acknowledged it.
@@ -20,7 +20,7 @@ class Passing(Delivery):
 
 
 @dataclass(frozen=True)
-class Standing:
+class HopRoundStatus:
     """How far a round is at a hop: its key, its batches, how many are announced, permuted and acknowledged."""
 
     task_id: bytes

@@ -1,4 +1,4 @@
-"""A hop as a process: a port over mutual TLS for the shuffler before it, a store, and processes that open envelopes."""
+"""A port over mutual TLS for the shuffler before it, a store, and processes that open envelopes."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.service.lifecycle import run
 from hubbub.service.net import grpc_server
-from hubbub.service.net.limits import connections_of, mutual_intake
+from hubbub.service.net.port_limits import connections_of, mutual_pipeline
 from hubbub.service.net.ports import Announce, Ports
-from hubbub.service.net.saturation import Crowds
-from hubbub.service.net.tls_reload import Certificates
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.observability.metrics import Conditions, Disk, Metrics
-from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.net.saturation import SaturationCollector
+from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
+from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.task_files import read_tasks
-from hubbub.shuffler.hop.accept import Hop
-from hubbub.shuffler.hop.metrics import HopCollector, Stage
-from hubbub.shuffler.hop.settings import Settings
-from hubbub.shuffler.hop.sqlite import SqliteStore
-from hubbub.shuffler.hop.store import Store
-from hubbub.shuffler.release.analyzer_client import Reached
+from hubbub.shuffler.hop.metrics import HopCollector, HopStage
+from hubbub.shuffler.hop.receiver import Hop
+from hubbub.shuffler.hop.settings import HopSettings
+from hubbub.shuffler.hop.sqlite import HopSqliteStore
+from hubbub.shuffler.hop.store import HopStore
+from hubbub.shuffler.release.analyzer_client import ReconnectingAnalyzer
 
 
 async def serve(
-    settings: Settings,
+    settings: HopSettings,
     *,
     clock: Callable[[], float] = time.time,
     announce: Announce | None = None,
@@ -56,29 +56,29 @@ async def serve(
 
 @dataclass
 class _Hop:
-    settings: Settings
-    store: Store
+    settings: HopSettings
+    store: HopStore
     hop: TimedDelivery
     metrics: Metrics
-    troubles: Troubles
-    certificates: Certificates
+    incidents: Incidents
+    certificates: ReloadingCertificates
     clock: Callable[[], float]
     sweeping: asyncio.Task[None] | None = None
 
     async def listen(self, ports: Ports) -> None:
         settings, certificates = self.settings, self.certificates
         connections = connections_of(settings.limits, 1)
-        intake = mutual_intake(settings.limits, connections)
-        self.metrics.registry.register(Crowds("hop", {"delivery": intake}, ports.full_seconds))
+        pipeline = mutual_pipeline(settings.limits, connections)
+        self.metrics.registry.register(SaturationCollector("hop", {"delivery": pipeline}, ports.full_seconds))
         server = grpc_server.new_server(connections)
-        serve_delivery(server, self.hop, DELIVERERS, intake)
+        serve_delivery(server, self.hop, DELIVERERS, pipeline)
         service, mutual = DELIVERY_SERVICE, certificates.server(mutual=True)
-        await ports.open("delivery", settings.listen, service, server, mutual, intake)
+        await ports.open("delivery", settings.listen, service, server, mutual, pipeline)
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
     async def start(self) -> None:
-        self.sweeping = asyncio.create_task(sweep(self.store, self.clock, self.troubles))
+        self.sweeping = asyncio.create_task(sweep(self.store, self.clock, self.incidents))
 
     async def leave(self) -> None:
         """Let the calls in work finish; what they do not reach is gone on with at the next start."""
@@ -87,32 +87,32 @@ class _Hop:
 
 
 @contextlib.asynccontextmanager
-async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Hop]:
+async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> AsyncIterator[_Hop]:
     try:
         identity = Identity.load(settings.identity)
     except OSError as error:
         raise HubbubError(f"cannot read {settings.identity}: {error.strerror}; `hubbub init` makes keys") from error
-    certificates = Certificates(Role.HOP, settings.tls.paths(), settings.identity, clock)
+    certificates = ReloadingCertificates(Role.HOP, settings.tls.paths(), settings.identity, clock)
     operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
     successions = load_successions(settings.successions)
     tasks = load_tasks(settings.tasks, operator, shuffler, identity.public, successions)
-    taker = Reached(settings.next, settings.tls.paths(), certificates)
-    metrics, troubles = Metrics("hop", Stage), Troubles()
-    store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
-    workers = Workers(settings.processes)
+    taker = ReconnectingAnalyzer(settings.next, settings.tls.paths(), certificates)
+    metrics, incidents = Metrics("hop", HopStage), Incidents()
+    store = HopSqliteStore(settings.data, metrics.stage(HopStage.STORE), incidents=incidents)
+    opening_pool = OpeningPool(settings.processes)
     try:
         await store.add_tasks(tasks.values())
-        hop = Hop(tasks, identity, store, workers, taker, settings.next, troubles=troubles)
-        timed = TimedDelivery(hop, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.PASS_ON))
+        hop = Hop(tasks, identity, store, opening_pool, taker, settings.next, incidents=incidents)
+        timed = TimedDelivery(hop, metrics.stage(HopStage.ACCEPT), metrics.stage(HopStage.PASS_ON))
         collector = HopCollector(tasks, store, timed.refusals)
-        for each in (collector, Disk("hop", settings.data), Conditions("hop", troubles), certificates):
+        for each in (collector, Disk("hop", settings.data), IncidentCollector("hop", incidents), certificates):
             metrics.registry.register(each)
         async with certificates.watched():
-            yield _Hop(settings, store, timed, metrics, troubles, certificates, clock)
+            yield _Hop(settings, store, timed, metrics, incidents, certificates, clock)
     finally:
         # The store last, as it still writes what waits.
         await taker.close()
-        await asyncio.to_thread(workers.close)
+        await asyncio.to_thread(opening_pool.close)
         await asyncio.to_thread(store.close)
 
 

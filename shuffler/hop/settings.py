@@ -1,4 +1,4 @@
-"""Settings of a hop: every key is described here and no other is taken."""
+"""Every key is described here and no other is taken."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pydantic import Field
 from hubbub.service.settings import (
     Address,
     File,
-    LimitSettings,
     Listen,
     LogSettings,
     OptionalListen,
-    Table,
+    PortLimitSettings,
+    SettingsTable,
     TLSSettings,
 )
 from hubbub.service.settings import load as load_table
 
 
-class Settings(Table):
+class HopSettings(SettingsTable):
     """Everything a hop is started with. Relative paths are relative to the settings file."""
 
     listen: Listen = Field(
@@ -43,14 +43,14 @@ class Settings(Table):
     )
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
     tls: TLSSettings
-    limits: LimitSettings = LimitSettings()
+    limits: PortLimitSettings = PortLimitSettings()
     log: LogSettings = LogSettings()
 
 
-def load(path: Path) -> Settings:
+def load(path: Path) -> HopSettings:
     """Return the settings of a TOML file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
     """
-    return load_table(path, Settings, "hop")
+    return load_table(path, HopSettings, "hop")

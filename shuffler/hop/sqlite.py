@@ -1,4 +1,4 @@
-"""A hop's store in one SQLite file: its tables, and the operations on them beside those of receiving."""
+"""A hop's tables, and the operations on them beside those of receiving."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hubbub.protos.records.batch import BatchId, released_digest
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.protos.task.task import Task
 from hubbub.service.errors import damage_in
-from hubbub.service.fixed_width import taken_apart
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.fixed_width import split_records
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.receiving.inbox_store import InboxStore, TablesTransaction
 from hubbub.service.receiving.inbox_tables import ROUND_TABLES, InboxTables
 from hubbub.service.sqlite.files import create
 from hubbub.service.sqlite.group_commit import GroupCommit
-from hubbub.shuffler.hop.records import Passing, Standing
+from hubbub.shuffler.hop.records import HopBatch, HopRoundStatus
 from hubbub.shuffler.hop.store import Sign
 
 FILE_NAME = "hop.db"
@@ -66,7 +66,7 @@ CREATE TABLE released (
 )
 
 
-class Tables(InboxTables[Passing]):
+class HopTables(InboxTables[HopBatch]):
     """The operations, beside those of receiving; what one of them writes is stored when its transaction ends."""
 
     BATCHES = (
@@ -74,13 +74,13 @@ class Tables(InboxTables[Passing]):
         " mixed_record, mixed_signature, mixed_digest FROM batch WHERE round = ?"
     )
 
-    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> Passing:
+    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> HopBatch:
         _, body, signature, reports, dummies, digest, following, valid, left_out, mixed, mixed_signature, own = row
         with damage_in("a batch's"):
             committed = None if valid is None else Committed(valid, json.loads(left_out))
         record = None if mixed is None else SignedDocument(mixed, mixed_signature)
         document = SignedDocument(body, signature)
-        return Passing(batch, document, reports, dummies, digest, following, committed, record, own or b"")
+        return HopBatch(batch, document, reports, dummies, digest, following, committed, record, own or b"")
 
     def add_tasks(self, tasks: Iterable[Task]) -> None:
         for task in tasks:
@@ -93,7 +93,7 @@ class Tables(InboxTables[Passing]):
         of_round = "DELETE FROM released WHERE batch IN (SELECT key FROM batch WHERE round = ?)"
         self._run(of_round, self._round(task_id, round_number))
 
-    def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> Passing:
+    def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> HopBatch:
         """Store a permuted list and its record, unless the batch has one; erase what arrived."""
         known = self._known(batch)
         if known.mixed is not None:
@@ -133,7 +133,7 @@ class Tables(InboxTables[Passing]):
         self._remains.erased = True
         return committed
 
-    def standings(self) -> list[Standing]:
+    def statuses(self) -> list[HopRoundStatus]:
         """How far the rounds are that a key was made for, oldest key first."""
         rows = self._all(
             "SELECT task.id, round.number, EXISTS (SELECT 1 FROM private_key WHERE private_key.round = round.key),"
@@ -141,9 +141,9 @@ class Tables(InboxTables[Passing]):
             " JOIN task ON task.key = round.task LEFT JOIN batch ON batch.round = round.key"
             " GROUP BY round.key ORDER BY round.key"
         )
-        return [Standing(task_id, number, bool(key), *counts) for task_id, number, key, *counts in rows]
+        return [HopRoundStatus(task_id, number, bool(key), *counts) for task_id, number, key, *counts in rows]
 
-    def _known(self, batch: BatchId) -> Passing:
+    def _known(self, batch: BatchId) -> HopBatch:
         known = self.batch(batch)
         if known is None:
             raise HubbubError(f"batch {batch.query} of round {batch.round} is to be passed on, but was not announced")
@@ -157,8 +157,8 @@ class _Count:
     envelopes: int = 0
 
 
-class SqliteStore(InboxStore[Tables, Passing]):
-    """The store (`hop.store.Store`) in a folder, for one process at a time."""
+class HopSqliteStore(InboxStore[HopTables, HopBatch]):
+    """The store (`shuffler.hop.store.HopStore`) in a folder, for one process at a time."""
 
     @staticmethod
     def create(folder: Path) -> Path:
@@ -175,26 +175,26 @@ class SqliteStore(InboxStore[Tables, Passing]):
         observe: Observe = unobserved,
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
-        commits: type[GroupCommit[TablesTransaction[Tables]]] = GroupCommit,
-        troubles: Troubles | None = None,
+        commits: type[GroupCommit[TablesTransaction[HopTables]]] = GroupCommit,
+        incidents: Incidents | None = None,
     ) -> None:
         """Open the store in `folder`; see `InboxStore`."""
         self.folder = folder
         super().__init__(
             *(folder, FILE_NAME, LAYOUT),
-            Tables,
+            HopTables,
             observe,
             who="hop",
             connection=connection,
             commits=commits,
-            troubles=troubles,
+            incidents=incidents,
         )
 
     async def add_tasks(self, tasks: Iterable[Task]) -> None:
         known = list(tasks)
         await self._change(lambda tables: tables.add_tasks(known))
 
-    async def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> Passing:
+    async def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> HopBatch:
         return await self._commits.submit(lambda unit: unit.tables.mix(batch, blocks, width, sign), alone=True)
 
     async def envelopes(self, batch: BatchId, offset: int, width: int) -> Sequence[bytes]:
@@ -203,7 +203,7 @@ class SqliteStore(InboxStore[Tables, Passing]):
         if found is None:
             return ()
         first, joined = found
-        return taken_apart(joined[(offset - first) * width :], width)
+        return split_records(joined[(offset - first) * width :], width)
 
     def _released_at(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._database.reader.execute(
@@ -218,5 +218,5 @@ class SqliteStore(InboxStore[Tables, Passing]):
         """Note that the next party has committed a batch, and erase its list; return what it is committed with."""
         return await self._change(lambda tables: tables.passed_on(batch, committed))
 
-    async def standings(self) -> list[Standing]:
-        return await self._change(Tables.standings)
+    async def statuses(self) -> list[HopRoundStatus]:
+        return await self._change(HopTables.statuses)

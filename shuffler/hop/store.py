@@ -1,4 +1,4 @@
-"""Store: what a hop needs of a store, as a protocol; `sqlite.py` is the store of one machine.
+"""What a hop needs of a store, as a protocol; `sqlite.py` is the store of one machine.
 
 The contract is that of the analyzer's (`analyzer/store.py`): durable, one transaction each, idempotent, erased means
 gone.
@@ -16,13 +16,13 @@ from hubbub.protos.records.batch import BatchId
 from hubbub.protos.task.task import Task
 from hubbub.service.receiving.receiver import Inbox, StoredKey
 from hubbub.service.receiving.round_keys import NewRoundKey
-from hubbub.shuffler.hop.records import Passing, Standing
+from hubbub.shuffler.hop.records import HopBatch, HopRoundStatus
 
 Sign = Callable[[bytes, int], SignedDocument]
 """Makes the hop's record of a list: its digest, and how many envelopes it has."""
 
 
-class Store(Inbox[Passing], Protocol):
+class HopStore(Inbox[HopBatch], Protocol):
     """What a hop needs of a store, besides what receiving a batch needs (`Inbox`)."""
 
     @property
@@ -48,10 +48,10 @@ class Store(Inbox[Passing], Protocol):
     async def abandon(self, task_id: bytes, round_number: int) -> None:
         """Erase a round's envelopes and its private key: nothing of it is passed on any more."""
 
-    async def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> Passing:
+    async def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> HopBatch:
         """Store a permuted list with the record that `sign` makes of it, erase what arrived; return the batch.
 
-        `blocks` are stretches of the list, whose envelopes have `width` bytes. They are not read where the batch has a
+        `blocks` are chunks of the list, whose envelopes have `width` bytes. They are not read where the batch has a
         list already, which then stays.
         """
 
@@ -64,7 +64,7 @@ class Store(Inbox[Passing], Protocol):
         With the last batch of a round its private key is erased too. Returns what the batch is committed with.
         """
 
-    async def standings(self) -> list[Standing]:
+    async def statuses(self) -> list[HopRoundStatus]:
         """Return how far the rounds are that a key was made for, oldest key first."""
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Permutes a round: in memory, by an external sort, or on Spark."""
+"""In memory, by an external sort, or on Spark."""

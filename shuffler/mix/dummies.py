@@ -1,4 +1,4 @@
-"""Dummies: reports of no one that the shuffler adds to a batch. Sealed as devices seal theirs, they look no different.
+"""Reports of no one that the shuffler adds to a batch. Sealed as devices seal theirs, they look no different.
 
 They hide everybody a little better from the analyzer. They do not help against a shuffler that colludes with it: such a
 shuffler knows which reports are dummies, and everyone is left with ε_local, as without them.

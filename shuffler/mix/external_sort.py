@@ -1,4 +1,4 @@
-"""Buckets: a column of envelopes too long for memory, split on disk by the first bits of their keys and read back.
+"""A column of envelopes too long for memory, split on disk by the first bits of their keys and read back.
 
 A bucket holds envelopes in the order in which they came, beside the keys that say where each goes: what the permutation
 is to hide. So its file has no name, is gone when this process is, however it ends, and is enciphered under a key that

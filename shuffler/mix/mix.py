@@ -1,4 +1,4 @@
-"""Mix: a uniform permutation of each query's inner envelopes, each query by itself, from the system's CSPRNG.
+"""A uniform permutation of each query's inner envelopes, each query by itself, from the system's CSPRNG.
 
 A permutation is the order of 64-bit keys drawn from a ChaCha20 keystream under a fresh 256-bit key. Given that all keys
 differ, every order is equally likely; on any tie all keys are drawn again, so the result is exactly uniform.
@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import Place, Release
+from hubbub.protos.records.release_chain import ChainPosition, Release
 from hubbub.protos.task.task import Task
 from hubbub.shuffler.mix.external_sort import Buckets, Column, Keys
 from hubbub.shuffler.mix.spool import Spool
@@ -48,7 +48,7 @@ Draw = Callable[[int], Keys]
 """Gives that many uniform 64-bit keys, anew at each call."""
 
 Rows = Iterable[Column]
-"""A column in stretches."""
+"""A column in chunks."""
 
 
 class Order(Protocol):
@@ -62,7 +62,7 @@ _NONCE = bytes(16)
 """All zeros: a key is used for one keystream only."""
 
 
-class Inners(Protocol):
+class RoundContents(Protocol):
     """A cut round's store during mixing: the inner envelopes as they came, and where the permuted lists go."""
 
     @property
@@ -78,7 +78,7 @@ class Inners(Protocol):
     def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
         """Store a permuted list's digest and signed record."""
 
-    def place(self) -> Place:
+    def place(self) -> ChainPosition:
         """Return where the round stands among the releases of its task."""
 
     def put_release(self, release: Release) -> None:
@@ -105,7 +105,7 @@ def permutation(count: int, draw: Draw) -> npt.NDArray[np.intp]:
 
 
 def mix(
-    inners: Inners,
+    inners: RoundContents,
     round_: Round,
     task: Task,
     identity: Identity,
@@ -157,9 +157,9 @@ def permuted(rows: Rows, count: int, draw: Draw, width: int) -> Iterator[Column]
     """Give a column of at most `count` envelopes of `width` bytes in a uniform order."""
     column = np.empty((count, width), dtype=np.uint8)
     filled = 0
-    for stretch in rows:
-        column[filled : filled + len(stretch)] = stretch
-        filled += len(stretch)
+    for chunk in rows:
+        column[filled : filled + len(chunk)] = chunk
+        filled += len(chunk)
     order = permutation(filled, draw)
     for start in range(0, filled, RELEASED_BLOCK):
         yield column[order[start : start + RELEASED_BLOCK]]
@@ -175,8 +175,8 @@ def permuted_by_buckets(
     """
     bits = max(1, math.ceil(math.log2(count / limit * 4 / 3)))  # so that hardly any bucket is above the limit
     with Buckets(folder, bits, width, random) as buckets:
-        for stretch in _gathered(rows):
-            buckets.add(draw(len(stretch)), stretch)
+        for chunk in _gathered(rows):
+            buckets.add(draw(len(chunk)), chunk)
         for keys, column in buckets:
             order = np.argsort(keys)
             if _has_tie(keys[order]):
@@ -190,8 +190,8 @@ def _has_tie(ordered: Keys) -> bool:
 
 def _gathered(rows: Rows) -> Iterator[Column]:
     gathered: list[Column] = []
-    for stretch in rows:
-        gathered.append(stretch)
+    for chunk in rows:
+        gathered.append(chunk)
         if sum(map(len, gathered)) >= GATHERED:
             yield np.concatenate(gathered)
             gathered = []
@@ -199,7 +199,9 @@ def _gathered(rows: Rows) -> Iterator[Column]:
         yield np.concatenate(gathered)
 
 
-def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: Column | Spool) -> Iterator[Column]:
+def _rows(
+    inners: RoundContents, query: int, widths: Sequence[int], count: int, added: Column | Spool
+) -> Iterator[Column]:
     """Give one query's envelopes as they came, and then those added; only if there are `count` of those that came."""
     # The count is checked while blocks are already being stored: the error takes the store's whole transaction back.
     found, start, end = 0, sum(widths[:query]), sum(widths[: query + 1])
@@ -211,10 +213,10 @@ def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: 
         yield rows
     if found != count:
         raise StoreError(f"the store holds {found} of {count} acknowledged submissions; is it damaged?")
-    yield from added.stretches() if isinstance(added, Spool) else (added,)
+    yield from added.chunks() if isinstance(added, Spool) else (added,)
 
 
-def _stored(inners: Inners, query: int, mixed: Rows, width: int) -> Iterator[bytes]:
+def _stored(inners: RoundContents, query: int, mixed: Rows, width: int) -> Iterator[bytes]:
     """Store the permuted list block by block, giving each block on for the digest."""
     for block, envelopes in enumerate(blocks(mixed, width)):
         inners.put_released(query, block, envelopes)
@@ -224,22 +226,22 @@ def _stored(inners: Inners, query: int, mixed: Rows, width: int) -> Iterator[byt
 def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
     """Give a list in blocks of `RELEASED_BLOCK` envelopes, the last one shorter."""
     rest: Column = np.empty((0, width), dtype=np.uint8)
-    for stretch in mixed:
-        # Only what is left of the stretch before is joined to this one, so that no long one is copied as a whole.
-        start = min((RELEASED_BLOCK - len(rest)) % RELEASED_BLOCK, len(stretch))
-        rest = np.concatenate([rest, stretch[:start]])
-        if len(rest) < RELEASED_BLOCK and start == len(stretch):
+    for chunk in mixed:
+        # Only what is left of the chunk before is joined to this one, so that no long one is copied as a whole.
+        start = min((RELEASED_BLOCK - len(rest)) % RELEASED_BLOCK, len(chunk))
+        rest = np.concatenate([rest, chunk[:start]])
+        if len(rest) < RELEASED_BLOCK and start == len(chunk):
             continue
         if len(rest):
             yield rest.tobytes()
-        end = start + (len(stretch) - start) // RELEASED_BLOCK * RELEASED_BLOCK
-        yield from (stretch[at : at + RELEASED_BLOCK].tobytes() for at in range(start, end, RELEASED_BLOCK))
-        rest = stretch[end:]
+        end = start + (len(chunk) - start) // RELEASED_BLOCK * RELEASED_BLOCK
+        yield from (chunk[at : at + RELEASED_BLOCK].tobytes() for at in range(start, end, RELEASED_BLOCK))
+        rest = chunk[end:]
     if len(rest):
         yield rest.tobytes()
 
 
-def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: Place) -> BatchRecord:
+def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: ChainPosition) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
         raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
     return BatchRecord(

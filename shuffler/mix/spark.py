@@ -1,4 +1,4 @@
-"""Mixing on Spark: the order of 128-bit keys that follow from a fresh secret and a row's position.
+"""The order of 128-bit keys that follow from a fresh secret and a row's position.
 
 An engine runs tasks again, and some twice at once. So no task draws anything: the key of row j of block b is a PRF of
 the secret, ChaCha20's keystream at (b, j), and each try of a task computes the same. Given that no two keys are equal
@@ -181,9 +181,9 @@ def order_of(keys: Keys) -> np.ndarray[tuple[int], np.dtype[np.intp]] | None:
 def _written(rows: Rows, width: int, files: Numbered) -> tuple[int, int]:
     """Write a column as blocks of one length, the last one shorter; return how many blocks and envelopes there are."""
     size, held, block, count = max(1, BLOCK_BYTES // width) * width, bytearray(), 0, 0
-    for stretch in rows:
-        held += stretch.tobytes()
-        count += len(stretch)
+    for chunk in rows:
+        held += chunk.tobytes()
+        count += len(chunk)
         while len(held) >= size:
             files.write(block, bytes(held[:size]))
             del held[:size]

@@ -1,4 +1,4 @@
-"""Spool: envelopes that wait on the disk for mixing, where they are too many for memory.
+"""Envelopes that wait on the disk for mixing, where they are too many for memory.
 
 The file has no name and is enciphered under a key that only this process has: whoever reads the disk later learns
 nothing from it, not even which envelopes of a released batch are dummies.
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from hubbub.shuffler.mix.external_sort import Column
 
-STRETCH = 2**16
+CHUNK = 2**16
 """Envelopes read at once."""
 
 
@@ -39,11 +39,11 @@ class Spool:
         self._file.write(self._enciphering.update(np.ascontiguousarray(column).tobytes()))
         self._count += len(column)
 
-    def stretches(self) -> Iterator[Column]:
+    def chunks(self) -> Iterator[Column]:
         """Give the envelopes in the order in which they were added, some at a time."""
         self._file.seek(0)
         deciphering = self._cipher.decryptor()
-        while block := self._file.read(STRETCH * self._width):
+        while block := self._file.read(CHUNK * self._width):
             yield np.frombuffer(deciphering.update(block), dtype=np.uint8).reshape(-1, self._width)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Reaching: the analyzer, over a channel that is opened anew with new TLS files; calls in work end on the old one."""
+"""The analyzer, over a channel that is opened anew with new TLS files; calls in work end on the old one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId
-from hubbub.protos.records.release_chain import Known, Stretch
+from hubbub.protos.records.release_chain import Known, ReleaseChunk
 from hubbub.protos.rpc import DeliveryCaller
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.net.tls_reload import ReloadingCertificates
 
 CLOSE_SECONDS = 60.0
 """How long calls in work may take on a channel that was replaced; a longer one is made again, as all may be."""
 
 
-class Reached:
+class ReconnectingAnalyzer:
     """The analyzer at an address (`release.Analyzer`), called with the TLS files that are in use."""
 
-    def __init__(self, address: str, tls: TLS, certificates: Certificates) -> None:
+    def __init__(self, address: str, tls: TLS, certificates: ReloadingCertificates) -> None:
         """Open a channel; it connects at the first call.
 
         Raises:
@@ -60,12 +60,12 @@ class Reached:
     async def get_releases(self, task_id: bytes, deadline: float) -> Known:
         return await self._caller().get_releases(task_id, deadline)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk, deadline: float) -> int:
         """Announce a batch, with what is new of the releases; return the offset to go on from."""
         return await self._caller().begin(record, key_set, releases, deadline)
 
-    async def put(self, stretch: Envelopes, deadline: float) -> int:
-        return await self._caller().put(stretch, deadline)
+    async def put(self, chunk: Envelopes, deadline: float) -> int:
+        return await self._caller().put(chunk, deadline)
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
         return await self._caller().commit(batch, digest, deadline)

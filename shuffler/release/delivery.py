@@ -1,7 +1,7 @@
-"""Release: a mixed round's batches go to the analyzer, once each, however often anything dies on the way.
+"""A mixed round's batches go to the analyzer, once each, however often anything dies on the way.
 
 Where the task's records state their places, the analyzer is first asked which releases it knows: one that it counted
-and knows no more shows that its store is an old copy. Begin says where to go on, Put sends stretches, Commit has the
+and knows no more shows that its store is an old copy. Begin says where to go on, Put sends chunks, Commit has the
 batch counted; all may be repeated. Only a Commit that was acknowledged is noted, and only when all are does the round
 go on. An analyzer that is down, slow or refuses only delays.
 """
@@ -22,12 +22,12 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.records.batch import BatchId, BatchRecord, begun_digest
-from hubbub.protos.records.release_chain import Known, Release, Stretch, head_after
+from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, head_after
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
-from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.stores.protocol import ShufflerStore
 
 CALL_SECONDS = 30.0
 """Deadline of a call to the analyzer."""
@@ -70,24 +70,24 @@ class Analyzer(Protocol):
     async def get_releases(self, task_id: bytes, deadline: float) -> Known:
         """Return what the analyzer knows of a task's releases."""
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk, deadline: float) -> int:
         """Announce a batch, with the releases up to its round's; return the offset to go on from."""
 
-    async def put(self, stretch: Envelopes, deadline: float) -> int:
-        """Send a stretch; return the offset to go on from."""
+    async def put(self, chunk: Envelopes, deadline: float) -> int:
+        """Send a chunk; return the offset to go on from."""
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
         """Have the batch counted."""
 
 
 @dataclass(frozen=True)
-class Parcel:
+class BatchDelivery:
     """A batch as it is handed over: its record, its round's key set and releases, and the digest of its list."""
 
     batch: BatchId
     record: SignedDocument
     key_set: KeySet
-    releases: Stretch
+    releases: ReleaseChunk
     digest: bytes
 
 
@@ -103,15 +103,15 @@ async def _no_look() -> None:
     """Return at once, for lists that are in memory."""
 
 
-async def hand_over(
+async def deliver_batch(
     taker: Analyzer,
-    parcel: Parcel,
+    delivery: BatchDelivery,
     read: Read,
     parties: int = 1,
     moved: Callable[[], None] = lambda: None,
     look: Look = _no_look,
 ) -> Committed:
-    """Deliver a batch from where the other side has it, and have it committed; `moved` is told of each stretch.
+    """Deliver a batch from where the other side has it, and have it committed; `moved` is told of each chunk.
 
     `parties` is how many open the batch before the commit is answered.
 
@@ -120,25 +120,25 @@ async def hand_over(
         HubbubError: what `look` raises; then no other try mends it.
     """
     try:
-        return await _handed_over(taker, parcel, read, parties, moved)
+        return await _delivered(taker, delivery, read, parties, moved)
     except Refusal as refusal:
         if refusal.reason is Reason.DIGEST_DIFFERS:
             await look()
         raise
 
 
-async def _handed_over(
-    taker: Analyzer, parcel: Parcel, read: Read, parties: int, moved: Callable[[], None]
+async def _delivered(
+    taker: Analyzer, delivery: BatchDelivery, read: Read, parties: int, moved: Callable[[], None]
 ) -> Committed:
-    offset = await taker.begin(parcel.record, parcel.key_set, parcel.releases, CALL_SECONDS)
+    offset = await taker.begin(delivery.record, delivery.key_set, delivery.releases, CALL_SECONDS)
     while envelopes := await read(offset):
-        following = await taker.put(Envelopes(parcel.batch, offset, tuple(envelopes)), CALL_SECONDS)
-        # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
+        following = await taker.put(Envelopes(delivery.batch, offset, tuple(envelopes)), CALL_SECONDS)
+        # Otherwise an analyzer that never moves on would be sent the same chunk for ever, without a pause.
         if following <= offset:
             raise Refusal(Reason.WRONG_OFFSET, f"it stays at offset {offset}")
         offset = following
         moved()
-    return await taker.commit(parcel.batch, parcel.digest, _commit_seconds(offset, parties))
+    return await taker.commit(delivery.batch, delivery.digest, _commit_seconds(offset, parties))
 
 
 def _commit_seconds(envelopes: int, parties: int) -> float:
@@ -162,7 +162,7 @@ async def check_list(read: Read, digest: bytes, whose: str) -> None:
         )
 
 
-class Patience:
+class Backoff:
     """Pauses between tries of one thing, longer and longer."""
 
     def __init__(self, pause: Pause = asyncio.sleep) -> None:
@@ -180,10 +180,10 @@ class Patience:
         self._next = FIRST_PAUSE
 
 
-class Courier:
+class Deliverer:
     """Delivers mixed rounds."""
 
-    def __init__(self, store: Store, analyzer: Analyzer, pause: Pause = asyncio.sleep) -> None:
+    def __init__(self, store: ShufflerStore, analyzer: Analyzer, pause: Pause = asyncio.sleep) -> None:
         self._store = store
         self._analyzer = analyzer
         self._pause = pause
@@ -211,10 +211,10 @@ class Courier:
     async def _deliver_one(
         self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, notice: Notice
     ) -> None:
-        patience = Patience(self._pause)
+        backoff = Backoff(self._pause)
         while True:
             try:
-                committed = await self._try(round_, task, key_set, batch, patience)
+                committed = await self._try(round_, task, key_set, batch, backoff)
                 break
             except StoreError:
                 raise
@@ -223,14 +223,12 @@ class Courier:
                 if isinstance(error, Undeliverable) or (isinstance(error, Refusal) and error.reason in GIVEN_UP):
                     raise
                 notice(error)
-                await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
+                await backoff.wait(error.retry_after if isinstance(error, Refusal) else None)
         notice(None)
         query = task.queries[batch.query].name
         _LOG.info("delivered", task=task.name, round=round_.number, query=query, counted=committed.counted)
 
-    async def _try(
-        self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, patience: Patience
-    ) -> Committed:
+    async def _try(self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, backoff: Backoff) -> Committed:
         parties = 1 + len(task.identities.hops)
         releases = await self._releases(round_, task)
         batch_id = BatchId(task.id, round_.number, batch.query)
@@ -239,10 +237,10 @@ class Courier:
         except Undeliverable as error:
             deadline = _commit_seconds(round_.submissions, parties)
             return await self._counted_before(batch_id, batch.digest, deadline, error)
-        parcel = Parcel(batch_id, batch.record, key_set, releases, digest)
+        delivery = BatchDelivery(batch_id, batch.record, key_set, releases, digest)
         read = _reader(self._store, round_, task, batch)
         look = functools.partial(check_signed, self._store, round_, task, batch)
-        return await hand_over(self._analyzer, parcel, read, parties, patience.succeeded, look)
+        return await deliver_batch(self._analyzer, delivery, read, parties, backoff.succeeded, look)
 
     async def _counted_before(
         self, batch: BatchId, digest: bytes, deadline: float, damaged: Undeliverable
@@ -255,7 +253,7 @@ class Courier:
                 raise
             raise damaged from refusal
 
-    async def _releases(self, round_: Round, task: Task) -> Stretch:
+    async def _releases(self, round_: Round, task: Task) -> ReleaseChunk:
         """Return the releases that the analyzer lacks up to this round's, unless it lacks one that it had counted.
 
         Raises:
@@ -271,10 +269,10 @@ class Courier:
         # Where its chain is not the beginning of ours, it is sent all, so that it says for itself what is wrong.
         follows = head_after(task.id, releases[: known.count]) == known.head
         first = min(known.count, end - 1) if follows else 0
-        return Stretch(first, tuple(releases[first:end]))
+        return ReleaseChunk(first, tuple(releases[first:end]))
 
 
-async def check_signed(store: Store, round_: Round, task: Task, batch: StoredBatch) -> None:
+async def check_signed(store: ShufflerStore, round_: Round, task: Task, batch: StoredBatch) -> None:
     """Return only if a batch is stored as it was signed: sent otherwise, it would be refused for ever.
 
     Raises:
@@ -293,7 +291,7 @@ def _signed_digest(round_: Round, task: Task, batch: StoredBatch) -> bytes:
         raise Undeliverable(f"the record of {whose} does not hold, so the store is damaged: {error}") from error
 
 
-def _reader(store: Store, round_: Round, task: Task, batch: StoredBatch) -> Read:
+def _reader(store: ShufflerStore, round_: Round, task: Task, batch: StoredBatch) -> Read:
     width = task.inner_bytes[batch.query]
 
     async def read(offset: int) -> Sequence[bytes]:

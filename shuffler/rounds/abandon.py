@@ -1,4 +1,4 @@
-"""Giving up: an operator ends a round that cannot be delivered, such as one whose list was damaged on disk."""
+"""An operator ends a round that cannot be delivered, such as one whose list was damaged on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.protos.task.task import Task
 from hubbub.service.receiving.key_check import KeyDamaged, check_key
 from hubbub.shuffler.records import FINAL, Round
 from hubbub.shuffler.release.delivery import Undeliverable, check_signed
-from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks
 
 REASON = "its operator gave it up"
@@ -21,7 +21,9 @@ REASON = "its operator gave it up"
 _NAMED = re.compile(r"([0-9a-f]{8,64}):([0-9]{1,10})")
 
 
-async def give_up(opened: Callable[[], Store], named: str, tasks: Tasks, *, though_whole: bool = False) -> Round:
+async def abandon_round(
+    opened: Callable[[], ShufflerStore], named: str, tasks: Tasks, *, though_whole: bool = False
+) -> Round:
     """Erase a round, EXPIRED, in the store that `opened` opens, while no shuffler runs; return it.
 
     `named` is "TASK:ROUND": the beginning of the task's id, at least eight hex digits, and the round's number. What it
@@ -54,7 +56,7 @@ async def give_up(opened: Callable[[], Store], named: str, tasks: Tasks, *, thou
         return await store.erase(round_, RoundState.EXPIRED, REASON)
 
 
-async def _is_damaged(store: Store, task: Task | None, round_: Round) -> bool:
+async def _is_damaged(store: ShufflerStore, task: Task | None, round_: Round) -> bool:
     """Whether a list of a round cannot be delivered, or an open round's key opens nothing."""
     if task is None:
         return False  # nothing can be compared without its task

@@ -1,4 +1,4 @@
-"""Control: what the operator may ask of the shuffler: how far rounds are, and to cut one now."""
+"""What the operator may ask of the shuffler: how far rounds are, and to cut one now."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from dataclasses import replace
 
 import structlog
 
-from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Step
+from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.schedule import taken_from
 from hubbub.protos.task.task import Task
-from hubbub.service.observability.rounding import Counts
-from hubbub.shuffler.admit.enrollment import Enrolment
+from hubbub.service.observability.rounding import CountRounding
+from hubbub.shuffler.admit.enrollment import EnrollmentControl
 from hubbub.shuffler.records import Round, StoreError
-from hubbub.shuffler.rounds.lifecycle import Rounds
+from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
 from hubbub.shuffler.rounds.shown_counts import refusals_of, shown_submissions, shown_tally
-from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks, at
 
 _LOG = structlog.get_logger(__name__)
 
 
 class Control:
-    """Answers the operator (`wire.ControlHandler`)."""
+    """Answers the operator (`ControlHandler`)."""
 
     def __init__(
         self,
         tasks: Tasks,
-        store: Store,
-        rounds: Rounds,
+        store: ShufflerStore,
+        rounds: RoundLifecycle,
         clock: Callable[[], float],
-        enrolment: Enrolment,
-        counts: Counts = Counts(),  # noqa: B008 - a value
+        enrollment: EnrollmentControl,
+        counts: CountRounding = CountRounding(),  # noqa: B008 - a value
     ) -> None:
         self._tasks = tasks
         self._store = store
         self._rounds = rounds
         self._clock = clock
-        self._enrolment = enrolment
+        self._enrollment = enrollment
         self._counts = counts
 
     async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
@@ -65,18 +65,18 @@ class Control:
         held = [found for found in await self._store.rounds() if found.task_id in wanted]
         return [await self._status(wanted[found.task_id], found) for found in held]
 
-    async def get_condition(self) -> Condition:
-        return self._rounds.troubles.condition()
+    async def get_incidents(self) -> IncidentReport:
+        return self._rounds.incidents.report()
 
-    async def manage_credentials(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
-        """Change what devices are admitted with; return how enrolment stands then.
+    async def manage_credentials(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrollment stands then.
 
         Raises:
             Refusal: NOT_READY where the disk does not take it.
         """
-        found = await self._enrolment.manage(step, devices)
+        found = await self._enrollment.manage(step, devices)
         # A ticket is spent when its device submits for the first time.
-        return replace(found, spent=self._counts.down(found.spent))
+        return replace(found, spent=self._counts.round_down(found.spent))
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
@@ -108,7 +108,7 @@ class Control:
             text = f"round {round_.number} was not closed; close it again once the store can be used: {error}"
             raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
         # The round sleeps until its scheduled cut; woken, it looks again at once.
-        self._rounds.alarm.wake()
+        self._rounds.timer.recheck()
         _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
         return cut
 

@@ -1,4 +1,4 @@
-"""Rounds: the life of each, OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED under the minimum at the cut.
+"""The life of each, OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED under the minimum at the cut.
 
 A round that the task's budget has no room for expires too, with a reason: it is erased, and nothing of it is delivered.
 The ledger only grows, so this is done as soon as it is known: nobody is asked for answers that could not be used.
@@ -28,7 +28,7 @@ from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.ledger.charges import TaskLocks
 from hubbub.service.ledger.ledgers import charges_for
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.receiving.key_check import KeyDamaged, check_key
 from hubbub.shuffler.keys import check_signers, make_keys
 from hubbub.shuffler.mix.dummies import let_go, seal_dummies
@@ -38,13 +38,13 @@ from hubbub.shuffler.release.delivery import (
     CALL_SECONDS,
     GIVEN_UP,
     Analyzer,
-    Courier,
-    Patience,
+    Backoff,
+    Deliverer,
     Pause,
     Undeliverable,
     in_words,
 )
-from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks, at
 
 Clock = Callable[[], float]
@@ -60,19 +60,19 @@ async def never() -> bool:
     return False
 
 
-class Alarm:
+class Timer:
     """Waits for moments of `clock` (seconds since 1970)."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._woken = asyncio.Event()
 
-    def wake(self) -> None:
+    def recheck(self) -> None:
         """Have everyone who waits look again."""
         self._woken.set()
         self._woken = asyncio.Event()
 
-    async def until(self, moment: float, done: Callable[[], Awaitable[bool]] = never) -> None:
+    async def wait_until(self, moment: float, done: Callable[[], Awaitable[bool]] = never) -> None:
         """Return when the clock has reached `moment`, or `done` is true, which is asked after each `wake`."""
         while True:
             # Taken before it is asked: a wake while `done` is still looking is not missed.
@@ -86,7 +86,7 @@ class Alarm:
                 continue
 
 
-class Rounds:
+class RoundLifecycle:
     """Runs the rounds of all tasks. `analyzer_name` (host:port; a hop's, where tasks name hops) is used in texts.
 
     `observe` is called after each step with the state that the step began in, and the seconds that it took.
@@ -96,7 +96,7 @@ class Rounds:
     def __init__(
         self,
         tasks: Tasks,
-        store: Store,
+        store: ShufflerStore,
         identity: Identity,
         analyzer: Analyzer,
         analyzer_name: str,
@@ -105,13 +105,13 @@ class Rounds:
         pause: Pause = asyncio.sleep,
         random: Random = os.urandom,
         observe: Callable[[RoundState, float], None] = lambda _state, _seconds: None,
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
         order: Order | None = None,
     ) -> None:
-        self.alarm = Alarm(clock)
+        self.timer = Timer(clock)
         self.damaged_keys: set[int] = set()
         """`Round.key` of the open rounds whose private key opens nothing: devices are given none of theirs."""
-        self.troubles = troubles or Troubles(clock)
+        self.incidents = incidents or Incidents(clock)
         self._tasks = tasks
         self._store = store
         self._identity = identity
@@ -122,7 +122,7 @@ class Rounds:
         self._random = random
         self._order = order
         self._observe = observe
-        self._courier = Courier(store, analyzer, pause)
+        self._deliverer = Deliverer(store, analyzer, pause)
         self._locks = TaskLocks()
         self._fitting: dict[bytes, int] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -159,7 +159,7 @@ class Rounds:
         except KeyDamaged as error:
             text = f"{self._title(round_)}its key is damaged, so devices are told to wait: {error}"
             names = {"task": task.name, "round": round_.number}
-            self.troubles.meet(("key", round_.key), Kind.ROUNDS, "a key is damaged", text, error, **names)
+            self.incidents.open(("key", round_.key), IncidentKind.ROUNDS, "a key is damaged", text, error, **names)
             self.damaged_keys.add(round_.key)
 
     async def stop(self) -> None:
@@ -176,25 +176,25 @@ class Rounds:
             # Who waits may give up; the round goes on.
             await asyncio.shield(running)
 
-    def in_trouble(self, round_: Round) -> bool:
+    def has_incident(self, round_: Round) -> bool:
         """Return whether a failure, a full disk, a refusal or a silent analyzer holds a round up."""
         if round_.state in FINAL:
             return False
-        return self.troubles.of(_key(round_)) is not None or self.troubles.count(Kind.STORE) > 0
+        return self.incidents.of(_key(round_)) is not None or self.incidents.count(IncidentKind.STORE) > 0
 
     def cannot_begin(self, task: Task) -> bool:
         """Return whether a failure holds up the beginning of the task's next round."""
-        return self.troubles.of(task.id) is not None
+        return self.incidents.of(task.id) is not None
 
     def waiting_for(self, round_: Round) -> str:
         """Say in words what a round waits for."""
         if round_.state in FINAL:
             return f"nothing, it was erased: {round_.reason}" if round_.reason else "nothing"
-        trouble = self.troubles.of(_key(round_))
-        if trouble is not None:
-            return f"{trouble.text.removeprefix(self._title(round_))}, since {at(trouble.since)}"
+        incident = self.incidents.of(_key(round_))
+        if incident is not None:
+            return f"{incident.text.removeprefix(self._title(round_))}, since {at(incident.since)}"
         if round_.state is RoundState.OPEN:
-            full = "; the store takes nothing now" if self.troubles.count(Kind.STORE) else ""
+            full = "; the store takes nothing now" if self.incidents.count(IncidentKind.STORE) else ""
             return self._waiting_open(round_) + full
         return {
             RoundState.CUT: "mixing",
@@ -217,24 +217,24 @@ class Rounds:
     async def _watch(self, task: Task) -> None:
         """Begin the task's rounds when their time comes. Those that were over before this is first run never begin."""
         schedule = task.schedule
-        patience = Patience(self._pause)
+        backoff = Backoff(self._pause)
         number = first_not_cut(schedule, self._clock())
         while number < schedule.rounds:
             try:
-                await self.alarm.until(prepared_from(schedule, number))
+                await self.timer.wait_until(prepared_from(schedule, number))
                 if self._clock() < schedule.cut(number):
                     self._run(task, await self._store.add_round(task.id, number))
             except Exception as error:
                 # Whatever it was: without this loop the task would have no more rounds, and nobody would know.
                 text = f"round {number} of {task.name} cannot begin: {error}"
-                self.troubles.meet(
-                    task.id, Kind.ROUNDS, "a round cannot begin", text, error, task=task.name, round=number
+                self.incidents.open(
+                    task.id, IncidentKind.ROUNDS, "a round cannot begin", text, error, task=task.name, round=number
                 )
-                await patience.wait()
+                await backoff.wait()
             else:
                 # Only now: a round that the disk refused is tried again.
-                self.troubles.over(task.id)
-                patience.succeeded()
+                self.incidents.resolve(task.id)
+                backoff.succeeded()
                 number += 1
 
     def _run(self, task: Task, round_: Round) -> None:
@@ -245,23 +245,23 @@ class Rounds:
     # Living
 
     async def _live(self, task: Task, round_: Round) -> None:
-        patience = Patience(self._pause)
+        backoff = Backoff(self._pause)
         while round_.state not in FINAL:
             try:
                 round_ = await self._observed_step(task, round_)
             except Undeliverable as error:
-                # No further try mends it. The next start looks again; the trouble lasts until then.
+                # No further try mends it. The next start looks again; the incident lasts until then.
                 text = f"it cannot be delivered: {error} ({_give_up(round_)})"
-                self._notice(task, round_, Kind.ROUNDS, "not delivered, damaged", text, error)
+                self._notice(task, round_, IncidentKind.ROUNDS, "not delivered, damaged", text, error)
                 return
             except Exception as error:
                 # Whatever it was: a round whose loop ends here would keep its reports, unseen, until the next start.
-                self._notice(task, round_, Kind.ROUNDS, "a step failed", f"another try: {error}", error)
-                await patience.wait()
+                self._notice(task, round_, IncidentKind.ROUNDS, "a step failed", f"another try: {error}", error)
+                await backoff.wait()
                 round_ = await self._read_anew(round_)
             else:
-                self.troubles.over(_key(round_))
-                patience.succeeded()
+                self.incidents.resolve(_key(round_))
+                backoff.succeeded()
 
     async def _observed_step(self, task: Task, round_: Round) -> Round:
         started = time.perf_counter()
@@ -307,7 +307,7 @@ class Rounds:
                 mixed = await self._store.mix(round_, work, charges)
             finally:
                 let_go(dummies)
-        self.alarm.wake()  # what is left of the budget may be too little for rounds that are open
+        self.timer.recheck()  # what is left of the budget may be too little for rounds that are open
         return mixed
 
     async def _too_much(self, task: Task, round_: Round) -> str:
@@ -326,7 +326,7 @@ class Rounds:
     async def _deliver(self, task: Task, round_: Round) -> Round:
         try:
             notice = functools.partial(self._notice_analyzer, task, round_, "not delivered")
-            return await self._courier.deliver(round_, task, notice)
+            return await self._deliverer.deliver(round_, task, notice)
         except Refusal as refusal:
             if refusal.reason not in GIVEN_UP:
                 raise
@@ -359,7 +359,7 @@ class Rounds:
             reason = await self._too_much(task, round_)
             if reason or not await self._is_open(round_) or self._clock() >= cut:
                 return reason
-            await self.alarm.until(cut, functools.partial(self._is_closed_or_charged, round_, charged))
+            await self.timer.wait_until(cut, functools.partial(self._is_closed_or_charged, round_, charged))
 
     async def _is_closed_or_charged(self, round_: Round, charged: int) -> bool:
         """Return whether the round was cut, or its task has more than `charged` charges."""
@@ -373,7 +373,7 @@ class Rounds:
 
     async def _fetch_keys(self, task: Task, round_: Round) -> None:
         """Get the analyzer's key record and make the round's key set, once; tries until the round is cut."""
-        patience = Patience(self._pause)
+        backoff = Backoff(self._pause)
         while round_.keys is None:
             try:
                 record = await self._analyzer.get_key(task.id, round_.number, CALL_SECONDS)
@@ -381,16 +381,16 @@ class Rounds:
             except Exception as error:
                 # Whatever it was: without keys nobody can answer the round.
                 self._notice_analyzer(task, round_, "no keys yet", error)
-                await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
+                await backoff.wait(error.retry_after if isinstance(error, Refusal) else None)
             else:
-                self.troubles.over(_key(round_))
+                self.incidents.resolve(_key(round_))
                 _LOG.info("keys", task=task.name, round=round_.number)
 
     # What is waited for
 
-    def _notice(self, task: Task, round_: Round, kind: Kind, event: str, text: str, error: Exception) -> None:
+    def _notice(self, task: Task, round_: Round, kind: IncidentKind, event: str, text: str, error: Exception) -> None:
         names = {"task": task.name, "round": round_.number, "state": round_.state}
-        self.troubles.meet(_key(round_), kind, event, f"{self._title(round_)}{text}", error, **names)
+        self.incidents.open(_key(round_), kind, event, f"{self._title(round_)}{text}", error, **names)
 
     def _title(self, round_: Round) -> str:
         """Name a round before what is said of it, where it is not among others of its task."""
@@ -407,12 +407,12 @@ class Rounds:
 
     def _notice_analyzer(self, task: Task, round_: Round, event: str, error: Exception | None) -> None:
         if error is None:
-            self.troubles.over(_key(round_))
+            self.incidents.resolve(_key(round_))
         elif isinstance(error, HubbubError) and not isinstance(error, StoreError):
             text = f"{self._taker(task)}: {in_words(error)}"
-            self._notice(task, round_, Kind.PEER, event, text, error)
+            self._notice(task, round_, IncidentKind.PEER, event, text, error)
         else:
-            self._notice(task, round_, Kind.ROUNDS, event, f"another try: {error}", error)
+            self._notice(task, round_, IncidentKind.ROUNDS, event, f"another try: {error}", error)
 
 
 def _refuser(task: Task) -> str:
@@ -426,5 +426,5 @@ def _give_up(round_: Round) -> str:
 
 
 def _key(round_: Round) -> tuple[str, int]:
-    """Under which key a round's trouble is noted."""
+    """Under which key a round's incident is noted."""
     return ("round", round_.key)

@@ -1,1 +1,1 @@
-"""What the shuffler keeps on disk: the protocol in `protocol.py`, and a folder for each implementation."""
+"""The protocol in `protocol.py`, and a folder for each implementation."""

@@ -1,4 +1,4 @@
-"""Stores: the one that settings name, in `data` or in a database; what a database needs is loaded only then."""
+"""The one that settings name, in `data` or in a database; what a database needs is loaded only then."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from typing import TYPE_CHECKING
 
 from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.extras import of_an_extra
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
-from hubbub.service.rpc import FollowHandler, KeeperHandler
+from hubbub.service.rpc import LeaderHandler, ReplicationHandler
 from hubbub.shuffler.records import RoundId
-from hubbub.shuffler.stores.protocol import Store
-from hubbub.shuffler.stores.sqlite import SqliteStore
+from hubbub.shuffler.stores.protocol import ShufflerStore
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
 
 if TYPE_CHECKING:
-    from hubbub.shuffler.settings import ReplicaSettings, Settings
-    from hubbub.shuffler.stores.postgres.keyring import Keyring
-    from hubbub.shuffler.stores.postgres.replication.frontend_store import ReplicaStore
-    from hubbub.shuffler.stores.postgres.replication.leader_client import Asking
-    from hubbub.shuffler.stores.postgres.replication.leadership import Term
-    from hubbub.shuffler.stores.postgres.replication.secret_server import Sharing
+    from hubbub.shuffler.settings import FrontendSettings, ShufflerSettings
+    from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+    from hubbub.shuffler.stores.postgres.replication.frontend_store import FrontendStore
+    from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClient
+    from hubbub.shuffler.stores.postgres.replication.leadership import Lease
+    from hubbub.shuffler.stores.postgres.replication.secret_server import SecretServer
 
 
 def open_store(
-    settings: Settings, observe: Observe = unobserved, troubles: Troubles | None = None, term: Term | None = None
-) -> Store:
+    settings: ShufflerSettings,
+    observe: Observe = unobserved,
+    incidents: Incidents | None = None,
+    lease: Lease | None = None,
+) -> ShufflerStore:
     """Open the store that settings name; `observe` is told how many seconds each transaction took.
 
     One in a database is opened in a `term`, which is taken where none is given.
@@ -37,23 +40,25 @@ def open_store(
         HubbubError: where it is in a database, and what that needs is not installed.
     """
     if not settings.store:
-        return SqliteStore(settings.data, observe, troubles=troubles)
+        return ShufflerSqliteStore(settings.data, observe, incidents=incidents)
     with of_an_extra():
-        from hubbub.shuffler.stores.postgres.opening import open_kept
+        from hubbub.shuffler.stores.postgres.opening import open_as_leader
 
-    return open_kept(settings.data, settings.store, observe, troubles=troubles, term=term, standbys=settings.standbys)
+    return open_as_leader(
+        settings.data, settings.store, observe, incidents=incidents, lease=lease, standbys=settings.standbys
+    )
 
 
-def open_replica(
-    settings: ReplicaSettings,
+def open_frontend(
+    settings: FrontendSettings,
     observe: Observe,
-    troubles: Troubles,
+    incidents: Incidents,
     *,
     renewals: Callable[[], int],
     cut_of: Callable[[RoundId], float],
     clock: Callable[[], float],
-) -> tuple[ReplicaStore, Asking]:
-    """Connect a replica to the database of its keeper, and return its store, and what calls the keeper.
+) -> tuple[FrontendStore, LeaderClient]:
+    """Connect a front end to the database of its leader, and return its store, and what calls the leader.
 
     Raises:
         StoreError: where the database cannot be used, or holds no store of this version.
@@ -62,19 +67,19 @@ def open_replica(
     with of_an_extra():
         from hubbub.shuffler.stores.postgres import opening
 
-    return opening.open_replica(
+    return opening.open_frontend(
         settings.store,
-        settings.keepers,
+        settings.leaders,
         settings.tls.paths(),
         observe,
-        troubles,
+        incidents,
         renewals=renewals,
         cut_of=cut_of,
         clock=clock,
     )
 
 
-def create_store(settings: Settings) -> Path:
+def create_store(settings: ShufflerSettings) -> Path:
     """Make the store that settings name; return its file in `data`: the store, or the keyring of one in a database.
 
     Raises:
@@ -82,19 +87,23 @@ def create_store(settings: Settings) -> Path:
         HubbubError: where it is in a database, and what that needs is not installed.
     """
     if not settings.store:
-        return SqliteStore.create(settings.data)
+        return ShufflerSqliteStore.create(settings.data)
     with of_an_extra():
-        from hubbub.shuffler.stores.postgres.opening import create_copy, create_kept
+        from hubbub.shuffler.stores.postgres.opening import create_first, create_replicated
 
     # The first of those that keep the same rounds makes the store, all others a keyring that follows.
-    make = create_copy if settings.keepers else create_kept
+    make = create_replicated if settings.leaders else create_first
     return make(settings.data, settings.store)
 
 
-def take_term(
-    settings: Settings, troubles: Troubles | None = None, kept: Keyring | None = None, *, forward: bool = True
-) -> Term | None:
-    """Become the keeper of the database that settings name; return None where another is.
+def take_lease(
+    settings: ShufflerSettings,
+    incidents: Incidents | None = None,
+    kept: ShufflerKeyring | None = None,
+    *,
+    forward: bool = True,
+) -> Lease | None:
+    """Become the leader of the database that settings name; return None where another is.
 
     Its tables are brought `forward` first. `kept` is the keyring, where it is open.
 
@@ -105,27 +114,27 @@ def take_term(
     with of_an_extra():
         from hubbub.shuffler.stores.postgres import opening
 
-    return opening.take_term(kept or settings.data, settings.store, troubles, forward=forward)
+    return opening.take_lease(kept or settings.data, settings.store, incidents, forward=forward)
 
 
-def standbys_of(store: Store) -> FollowHandler | None:
+def replication_of(store: ShufflerStore) -> ReplicationHandler | None:
     """Return what answers those who stand by; None for a store that nobody can."""
-    found: FollowHandler | None = getattr(store, "standbys", None)
+    found: ReplicationHandler | None = getattr(store, "standbys", None)
     return found
 
 
-def sharing_of(store: Store, damaged: Collection[int]) -> KeeperHandler | None:
-    """Return what answers replicas; None for a store that has none.
+def secret_server_of(store: ShufflerStore, damaged: Collection[int]) -> LeaderHandler | None:
+    """Return what answers front ends; None for a store that has none.
 
     `damaged` holds the `Round.key` of rounds whose private key opens nothing, as it grows.
     """
-    found: Sharing | None = getattr(store, "sharing", None)
+    found: SecretServer | None = getattr(store, "secret_server", None)
     if found is not None:
         found.damaged = damaged
     return found
 
 
-def file_of(settings: Settings) -> tuple[str, Layout]:
+def file_of(settings: ShufflerSettings) -> tuple[str, Layout]:
     """Return the name and the layout of the file in `data`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Store: what the shuffler's stages need of a store, as a protocol; `sqlite/` is the store of one machine.
+"""What the shuffler's stages need of a store, as a protocol; `sqlite/` is the store of one machine.
 
 The contract, which `tests/contract/` holds every implementation to:
 
@@ -17,17 +17,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from hubbub.protos.messages import RoundState, Step
+from hubbub.protos.messages import CredentialAction, RoundState
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.task.task import Close
 from hubbub.service.ledger.charges import Charges
-from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.mix.mix import Inners
-from hubbub.shuffler.records import Held, Master, Opened, Revoked, Round, Spent, StoredBatch
+from hubbub.shuffler.keys import RoundKeyMaterial
+from hubbub.shuffler.mix.mix import RoundContents
+from hubbub.shuffler.records import InsertOutcome, MasterKey, Opened, RedeemedTicket, Revoked, Round, StoredBatch
 
 
-class Admits(Protocol):
-    """The part of a store that devices are answered with; a replica has this one alone.
+class IngestStore(Protocol):
+    """The part of a store that devices are answered with; a front end has this one alone.
 
     Every coroutine raises `StoreError` where it could not, and did nothing then. A `Round` that is handed in says which
     round is meant; what is decided is decided by the round as it is stored.
@@ -58,9 +58,9 @@ class Admits(Protocol):
         was never begun are the task's (`ANY_ROUND`); those of no task that is known have an empty id.
         """
 
-    async def hold(
+    async def insert(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
-    ) -> list[Held]:
+    ) -> list[InsertOutcome]:
         """Hold submissions, each by itself, and say of each what became of it, in order.
 
         The first under an id is held (NEW) while the round is OPEN and holds fewer than `most`, where that is given;
@@ -68,10 +68,10 @@ class Admits(Protocol):
         the same transaction, what is not new is counted, and `unopenable` more that did not open.
         """
 
-    async def masters(self) -> list[Master]:
+    async def masters(self) -> list[MasterKey]:
         """Return the master keys, oldest first."""
 
-    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
         """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
 
     async def revoked(self) -> Revoked:
@@ -81,7 +81,7 @@ class Admits(Protocol):
         """Write what waits, and let the files go. Blocks. Later calls raise `StoreError`."""
 
 
-class Store(Admits, Protocol):
+class ShufflerStore(IngestStore, Protocol):
     """What the stages need of a store. Every coroutine raises `StoreError` where it could not, and did nothing then.
 
     A `Round` that is handed in says which round is meant; what is decided is decided by the round as it is stored.
@@ -110,7 +110,7 @@ class Store(Admits, Protocol):
     async def add_round(self, task_id: bytes, number: int) -> Round:
         """Begin a round, OPEN and without keys; return it as it is where it was begun before."""
 
-    async def install(self, round_: Round, keys: RoundKeys) -> Round:
+    async def install(self, round_: Round, keys: RoundKeyMaterial) -> Round:
         """Give an OPEN round its keys; return the round with the keys that it has from now on, which may be others.
 
         A round has one key set for good: the first that is installed.
@@ -125,7 +125,7 @@ class Store(Admits, Protocol):
             Refusal: BELOW_MINIMUM where the operator would cut under the minimum; the round stays OPEN.
         """
 
-    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges = ()) -> Round:
+    async def mix(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges = ()) -> Round:
         """Make a CUT round MIXED: store the permuted lists that `work` makes, and charge for them.
 
         State, charges, records and release are stored, and the private key is destroyed, in one transaction: a round is
@@ -146,7 +146,7 @@ class Store(Admits, Protocol):
         """Return a mixed round's batches, in the task's order of queries, once nothing is left of what arrived."""
 
     async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
-        """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end."""
+        """Return a chunk of a permuted list from `offset` on, as many as one block holds; empty at the end."""
 
     async def commit_batch(self, round_: Round, query: int) -> Round:
         """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
@@ -159,7 +159,7 @@ class Store(Admits, Protocol):
 
     # What devices are admitted with
 
-    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+    async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:
         """PREPARE, ACTIVATE or FORGET master keys, as `Step` says; `secret` is a new one's, if one is made.
 
         A store without any gets an active one first, whatever the step. FORGET forgets besides what is known of

@@ -1,1 +1,1 @@
-"""Acceptors: processes that answer devices, one a core, for the one process that keeps the rounds."""
+"""Processes that answer devices, one a core, for the main process."""

@@ -1,4 +1,4 @@
-"""Records: what goes over a line, to and from bytes: rounds, ids, and submissions that were opened.
+"""What goes over a channel, to and from bytes: rounds, ids, and submissions that were opened.
 
 What is sent for each submission has a fixed width, so that thousands are joined and cut apart at once.
 """
@@ -14,27 +14,27 @@ from typing import Any
 from hubbub.protos.messages import RoundState
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES
 from hubbub.service.rpc import ipc_messages
-from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.records import DIGEST_BYTES, Held, Opened, Round
+from hubbub.shuffler.keys import RoundKeyMaterial
+from hubbub.shuffler.records import DIGEST_BYTES, InsertOutcome, Opened, Round
 
 _WHICH = struct.Struct(">32sI")
 """A round: its task's id, its number."""
 
 _ROUND = struct.Struct(">QBBBQHHHI")
 """A round's key, its state, whether it has keys, whether its key is damaged, its submissions, and the lengths of the
-reason, the private key, the key of places and the key set, which follow."""
+reason, the private key, the key of pseudonyms and the key set, which follow."""
 
-_HOLD = struct.Struct(">32sIIQI")
+_INSERT = struct.Struct(">32sIIQI")
 """Task id, round, how many did not open, the most that the round holds (0: no such limit), and the bytes of the inner
 envelopes of one submission. Submissions follow."""
 
-_STATES, _OUTCOMES = tuple(RoundState), tuple(Held)
+_STATES, _OUTCOMES = tuple(RoundState), tuple(InsertOutcome)
 _NAMED = {outcome: index for index, outcome in enumerate(_OUTCOMES)}
 _NOTHING, _SOMETHING = b"\0" + bytes(DIGEST_BYTES), b"\1"
 
 
 @dataclass(frozen=True)
-class Looked:
+class FoundRound:
     """A round as the one that keeps it sees it, how many submissions it has, and whether its private key is damaged."""
 
     round: Round
@@ -53,21 +53,21 @@ def read_which(payload: bytes) -> tuple[bytes, int]:
     return task_id, number
 
 
-def write_looked(looked: Looked | None) -> bytes:
+def write_found(looked: FoundRound | None) -> bytes:
     """Encode a round, with its secrets; nothing for one that was never begun."""
     if looked is None:
         return b""
     round_, keys = looked.round, looked.round.keys
     parts = [round_.reason.encode()]
     if keys is not None:
-        parts += [keys.private_key, keys.place_key, ipc_messages.write_key_set(keys.key_set)]
+        parts += [keys.private_key, keys.pseudonym_key, ipc_messages.write_key_set(keys.key_set)]
     else:
         parts += [b"", b"", b""]
     head = (round_.key, _STATES.index(round_.state), keys is not None, looked.damaged, looked.submissions)
     return b"".join([_ROUND.pack(*head, *map(len, parts)), *parts])
 
 
-def read_looked(which: tuple[bytes, int], payload: bytes) -> Looked | None:
+def read_found(which: tuple[bytes, int], payload: bytes) -> FoundRound | None:
     """Decode the round that was meant."""
     if not payload:
         return None
@@ -76,10 +76,10 @@ def read_looked(which: tuple[bytes, int], payload: bytes) -> Looked | None:
     for length in lengths:
         parts.append(payload[start : start + length])
         start += length
-    reason, private, place, key_set = parts
-    keys = RoundKeys(private, ipc_messages.read_key_set(key_set), place) if has_keys else None
+    reason, private, pseudonym, key_set = parts
+    keys = RoundKeyMaterial(private, ipc_messages.read_key_set(key_set), pseudonym) if has_keys else None
     round_ = Round(key, *which, _STATES[state], keys, submissions, reason=reason.decode())
-    return Looked(round_, submissions, bool(damaged))
+    return FoundRound(round_, submissions, bool(damaged))
 
 
 # Submissions
@@ -114,24 +114,24 @@ def write_opened(round_: Round, submissions: Sequence[Opened], unopenable: int, 
     width = len(submissions[0].inners) if submissions else 0
     if any(len(each.inners) != width or len(each.id) != SUBMISSION_ID_BYTES for each in submissions):
         raise ValueError(f"a submission's inner envelopes have not the {width} bytes that the round's have")
-    head = _HOLD.pack(round_.task_id, round_.number, unopenable, most or 0, width)
+    head = _INSERT.pack(round_.task_id, round_.number, unopenable, most or 0, width)
     return b"".join([head, *(part for each in submissions for part in (each.id, each.digest, each.inners))])
 
 
 def read_opened(payload: bytes) -> tuple[list[Opened], int, int | None]:
     """Decode the submissions, how many more did not open, and the most that the round holds."""
-    _task_id, _number, unopenable, most, width = _HOLD.unpack_from(payload)
+    _task_id, _number, unopenable, most, width = _INSERT.unpack_from(payload)
     ids, digests = SUBMISSION_ID_BYTES, SUBMISSION_ID_BYTES + DIGEST_BYTES
-    records = _cut(payload, _HOLD.size, digests + width) if width else []
+    records = _cut(payload, _INSERT.size, digests + width) if width else []
     return [Opened(each[:ids], each[ids:digests], each[digests:]) for each in records], unopenable, most or None
 
 
-def write_outcomes(outcomes: Sequence[Held]) -> bytes:
+def write_outcomes(outcomes: Sequence[InsertOutcome]) -> bytes:
     """Encode what became of each, in order."""
     return bytes([_NAMED[outcome] for outcome in outcomes])
 
 
-def read_outcomes(payload: bytes) -> list[Held]:
+def read_outcomes(payload: bytes) -> list[InsertOutcome]:
     """Decode it."""
     return [_OUTCOMES[each] for each in payload]
 

@@ -1,7 +1,7 @@
-"""Starting: what an acceptor is given before its line: settings with the ports that were reserved, and what is served.
+"""Settings with the ports that were reserved, and what is served.
 
-Tasks and identities are those of the shuffler's start: files that were changed since are for its next one, and an
-acceptor that is started again meanwhile must not answer otherwise than the others.
+Tasks and identities are those of the shuffler's start: files that were changed since are for its next one, and a
+worker that is started again meanwhile must not answer otherwise than the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hubbub.protos.identity.lineage import Lineage
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
-from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.tasks import Tasks
 
 _LENGTH = 4
@@ -36,9 +36,9 @@ class Served:
 
 @dataclass(frozen=True)
 class Start:
-    """The shuffler's settings, what it serves, and which of its acceptors this one is, from 1 on."""
+    """The shuffler's settings, what it serves, and which of its workers this one is, from 1 on."""
 
-    settings: Settings
+    settings: ShufflerSettings
     served: Served
     number: int
 
@@ -63,14 +63,14 @@ def read_start(here: socket.socket) -> Start:
 
     Raises:
         EOFError: where the other end is gone.
-        HubbubError: where it is of another version: what goes over the line may be, too.
+        HubbubError: where it is of another version: what goes over the channel may be, too.
     """
     content = json.loads(_exactly(here, int.from_bytes(_exactly(here, _LENGTH), "big")))
     if content["version"] != __version__:
         raise HubbubError(
             f"hubbub {__version__} is installed, and the shuffler that runs is of {content['version']}; restart it"
         )
-    settings = Settings.model_validate(content["settings"])
+    settings = ShufflerSettings.model_validate(content["settings"])
     known = {role: bytes.fromhex(content[role.value]) for role in (Role.OPERATOR, Role.SHUFFLER)}
     tasks = [_read_task(document, successions, known) for document, successions in content["tasks"]]
     served = Served(known[Role.OPERATOR], known[Role.SHUFFLER], {task.id: task for task in tasks})

@@ -1,4 +1,4 @@
-"""Line: what the process that keeps rounds and one that answers devices say to each other, over a socket of theirs.
+"""What the main process and one that answers devices say to each other, over a socket of theirs.
 
 Either side asks, and the other answers: a frame has its length, what it is, and the number by which an answer finds who
 asked. Frames are plain records and messages; nothing that is read here makes code run.
@@ -26,7 +26,7 @@ MOST_BYTES = 256 * 1024 * 1024
 """The longest frame: more than the largest call of devices, opened."""
 
 CLEAR_BYTES = 64 * 1024
-"""What may wait to be sent on a line that is clear, beside what the socket has."""
+"""What may wait to be sent on a channel that is clear, beside what the socket has."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Frame(IntEnum):
     """Instead of an answer: why it could not be done, as text."""
     FIND = 2
     KNOWN = 3
-    HOLD = 4
+    INSERT = 4
     COUNT = 5
     SPEND = 6
     SERVING = 7
@@ -48,8 +48,8 @@ class Frame(IntEnum):
     """What holds it up, and its metrics."""
     ADMITTED = 9
     """Who is admitted: it is asked for once, and told when it changes."""
-    TROUBLED = 10
-    """Which kinds of parts of the service are in trouble, and whether there is memory for more submissions."""
+    INCIDENTS = 10
+    """Which kinds of parts of the service have incidents, and whether there is memory for more submissions."""
     STOP = 11
 
 
@@ -57,11 +57,11 @@ Answer = Callable[[Frame, bytes], Awaitable[bytes]]
 """Answers what the other side asks, or takes what it tells."""
 
 
-class LineLostError(StoreError):
+class ChannelLostError(StoreError):
     """The other process is gone, or could not do it; what was asked may be done or not, and may be asked again."""
 
 
-class Line(asyncio.Protocol):
+class IpcChannel(asyncio.Protocol):
     """One end of the socket. `answer` is given what comes, in order; `lost` is called once the other end is gone."""
 
     def __init__(self, answer: Answer, lost: Callable[[], None]) -> None:
@@ -86,7 +86,7 @@ class Line(asyncio.Protocol):
         """Return the other side's answer. The frame is on its way before anything is waited for.
 
         Raises:
-            LineLostError: where the other side could not, or is gone.
+            ChannelLostError: where the other side could not, or is gone.
         """
         number = self._next_number()
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -116,7 +116,7 @@ class Line(asyncio.Protocol):
 
     def _send(self, frame: Frame, number: int, payload: bytes) -> None:
         if self._transport is None:
-            raise LineLostError("the other process of the shuffler is gone; try again")
+            raise ChannelLostError("the other process of the shuffler is gone; try again")
         self._transport.write(HEAD.pack(len(payload), frame, number) + payload)
 
     # The transport's calls
@@ -133,7 +133,7 @@ class Line(asyncio.Protocol):
         while len(self._buffer) - start >= HEAD.size:
             length, kind, number = HEAD.unpack_from(self._buffer, start)
             if length > MOST_BYTES:
-                _LOG.error("a frame of an acceptor is too long: %s", length)
+                _LOG.error("a frame of a worker is too long: %s", length)
                 self.close()
                 return
             end = start + HEAD.size + length
@@ -148,7 +148,7 @@ class Line(asyncio.Protocol):
         self._transport = None
         for answered in self._asked.values():
             if not answered.done():
-                answered.set_exception(LineLostError("the other process of the shuffler is gone; try again"))
+                answered.set_exception(ChannelLostError("the other process of the shuffler is gone; try again"))
         self._lost()
 
     def _take(self, frame: Frame, number: int, payload: bytes) -> None:
@@ -168,7 +168,7 @@ class Line(asyncio.Protocol):
         if frame is Frame.ANSWER:
             answered.set_result(payload)
         else:
-            answered.set_exception(LineLostError(payload.decode("utf-8", "replace")))
+            answered.set_exception(ChannelLostError(payload.decode("utf-8", "replace")))
 
     async def _work(self, frame: Frame, number: int, payload: bytes) -> None:
         try:

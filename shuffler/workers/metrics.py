@@ -1,4 +1,4 @@
-"""Joined: the metrics of acceptors, added to those of the process that keeps the rounds, as one picture."""
+"""The metrics of workers, added to those of the main process, as one picture."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
-from hubbub.service.observability.rounding import CoarseRegistry, Counts, Exact
+from hubbub.service.observability.rounding import CountRounding, Exact, RoundedRegistry
 
 _Key = tuple[str, frozenset[tuple[str, str]]]
 """A sample's name and labels."""
 
 _GONE = 0
-"""Those that have ended, beside acceptors, which are counted from 1 on."""
+"""Those that have ended, beside workers, which are counted from 1 on."""
 
-_LEFT_OUT = ("_build", "_troubles")
+_LEFT_OUT = ("_build", "_incidents")
 """What each process says of itself, and is said once."""
 
 
-def pictured(registry: CollectorRegistry, prefix: str) -> list[Any]:
+def metrics_snapshot(registry: CollectorRegistry, prefix: str) -> list[Any]:
     """Return what a registry shows now under names with that prefix, as a document of numbers and texts."""
     return [
         [each.name, each.documentation, each.type, [[s.name, s.labels, s.value] for s in each.samples]]
@@ -30,8 +30,8 @@ def pictured(registry: CollectorRegistry, prefix: str) -> list[Any]:
     ]
 
 
-class Joined:
-    """What acceptors pictured last. What was counted by one that has ended stays counted.
+class MergedMetrics:
+    """What workers pictured last. What was counted by one that has ended stays counted.
 
     Metrics are collected in threads of their own: each change of what is shown is a single assignment.
     """
@@ -41,29 +41,29 @@ class Joined:
         self._labels: dict[_Key, tuple[str, dict[str, str]]] = {}
         self._families: dict[str, tuple[str, str]] = {}
 
-    def put(self, acceptor: int, picture: list[Any]) -> None:
-        """Take what an acceptor shows now."""
+    def put(self, worker: int, snapshot: list[Any]) -> None:
+        """Take what a worker shows now."""
         values: dict[_Key, float] = {}
-        for name, documentation, kind, samples in picture:
+        for name, documentation, kind, samples in snapshot:
             self._families[name] = documentation, kind
             for sample, labels, value in samples:
                 key = sample, frozenset(labels.items())
                 self._labels[key] = name, labels
                 values[key] = values.get(key, 0.0) + value
-        self._shown = {**self._shown, acceptor: values}
+        self._shown = {**self._shown, worker: values}
 
-    def end(self, acceptor: int) -> None:
-        """Note that an acceptor has ended: what it counted stays, what it held does not."""
+    def end(self, worker: int) -> None:
+        """Note that a worker has ended: what it counted stays, what it held does not."""
         shown = dict(self._shown)
         gone = dict(shown[_GONE])
-        for key, value in shown.pop(acceptor, {}).items():
+        for key, value in shown.pop(worker, {}).items():
             name, _labels = self._labels[key]
             if self._families[name][1] != "gauge":
                 gone[key] = gone.get(key, 0.0) + value
         self._shown = {**shown, _GONE: gone}
 
     def onto(self, families: Iterable[Metric]) -> Iterator[Metric]:
-        """Return families with what acceptors show added to their samples, and what these alone show behind them."""
+        """Return families with what workers show added to their samples, and what these alone show behind them."""
         shown = list(self._shown.values())
         own: dict[str, list[Sample]] = {}
         for key, (name, labels) in list(self._labels.items()):
@@ -90,14 +90,14 @@ def _added(family: Metric, more: list[Sample]) -> Metric:
     return found
 
 
-class JoinedRegistry(CoarseRegistry):
-    """A registry that shows what it holds with what acceptors show, rounded together."""
+class MergedRegistry(RoundedRegistry):
+    """A registry that shows what it holds with what workers show, rounded together."""
 
-    def __init__(self, counts: Counts, exact: Exact, joined: Joined) -> None:
+    def __init__(self, counts: CountRounding, exact: Exact, merged: MergedMetrics) -> None:
         """Begin empty."""
         super().__init__(counts, exact)
-        self._joined = joined
+        self._merged = merged
 
     def gathered(self) -> Iterator[Metric]:
         """Return all families as they are."""
-        return self._joined.onto(super().gathered())
+        return self._merged.onto(super().gathered())

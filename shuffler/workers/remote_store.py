@@ -1,4 +1,4 @@
-"""Store: the part of a store that answers devices, as an acceptor has it: all of it is asked of who keeps the rounds.
+"""The part of a store that answers devices, as a worker has it: all of it is asked of the main process.
 
 Whether a submission is held is decided there, by the transaction that holds it. So what is remembered of a round may be
 old: it is asked for again after `FRESH_SECONDS`, and forgotten soon after, with the secrets that it came with.
@@ -12,12 +12,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from hubbub.protos.enrollment.admitted import Admitted, Master, Revoked, Spent
+from hubbub.protos.enrollment.admitted import Admitted, MasterKey, RedeemedTicket, Revoked
 from hubbub.service.rpc import ipc_messages
-from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Round, RoundId
+from hubbub.shuffler.records import ANY_ROUND, InsertOutcome, Opened, Round, RoundId
 from hubbub.shuffler.workers import codec
-from hubbub.shuffler.workers.codec import Looked
-from hubbub.shuffler.workers.ipc import Frame, Line
+from hubbub.shuffler.workers.codec import FoundRound
+from hubbub.shuffler.workers.ipc import Frame, IpcChannel
 
 FRESH_SECONDS = 1.0
 """How long what was told of a round is used."""
@@ -26,15 +26,18 @@ COUNTED_ROUNDS = 1000
 """Rounds whose refusals are counted apart while they cannot be told: devices may name any."""
 
 
-class LineStore:
-    """An acceptor's store (`shuffler.store.Admits`), at the other end of a line. It is for one event loop."""
+class RemoteStore:
+    """A worker's store (`shuffler.stores.factory.protocol.IngestStore`), at the other end of a channel.
+
+    It is for one event loop.
+    """
 
     def __init__(
-        self, line: Line, fresh: float = FRESH_SECONDS, monotonic: Callable[[], float] = time.monotonic
+        self, channel: IpcChannel, fresh: float = FRESH_SECONDS, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._line, self._fresh, self._monotonic = line, fresh, monotonic
-        self._seen: dict[RoundId, tuple[float, Looked | None]] = {}
-        self._looking: dict[RoundId, asyncio.Task[Looked | None]] = {}
+        self._channel, self._fresh, self._monotonic = channel, fresh, monotonic
+        self._seen: dict[RoundId, tuple[float, FoundRound | None]] = {}
+        self._looking: dict[RoundId, asyncio.Task[FoundRound | None]] = {}
         self._counts: dict[RoundId, Counter[str]] = {}
         self.damaged: set[int] = set()
         """The `Round.key` of rounds whose private key opens nothing, as far as they were looked at."""
@@ -44,11 +47,11 @@ class LineStore:
     @property
     def waiting(self) -> int:
         """How many answers are awaited."""
-        return self._line.waiting
+        return self._channel.waiting
 
     def close(self) -> None:
         """Ask for nothing more."""
-        self._line.close()
+        self._channel.close()
 
     # Rounds
 
@@ -62,7 +65,7 @@ class LineStore:
         looked = await self._look((round_.task_id, round_.number))
         return 0 if looked is None else looked.submissions
 
-    async def _look(self, which: RoundId) -> Looked | None:
+    async def _look(self, which: RoundId) -> FoundRound | None:
         when, looked = self._seen.get(which, (-math.inf, None))
         if self._monotonic() - when < self._fresh:
             return looked
@@ -73,9 +76,9 @@ class LineStore:
         # Who wants the same meanwhile waits for it, also where the first who asked is gone.
         return await asyncio.shield(task)
 
-    async def _looked_at(self, which: RoundId) -> Looked | None:
+    async def _looked_at(self, which: RoundId) -> FoundRound | None:
         asked = self._monotonic()
-        looked = codec.read_looked(which, await self._line.ask(Frame.FIND, codec.write_which(*which)))
+        looked = codec.read_found(which, await self._channel.ask(Frame.FIND, codec.write_which(*which)))
         self._seen[which] = asked, looked
         if looked is not None:
             (self.damaged.add if looked.damaged else self.damaged.discard)(looked.round.key)
@@ -83,7 +86,7 @@ class LineStore:
 
     def forget(self) -> None:
         """Forget what is not fresh any more, and tell what was counted; called once a second."""
-        if self._line.clear:
+        if self._channel.clear:
             self.tell_counts()
         now = self._monotonic()
         self._seen = {which: seen for which, seen in self._seen.items() if now - seen[0] < self._fresh}
@@ -92,14 +95,14 @@ class LineStore:
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
         asked = codec.write_ids(round_.task_id, round_.number, ids)
-        return codec.read_digests(await self._line.ask(Frame.KNOWN, asked)) if ids else []
+        return codec.read_digests(await self._channel.ask(Frame.KNOWN, asked)) if ids else []
 
-    async def hold(
+    async def insert(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
-    ) -> list[Held]:
+    ) -> list[InsertOutcome]:
         """Have submissions held, each by itself, and return what became of each, in order."""
         asked = codec.write_opened(round_, submissions, unopenable, most)
-        return codec.read_outcomes(await self._line.ask(Frame.HOLD, asked))
+        return codec.read_outcomes(await self._channel.ask(Frame.INSERT, asked))
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
         """Have refusals counted; while whoever counts them takes nothing, they are added up here."""
@@ -107,18 +110,18 @@ class LineStore:
         if counted not in self._counts and len(self._counts) >= COUNTED_ROUNDS:
             counted = (task_id, ANY_ROUND)
         self._counts.setdefault(counted, Counter()).update(names)
-        if self._line.clear:
+        if self._channel.clear:
             self.tell_counts()
 
     def tell_counts(self) -> None:
         """Tell the refusals that were added up."""
         counts, self._counts = self._counts, {}
         for counted, names in counts.items():
-            self._line.tell(Frame.COUNT, codec.write_counts(*counted, names))
+            self._channel.tell(Frame.COUNT, codec.write_counts(*counted, names))
 
     # Who is admitted
 
-    async def masters(self) -> list[Master]:
+    async def masters(self) -> list[MasterKey]:
         """Return the master keys as they were last told."""
         return list(self.admitted.masters)
 
@@ -126,6 +129,6 @@ class LineStore:
         """Return who is admitted no more, as it was last told."""
         return self.admitted.revoked
 
-    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
         """Have tickets noted as spent; return what is then known of each device, in order."""
-        return ipc_messages.read_tickets(await self._line.ask(Frame.SPEND, ipc_messages.write_tickets(tickets)))
+        return ipc_messages.read_tickets(await self._channel.ask(Frame.SPEND, ipc_messages.write_tickets(tickets)))

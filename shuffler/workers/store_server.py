@@ -1,4 +1,4 @@
-"""Desk: answers acceptors, from the store of the process that keeps the rounds."""
+"""Answers workers, from the store of the main process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hubbub.service.errors import StoreError
 from hubbub.service.rpc import ipc_messages
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.records import Round
-from hubbub.shuffler.stores.protocol import Admits
+from hubbub.shuffler.stores.protocol import IngestStore
 from hubbub.shuffler.workers import codec
-from hubbub.shuffler.workers.codec import Looked
+from hubbub.shuffler.workers.codec import FoundRound
 from hubbub.shuffler.workers.ipc import Frame
 
 _UNNAMED = bytes(VERSION_BYTES)
@@ -19,14 +19,14 @@ _UNNAMED = bytes(VERSION_BYTES)
 
 
 class SharedCredentials(Credentials):
-    """What is admitted, told to every acceptor whenever it was read: the operator is answered once all know it."""
+    """What is admitted, told to every worker whenever it was read: the operator is answered once all know it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.admitted = Admitted(_UNNAMED)
         self.tell: Callable[[Admitted], Awaitable[None]] | None = None
 
-    async def read(self, store: Admits) -> None:
+    async def read(self, store: IngestStore) -> None:
         """Take what the store holds now, and tell it."""
         await super().read(store)
         self.admitted = Admitted(_UNNAMED, tuple(await store.masters()), self.revoked)
@@ -34,37 +34,37 @@ class SharedCredentials(Credentials):
             await self.tell(self.admitted)
 
 
-class Desk:
-    """Answers what acceptors ask of a store; `damaged` holds the `Round.key` of rounds whose private key is."""
+class StoreServer:
+    """Answers what workers ask of a store; `damaged` holds the `Round.key` of rounds whose private key is."""
 
-    def __init__(self, store: Admits, credentials: SharedCredentials, damaged: Collection[int]) -> None:
+    def __init__(self, store: IngestStore, credentials: SharedCredentials, damaged: Collection[int]) -> None:
         self._store, self._credentials, self._damaged = store, credentials, damaged
         self._answers: dict[Frame, Callable[[bytes], Awaitable[bytes]]] = {
             Frame.FIND: self._find,
             Frame.KNOWN: self._known,
-            Frame.HOLD: self._hold,
+            Frame.INSERT: self._insert,
             Frame.COUNT: self._count,
             Frame.SPEND: self._spend,
             Frame.ADMITTED: self._admitted,
         }
 
     async def answer(self, frame: Frame, payload: bytes) -> bytes:
-        """Return the answer to what an acceptor asked.
+        """Return the answer to what a worker asked.
 
         Raises:
             StoreError: where the store could not, or it asked for what there is not.
         """
         answer = self._answers.get(frame)
         if answer is None:
-            raise StoreError(f"an acceptor asked for {frame.name}, which is nothing to ask for")
+            raise StoreError(f"a worker asked for {frame.name}, which is nothing to ask for")
         return await answer(payload)
 
     async def _find(self, payload: bytes) -> bytes:
         round_ = await self._store.find(*codec.read_which(payload))
         if round_ is None:
-            return codec.write_looked(None)
+            return codec.write_found(None)
         held = await self._store.submissions(round_)
-        return codec.write_looked(Looked(round_, held, round_.key in self._damaged))
+        return codec.write_found(FoundRound(round_, held, round_.key in self._damaged))
 
     async def _round(self, payload: bytes) -> Round:
         which = codec.read_which(payload)
@@ -77,10 +77,10 @@ class Desk:
         round_ = await self._round(payload)
         return codec.write_digests(await self._store.known(round_, codec.read_ids(payload)))
 
-    async def _hold(self, payload: bytes) -> bytes:
+    async def _insert(self, payload: bytes) -> bytes:
         round_ = await self._round(payload)
         submissions, unopenable, most = codec.read_opened(payload)
-        return codec.write_outcomes(await self._store.hold(round_, submissions, unopenable, most))
+        return codec.write_outcomes(await self._store.insert(round_, submissions, unopenable, most))
 
     async def _count(self, payload: bytes) -> bytes:
         self._store.count(*codec.read_counts(payload))

@@ -1,6 +1,6 @@
-"""Processes: the acceptors of a shuffler are started, started again where one ends, told what they must know, stopped.
+"""The workers of a shuffler are started, started again where one ends, told what they must know, stopped.
 
-They share the devices' ports: these are reserved here, where nobody listens, and each acceptor listens at them, so the
+They share the devices' ports: these are reserved here, where nobody listens, and each worker listens at them, so the
 system shares connections out. One that is killed takes nothing with it but its connections: devices send again.
 """
 
@@ -19,51 +19,58 @@ from hubbub.protos.enrollment.admitted import Admitted
 from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
 from hubbub.service.net import grpc_server
-from hubbub.service.net.limits import memory_of
+from hubbub.service.net.port_limits import memory_of
 from hubbub.service.net.ports import DRAIN_SECONDS, Ports
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.processes import subprocesses
 from hubbub.service.rpc import ipc_messages
 from hubbub.shuffler.admit.device_ports import warn_if_exposed
-from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.handshake import Served, Start, write_start
-from hubbub.shuffler.workers.ipc import Frame, Line
-from hubbub.shuffler.workers.metrics import Joined
-from hubbub.shuffler.workers.store_server import Desk
+from hubbub.shuffler.workers.ipc import Frame, IpcChannel
+from hubbub.shuffler.workers.metrics import MergedMetrics
+from hubbub.shuffler.workers.store_server import StoreServer
 
 AGAIN_SECONDS = 1.0
 """Pause before one that ended soon after its start is started again."""
 
 TELL_SECONDS = 10.0
-"""How long an acceptor may take to know who is admitted; one that does not know it by then is ended."""
+"""How long a worker may take to know who is admitted; one that does not know it by then is ended."""
 
 SILENT_LOOKS = 30
-"""After so many looks, one a second, at which nothing came from an acceptor since the one before, it is ended: it says
+"""After so many looks, one a second, at which nothing came from a worker since the one before, it is ended: it says
 once a second how it does, and whoever the system connects with one that stands still waits in vain."""
 
 STOP_SECONDS = DRAIN_SECONDS + 5.0
-"""How long an acceptor may drain before it is ended."""
+"""How long a worker may drain before it is ended."""
 
 PORTS = {"submission": "listen", "devices": "devices_listen", "https": "https_listen"}
 """The devices' ports, and the settings that name their addresses."""
 
-_ENDED = "an acceptor ended"
+_ENDED = "a worker ended"
 _LOG = structlog.get_logger(__name__)
 
 
-class Acceptors:
-    """The acceptors of a shuffler, as many as `settings` say, whose questions `desk` answers.
+class WorkerSupervisor:
+    """The workers of a shuffler, as many as `settings` say, whose questions `store_server` answers.
 
-    `troubles` are told of theirs, `joined` of what they count.
+    `incidents` are told of theirs, `merged` of what they count.
     """
 
-    def __init__(self, settings: Settings, served: Served, desk: Desk, troubles: Troubles, joined: Joined) -> None:
-        self._settings, self._served, self._desk = settings, served, desk
-        self._troubles, self._joined = troubles, joined
+    def __init__(
+        self,
+        settings: ShufflerSettings,
+        served: Served,
+        store_server: StoreServer,
+        incidents: Incidents,
+        merged: MergedMetrics,
+    ) -> None:
+        self._settings, self._served, self._store_server = settings, served, store_server
+        self._incidents, self._merged = incidents, merged
         # What is held of open rounds is in this process, and not in those that take it.
         self._memory = memory_of(settings.limits)
-        self._all: list[_Acceptor] = []
+        self._all: list[_WorkerProcess] = []
         self._reserved: list[socket.socket] = []
 
     async def start(self, ports: Ports) -> None:
@@ -82,25 +89,25 @@ class Acceptors:
                     self._reserved += reserved
             known = self._settings.model_copy(update={PORTS[name]: address for name, address in found.items()})
             self._all = [
-                _Acceptor(Start(known, self._served, number), self._desk, self._troubles, self._joined)
-                for number in range(1, self._settings.acceptors + 1)
+                _WorkerProcess(Start(known, self._served, number), self._store_server, self._incidents, self._merged)
+                for number in range(1, self._settings.workers + 1)
             ]
             await asyncio.gather(*(each.start() for each in self._all))
         except BaseException:
             await self.stop()
             raise
-        ports.elsewhere(found, self._tell_troubled, self._memory.full)
+        ports.elsewhere(found, self._tell_incidents, self._memory.full)
 
     async def tell(self, admitted: Admitted) -> None:
         """Tell each who is admitted; return when all that run know it."""
         told = ipc_messages.write_admitted(admitted)
         await asyncio.gather(*(each.tell(Frame.ADMITTED, told) for each in self._all))
 
-    def _tell_troubled(self, kinds: frozenset[str]) -> None:
+    def _tell_incidents(self, kinds: frozenset[str]) -> None:
         told = codec.write_document({"kinds": sorted(kinds), "full": self._memory.full()})
         for each in self._all:
             each.look()
-            each.tell_soon(Frame.TROUBLED, told)
+            each.tell_soon(Frame.INCIDENTS, told)
 
     async def stop(self) -> None:
         """Have each answer the calls in work, and end."""
@@ -117,13 +124,13 @@ def _kill(process: Process | None) -> None:
             process.kill()
 
 
-class _Acceptor:
+class _WorkerProcess:
     """One of them, which is started again whenever it ends."""
 
-    def __init__(self, start: Start, desk: Desk, troubles: Troubles, joined: Joined) -> None:
-        self._start, self._desk, self._troubles, self._joined = start, desk, troubles, joined
+    def __init__(self, start: Start, store_server: StoreServer, incidents: Incidents, merged: MergedMetrics) -> None:
+        self._start, self._store_server, self._incidents, self._merged = start, store_server, incidents, merged
         self._process: Process | None = None
-        self._line: Line | None = None
+        self._channel: IpcChannel | None = None
         self._running: asyncio.Task[None] | None = None
         self._serves: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stopping = False
@@ -144,12 +151,12 @@ class _Acceptor:
 
     async def tell(self, frame: Frame, payload: bytes) -> None:
         """Tell it something, and return when it knows; one that does not say so is ended."""
-        line, process = self._line, self._process
-        if line is None or process is None:
+        channel, process = self._channel, self._process
+        if channel is None or process is None:
             return  # whichever comes asks
         try:
             async with asyncio.timeout(TELL_SECONDS):
-                await line.ask(frame, payload)
+                await channel.ask(frame, payload)
         except (StoreError, TimeoutError):
             # It has ended, it cannot take what it was told, or it stands still: it must not go on with what was so.
             _kill(process)
@@ -158,8 +165,8 @@ class _Acceptor:
 
     def tell_soon(self, frame: Frame, payload: bytes) -> None:
         """Tell it something, whenever it reads it."""
-        if self._line is not None:
-            self._line.tell(frame, payload)
+        if self._channel is not None:
+            self._channel.tell(frame, payload)
 
     def look(self) -> None:
         """End it where it has said nothing for long since it served; called once a second.
@@ -208,36 +215,38 @@ class _Acceptor:
                 )
             here.setblocking(False)
             await write_start(here, self._start)
-            line = Line(self._answer, lambda: None)
-            await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=here)
+            channel = IpcChannel(self._answer, lambda: None)
+            await asyncio.get_running_loop().create_unix_connection(lambda: channel, sock=here)
         except BaseException:
             here.close()
             raise
-        self._line = line
+        self._channel = channel
         if self._stopping:
-            # All were told to stop when this one had no line yet.
+            # All were told to stop when this one had no channel yet.
             self.tell_soon(Frame.STOP, b"")
         try:
             status = await process.wait()
         finally:
             _kill(self._process)
-            self._line = self._process = None
+            self._channel = self._process = None
             self._served = False
-            line.close()
+            channel.close()
             self._forget()
         self._ended(self._why or f"its status was {status}")
 
     def _ended(self, why: str) -> None:
         if not self._serves.done():
-            self._serves.set_exception(HubbubError(f"acceptor {self._start.number} ended before it served: {why}"))
+            self._serves.set_exception(HubbubError(f"worker {self._start.number} ended before it served: {why}"))
         elif not self._stopping:
-            text = f"acceptor {self._start.number} ended, and is started again: {why}; see the log"
-            self._troubles.meet((_ENDED, self._start.number), Kind.PORTS, _ENDED, text, acceptor=self._start.number)
+            text = f"worker {self._start.number} ended, and is started again: {why}; see the log"
+            self._incidents.open(
+                (_ENDED, self._start.number), IncidentKind.PORTS, _ENDED, text, worker=self._start.number
+            )
 
     def _forget(self) -> None:
-        self._joined.end(self._start.number)
+        self._merged.end(self._start.number)
         for key in self._met:
-            self._troubles.over(key)
+            self._incidents.resolve(key)
         self._met = set()
 
     # What it says
@@ -249,7 +258,7 @@ class _Acceptor:
         elif frame is Frame.REPORT:
             self._reported(codec.read_document(payload))
         else:
-            return await self._desk.answer(frame, payload)
+            return await self._store_server.answer(frame, payload)
         return b""
 
     def _serving(self, told: dict[str, Any]) -> None:
@@ -259,17 +268,17 @@ class _Acceptor:
                 self._serves.set_exception(HubbubError(self._why))
             return
         self._served = True
-        self._troubles.over((_ENDED, self._start.number))
+        self._incidents.resolve((_ENDED, self._start.number))
         if not self._serves.done():
             self._serves.set_result(None)
 
     def _reported(self, told: dict[str, Any]) -> None:
         number = self._start.number
-        self._joined.put(number, told["metrics"])
+        self._merged.put(number, told["metrics"])
         met = set()
-        for key, kind, event, text in told["troubles"]:
-            met.add(f"acceptor {number}: {key}")
-            self._troubles.meet(f"acceptor {number}: {key}", Kind(kind), event, text, acceptor=number)
+        for key, kind, event, text in told["incidents"]:
+            met.add(f"worker {number}: {key}")
+            self._incidents.open(f"worker {number}: {key}", IncidentKind(kind), event, text, worker=number)
         for key in self._met - met:
-            self._troubles.over(key)
+            self._incidents.resolve(key)
         self._met = met

@@ -1,4 +1,4 @@
-"""Acceptor: a process that answers devices at ports which others share, and has what it holds kept by who started it.
+"""A process that answers devices at ports which others share, and has what it holds kept by who started it.
 
 It is run as `python -m hubbub.shuffler.workers.worker` with the one end of a socket as its stdin, and ends when the
 other end says so, or at once when that is gone: nothing is here that is not there.
@@ -24,46 +24,46 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import OuterOpener
 from hubbub.service.lifecycle import run
 from hubbub.service.net.ports import Ports
-from hubbub.service.net.saturation import Crowds
-from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.net.saturation import SaturationCollector
+from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.observability import logs
-from hubbub.service.observability.incidents import Kind, Troubles
-from hubbub.service.observability.metrics import Conditions, Metrics
+from hubbub.service.observability.incidents import IncidentKind, Incidents
+from hubbub.service.observability.metrics import IncidentCollector, Metrics
 from hubbub.service.observability.timing import Observe, unobserved
-from hubbub.service.processes.hardening import end_with_parent, keep_memory_in
+from hubbub.service.processes.hardening import disable_core_dumps, end_with_parent
 from hubbub.service.rpc import ipc_messages
 from hubbub.service.runtime import event_loop
-from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.device_ports import open_to_devices
-from hubbub.shuffler.admit.disk_reserve import Room
-from hubbub.shuffler.admit.enrollment import Issuing, Rate, signers_of_tickets
+from hubbub.shuffler.admit.disk_reserve import DiskReserve
+from hubbub.shuffler.admit.enrollment import CredentialIssuer, Rate, signers_of_tickets
 from hubbub.shuffler.admit.handler import DeviceHandler
-from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
 from hubbub.shuffler.admit.opening_worker import RoundKey, open_each
 from hubbub.shuffler.cluster.shared import show_queues
-from hubbub.shuffler.metrics import PREFIX, Stage
+from hubbub.shuffler.metrics import PREFIX, ShufflerStage
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.handshake import Start, read_start
-from hubbub.shuffler.workers.ipc import HEAD, Frame, Line
-from hubbub.shuffler.workers.metrics import pictured
-from hubbub.shuffler.workers.remote_store import LineStore
+from hubbub.shuffler.workers.ipc import HEAD, Frame, IpcChannel
+from hubbub.shuffler.workers.metrics import metrics_snapshot
+from hubbub.shuffler.workers.remote_store import RemoteStore
 
 REPORT_SECONDS = 1.0
-"""How often an acceptor says what holds it up, and shows its metrics; and forgets what is old."""
+"""How often a worker says what holds it up, and shows its metrics; and forgets what is old."""
 
-STRETCH = 25
+CHUNK = 25
 """Envelopes opened at a time, in about a millisecond: other calls wait no longer for it."""
 
-_KEEPER = "keeper"
+_LEADER = "leader"
 _LOST = "log lines were lost"
 
 
-class Opening:
-    """Opens envelopes in the event loop (`opening_pool.Opens`), a few at a time, and lets other calls go on in between.
+class InlineOpener:
+    """Opens envelopes in the event loop (`opening_pool.OuterOpening`), a few at a time, with other calls in between.
 
-    An acceptor has a core of its own: handing envelopes to another process would only add what the pipes cost.
+    A worker has a core of its own: handing envelopes to another process would only add what the pipes cost.
     `observe` is told how many seconds each call's took.
     """
 
@@ -73,11 +73,11 @@ class Opening:
 
     async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
         opener, found, took = self._opener(key), [], 0.0
-        for start in range(0, len(submissions), STRETCH):
+        for start in range(0, len(submissions), CHUNK):
             if start:
                 await asyncio.sleep(0)
             began = time.perf_counter()
-            found += open_each(opener, submissions[start : start + STRETCH])
+            found += open_each(opener, submissions[start : start + CHUNK])
             took += time.perf_counter() - began
         self._observe(took)
         return found
@@ -93,23 +93,23 @@ class Opening:
         self._last = None
 
 
-class Heard:
-    """What an acceptor is told by who keeps the rounds: who is admitted, what is in trouble there, and when to stop."""
+class WorkerState:
+    """What a worker is told by the main process: who is admitted, what has an incident there, and when to stop."""
 
     def __init__(self) -> None:
-        self.store: LineStore | None = None
-        self.credentials, self.troubles, self.stop = Credentials(), Troubles(logged=False), asyncio.Event()
+        self.store: RemoteStore | None = None
+        self.credentials, self.incidents, self.stop = Credentials(), Incidents(logged=False), asyncio.Event()
         self.full = False
-        """Whether who keeps the rounds has no memory for more submissions."""
+        """Whether the main process has no memory for more submissions."""
 
     async def answer(self, frame: Frame, payload: bytes) -> bytes:
         """Take what was told."""
         if frame is Frame.ADMITTED:
             await self.admitted(payload)
-        elif frame is Frame.TROUBLED:
+        elif frame is Frame.INCIDENTS:
             told = codec.read_document(payload)
             self.full = told["full"]
-            self._troubled(frozenset(told["kinds"]))
+            self._note_incidents(frozenset(told["kinds"]))
         elif frame is Frame.STOP:
             self.stop.set()
         return b""
@@ -120,39 +120,39 @@ class Heard:
             self.store.admitted = ipc_messages.read_admitted(payload)
             await self.credentials.read(self.store)
 
-    def _troubled(self, kinds: frozenset[str]) -> None:
-        for kind in Kind:
+    def _note_incidents(self, kinds: frozenset[str]) -> None:
+        for kind in IncidentKind:
             if kind in kinds:
-                # For health alone: who keeps the rounds logs it, and tells the operator.
-                self.troubles.meet((_KEEPER, kind), kind, _KEEPER, "the process that keeps the rounds is in trouble")
+                # For health alone: the main process logs it, and tells the operator.
+                self.incidents.open((_LEADER, kind), kind, _LEADER, "the main process has an incident")
             else:
-                self.troubles.over((_KEEPER, kind))
+                self.incidents.resolve((_LEADER, kind))
 
 
 @dataclass(frozen=True)
-class _Acceptor:
+class _WorkerService:
     start_: Start
-    line: Line
+    channel: IpcChannel
     admission: DeviceHandler
-    store: LineStore
-    opening: Opening
-    certificates: Certificates
+    store: RemoteStore
+    opening: InlineOpener
+    certificates: ReloadingCertificates
     devices: DevicesAuthority | None
     metrics: Metrics
-    heard: Heard
+    state: WorkerState
     going_on: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
-    def troubles(self) -> Troubles:
-        return self.heard.troubles
+    def incidents(self) -> Incidents:
+        return self.state.incidents
 
     async def listen(self, ports: Ports) -> None:
         settings = self.start_.settings
-        tasks, certificates, heard = self.start_.served.tasks, self.certificates, self.heard
-        intakes = await open_to_devices(
-            ports, settings, tasks, self.admission, certificates, self.devices, shared=True, full=lambda: heard.full
+        tasks, certificates, state = self.start_.served.tasks, self.certificates, self.state
+        pipelines = await open_to_devices(
+            ports, settings, tasks, self.admission, certificates, self.devices, shared=True, full=lambda: state.full
         )
-        self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
+        self.metrics.registry.register(SaturationCollector("shuffler", pipelines, ports.full_seconds))
 
     async def start(self) -> None:
         self.going_on.add(asyncio.create_task(self._again_and_again()))
@@ -163,59 +163,61 @@ class _Acceptor:
             self.store.forget()
             self.opening.forget()
             # The next one says all that this one would.
-            if self.line.clear:
+            if self.channel.clear:
                 self.report()
 
     def report(self) -> None:
         """Say what holds this one up, and show its metrics."""
         mine = [
-            [repr(key), trouble.kind, event, trouble.text]
-            for key, event, trouble in self.troubles.lasting()
-            if not (isinstance(key, tuple) and key[0] == _KEEPER)
+            [repr(key), incident.kind, event, incident.text]
+            for key, event, incident in self.incidents.active()
+            if not (isinstance(key, tuple) and key[0] == _LEADER)
         ]
-        lines, _since, why = logs.untold()
+        lines, _since, why = logs.unreported()
         if lines:
             # The same words however many they are: others would be logged each time.
             text = f"lines of its log were lost: {why}; work goes on, look at where its stderr goes"
-            mine.append([_LOST, Kind.LOG, _LOST, text])
-        shown = pictured(self.metrics.registry, PREFIX)
-        self.line.tell(Frame.REPORT, codec.write_document({"troubles": mine, "metrics": shown}))
+            mine.append([_LOST, IncidentKind.LOG, _LOST, text])
+        shown = metrics_snapshot(self.metrics.registry, PREFIX)
+        self.channel.tell(Frame.REPORT, codec.write_document({"incidents": mine, "metrics": shown}))
 
     async def leave(self) -> None:
         """Let the calls in work finish; each takes only a short time."""
 
 
 @contextlib.asynccontextmanager
-async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -> AsyncIterator[_Acceptor]:
+async def _assembled(
+    start: Start, channel: IpcChannel, store: RemoteStore, state: WorkerState
+) -> AsyncIterator[_WorkerService]:
     settings, clock = start.settings, time.time
     served, tasks = start.served, start.served.tasks
     who = signers_of_tickets(served.operator, served.shuffler, tasks)
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
-    certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check)
-    metrics = Metrics("shuffler", (Stage.ADMIT, Stage.OPEN), CollectorRegistry())
-    opening = Opening(metrics.stage(Stage.OPEN))
+    certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check)
+    metrics = Metrics("shuffler", (ShufflerStage.ADMIT, ShufflerStage.OPEN), CollectorRegistry())
+    opening = InlineOpener(metrics.stage(ShufflerStage.OPEN))
     # Without it nobody could be told from a stranger.
-    await heard.admitted(await line.ask(Frame.ADMITTED))
-    rate = Rate(max(1.0, settings.enrolments_per_second / settings.acceptors))
-    queue = Queue(settings.queue, settings.queue_seconds)
-    room = Room(settings.data, settings.disk_reserve, heard.troubles)
-    admission = Admission(tasks, store, opening, clock, queue, heard.credentials, room, store.damaged)
-    issuing = Issuing(heard.credentials, store, *who, clock, rate)
+    await state.admitted(await channel.ask(Frame.ADMITTED))
+    rate = Rate(max(1.0, settings.enrollments_per_second / settings.workers))
+    queue = LoadShedder(settings.queue, settings.queue_seconds)
+    disk_reserve = DiskReserve(settings.data, settings.disk_reserve, state.incidents)
+    admission = AdmissionHandler(tasks, store, opening, clock, queue, state.credentials, disk_reserve, store.damaged)
+    issuing = CredentialIssuer(state.credentials, store, *who, clock, rate)
     show_queues(metrics.registry, admission=lambda: admission.in_work)
-    metrics.registry.register(Conditions("shuffler", heard.troubles))
-    handler = DeviceHandler(admission, issuing, metrics.stage(Stage.ADMIT))
-    parts = (store, opening, certificates, devices, metrics, heard)
-    acceptor = _Acceptor(start, line, handler, *parts)
+    metrics.registry.register(IncidentCollector("shuffler", state.incidents))
+    handler = DeviceHandler(admission, issuing, metrics.stage(ShufflerStage.ADMIT))
+    parts = (store, opening, certificates, devices, metrics, state)
+    worker = _WorkerService(start, channel, handler, *parts)
     try:
         async with certificates.watched():
-            yield acceptor
+            yield worker
     finally:
-        for task in acceptor.going_on:
+        for task in worker.going_on:
             task.cancel()
-        await asyncio.gather(*acceptor.going_on, return_exceptions=True)
+        await asyncio.gather(*worker.going_on, return_exceptions=True)
         store.tell_counts()
-        acceptor.report()
+        worker.report()
 
 
 def _gone() -> None:
@@ -224,31 +226,31 @@ def _gone() -> None:
 
 
 async def _serve(start: Start, here: socket.socket) -> None:
-    structlog.contextvars.bind_contextvars(acceptor=start.number)
-    heard, leaving = Heard(), False
-    line = Line(heard.answer, lambda: None if leaving else _gone())
-    heard.store = store = LineStore(line)
-    await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=here)
+    structlog.contextvars.bind_contextvars(worker=start.number)
+    state, leaving = WorkerState(), False
+    channel = IpcChannel(state.answer, lambda: None if leaving else _gone())
+    state.store = store = RemoteStore(channel)
+    await asyncio.get_running_loop().create_unix_connection(lambda: channel, sock=here)
 
     def announce(addresses: dict[str, str]) -> None:
-        line.tell(Frame.SERVING, codec.write_document({"addresses": addresses}))
+        channel.tell(Frame.SERVING, codec.write_document({"addresses": addresses}))
 
     try:
-        work = _assembled(start, line, store, heard)
-        await run(start.settings.log, work, announce=announce, stop=heard.stop)
+        work = _assembled(start, channel, store, state)
+        await run(start.settings.log, work, announce=announce, stop=state.stop)
     except HubbubError as error:
-        line.tell(Frame.SERVING, codec.write_document({"error": str(error)}))
+        channel.tell(Frame.SERVING, codec.write_document({"error": str(error)}))
     finally:
         leaving = True
-        line.close()
+        channel.close()
         await asyncio.to_thread(logs.flush)
 
 
 def main() -> None:
     """Answer devices until the other end of stdin says that it is enough."""
-    keep_memory_in()
+    disable_core_dumps()
     end_with_parent()
-    # A signal to all of a unit is for who keeps the rounds: that one says when to stop.
+    # A signal to all of a unit is for the main process: that one says when to stop.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     here = socket.socket(fileno=os.dup(0))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.tree import FOLDERS, ROOT
+from support.source_tree import FOLDERS, ROOT
 
 BUILD = ("pyproject.toml", "setup.py", "README.md")
 """What a build reads beside the folders and src."""

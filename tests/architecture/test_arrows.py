@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.tree import FOLDERS, MODULES, ROOT
+from support.source_tree import FOLDERS, MODULES, ROOT
 
 ARROWS = {
     "accountant": set(),

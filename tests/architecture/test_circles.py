@@ -1,8 +1,8 @@
-"""No module imports itself by way of others: what a module needs is read before it, not around it."""
+"""What a module needs is read before it, not around it."""
 
 from collections.abc import Mapping
 
-from support.tree import NAMES, imported
+from support.source_tree import NAMES, imported
 
 
 def circles(arrows: Mapping[str, set[str]]) -> list[list[str]]:

@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from support.tree import MODULES, ROOT
+from support.source_tree import MODULES, ROOT
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -1,4 +1,4 @@
-"""What is written for developers is true: paths are there, programs run, hooks check what the make targets check."""
+"""Paths are there, programs run, hooks check what the make targets check."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 PROGRAM = re.compile(r"(?ms)^```python\n(.*?)^```$")
 NAMED = re.compile(r"`([\w.-]+/[\w./*-]*)`")

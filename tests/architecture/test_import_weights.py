@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from support.tree import FOLDERS, MODULES, ROOT
+from support.source_tree import FOLDERS, MODULES, ROOT
 
 HEAVY = {
     "numpy",
@@ -71,7 +71,7 @@ def test_questions_and_randomizers_are_light() -> None:
 ANSWERING = """
 import json, os, sys
 from hubbub.queries.fields import Fields
-from hubbub.queries.longitudinal.over_rounds import Moment
+from hubbub.queries.longitudinal.over_rounds import RoundContext
 from hubbub.queries.query import Query
 shared = {"optional": True, "weight": 1.0}
 asked = (
@@ -92,7 +92,8 @@ over_time = {"name": "c", "kind": "longitudinal", "changes": 2, "periods": 8, "o
 over_time |= {"steady": 100, "steady_share": 0.5}
 for way in ({"strategy": "direct"}, {"strategy": "vector", "minuses": 0}, {"strategy": "sampled"}):
     query = Query.read("query[0]", over_time | way | {"gamma": [1, 2**32]})
-    assert len(query.randomize(query.encode_at(True, Moment(0), os.urandom).symbol, os.urandom)) == query.report_bytes
+    symbol = query.encode_at(True, RoundContext(0), os.urandom).symbol
+    assert len(query.randomize(symbol, os.urandom)) == query.report_bytes
 for question in asked:
     for randomizer in randomizers:
         query = Query.read("query[0]", question | randomizer)

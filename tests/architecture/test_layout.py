@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hubbub.client
-from support.tree import FOLDERS, ROOT
+from support.source_tree import FOLDERS, ROOT
 
 LINKS = ROOT / "src" / "links.py"
 

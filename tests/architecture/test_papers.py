@@ -15,7 +15,7 @@ import pytest
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.bounds.sampled import NAMES
 from hubbub.cli.main import main
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 QUOTED = re.compile(r"`([^`]+)`")
 WORD = re.compile(r"(?:Alg|Thm|Cor|Fig|Def)\.?|Lemma|Remark|Claim")

@@ -34,7 +34,7 @@ for name in (
 DEVICE = """
 from pathlib import Path
 import hubbub.client.gateway, hubbub.client.recorder
-from hubbub.client import Device, Pacing, Patience, Unreachable
+from hubbub.client import Device, Retrying, RetryPolicy, Unreachable
 
 async def use(folder):
     device = Device(
@@ -44,7 +44,7 @@ async def use(folder):
         authority=folder / "authority.pem",
         state=folder / "device.sqlite",
         shuffler="127.0.0.1:1",
-        pacing=Pacing(Patience(total=0.1, call=0.1)),
+        retrying=Retrying(RetryPolicy(total=0.1, call=0.1)),
         clock=lambda: float({start}),
     )
     async with device:

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from hubbub.cli.extras import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
-from support.tree import MODULES, ROOT
+from support.source_tree import MODULES, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TOOLS = {"dev", "docs"}

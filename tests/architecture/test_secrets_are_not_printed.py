@@ -1,4 +1,4 @@
-"""No value prints a secret that it holds: what is printed ends up in logs, in errors, and in reports of crashes."""
+"""What is printed ends up in logs, in errors, and in reports of crashes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from typing import Any, cast
 
 import pytest
 
-from hubbub.analyzer.postgres.keyring import Secrets as AnalyzerSecrets
+from hubbub.analyzer.postgres.keyring import DeliverySecrets as AnalyzerSecrets
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.client.device import DeviceReceipt
 from hubbub.client.enrollment.credentials import Found
-from hubbub.client.fleet import _Parcel
-from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.fleet import _PreparedSubmission
+from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.work import Stored
-from hubbub.client.state.enrollment import Enrolment
-from hubbub.client.state.longitudinal import Step
-from hubbub.client.state.records import Drawn, Entry, Round
+from hubbub.client.state.enrollment import StoredEnrollment
+from hubbub.client.state.longitudinal import MemoryUpdate
+from hubbub.client.state.records import Drawn, RoundRef, StoredSubmission
 from hubbub.client.state.store import Seen
 from hubbub.deploy.pki.authority import Authority
-from hubbub.deploy.pki.tickets import Enrolled
-from hubbub.protos.cluster import Asked, Row, Told
+from hubbub.deploy.pki.tickets import EnrolledDevices
+from hubbub.protos.cluster import FollowerPosition, KeyringChanges, KeyringRow
 from hubbub.protos.enrollment.admitted import RoundSecrets
 from hubbub.protos.enrollment.credentials import Credential, CredentialId
 from hubbub.protos.enrollment.tickets import Ticket
@@ -40,7 +40,7 @@ from hubbub.protos.records.batch import BatchId
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.transport.channels import Pems
-from hubbub.queries.longitudinal.over_rounds import Encoded, Moment
+from hubbub.queries.longitudinal.over_rounds import Encoded, RoundContext
 from hubbub.queries.texts.prefixes import Prefix
 from hubbub.service.processes.opening_pool import Job
 from hubbub.service.receiving.receiver import StoredKey
@@ -49,13 +49,13 @@ from hubbub.service.spark.files import Files
 from hubbub.shuffler.admit.checks.check import Arrival
 from hubbub.shuffler.admit.opening_pool import _Piece, _Waiting
 from hubbub.shuffler.admit.opening_worker import RoundKey
-from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.spark import Mixing, keys_at
-from hubbub.shuffler.records import Master, Opened, Revoked, Spent
-from hubbub.shuffler.stores.postgres.keyring import Secrets
+from hubbub.shuffler.records import MasterKey, Opened, RedeemedTicket, Revoked
+from hubbub.shuffler.stores.postgres.keyring import StorageSecrets
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
-from support.planted import found_in
-from support.tree import MODULES, ROOT
+from support.planted_secrets import found_in
+from support.source_tree import MODULES, ROOT
 
 HOLDING = re.compile(r"\b(bytes|Value|Answers|Memory|Memories)\b")
 """Types whose values may be secrets."""
@@ -96,46 +96,46 @@ def _waiting() -> _Waiting:
 
 
 HOLDERS: tuple[Any, ...] = (
-    Asked(SECRET, SECRET),
+    FollowerPosition(SECRET, SECRET),
     Arrival(cast(Any, None), cast(Any, None), TO, 0.0, 0, 0, frozenset({SECRET})),
     Credential(SECRET, SECRET),
     CredentialId(0, 0, bytes(8), SECRET),
     Drawn(SECRET, SECRET),
     DeviceReceipt(SECRET, 0),
-    Enrolled(SECRET, Ticket(SECRET, bytes(32), 0)),
-    Enrolment(SECRET, SECRET, Credential(SECRET, SECRET)),
+    EnrolledDevices(SECRET, Ticket(SECRET, bytes(32), 0)),
+    StoredEnrollment(SECRET, SECRET, Credential(SECRET, SECRET)),
     Encoded(SYMBOL, {"state": SYMBOL}),
-    Entry(SECRET, SECRET, None, SECRET),
+    StoredSubmission(SECRET, SECRET, None, SECRET),
     Envelopes(BatchId(bytes(32), 0, 0), 0, (SECRET,)),
     Files(Path(), SECRET),
     Job(TO, SECRET, 0, 48),
     Mixing(SECRET, 1, 48, Files(Path(), SECRET), Files(Path(), SECRET), keys_at),
-    Master(0, SECRET, KeyState.ACTIVE, 0),
-    Moment(0, {"state": SYMBOL}),
+    MasterKey(0, SECRET, KeyState.ACTIVE, 0),
+    RoundContext(0, {"state": SYMBOL}),
     NewRoundKey(SECRET, SIGNED, 0),
     Opened(SECRET, bytes(16), SECRET),
     Outcome(TO, SECRET, Ending.ACKNOWLEDGED),
-    Parcel(TO, Submission(SECRET[:16], SECRET, SECRET, SECRET)),
+    SealedSubmission(TO, Submission(SECRET[:16], SECRET, SECRET, SECRET)),
     Pems(b"", b"", SECRET),
     Prefix(SECRET, ended=True),
     Receipt(SECRET, 0),
     Redemption(SECRET, SECRET),
-    Row("secret", (bytes(32), 0, SECRET)),
-    Told(SECRET, 0, (Row("secret", (bytes(32), 0, SECRET)),), SECRET),
+    KeyringRow("secret", (bytes(32), 0, SECRET)),
+    KeyringChanges(SECRET, 0, (KeyringRow("secret", (bytes(32), 0, SECRET)),), SECRET),
     Revoked(frozenset({SECRET}), frozenset({SECRET})),
-    RoundKeys(SECRET, KeySet(SIGNED, SIGNED), SECRET),
+    RoundKeyMaterial(SECRET, KeySet(SIGNED, SIGNED), SECRET),
     RoundSecrets(SECRET, SECRET, SECRET),
-    Secrets(RoundCipher.of_secret(SECRET, bytes(32), 0), SECRET, SECRET),
+    StorageSecrets(RoundCipher.of_secret(SECRET, bytes(32), 0), SECRET, SECRET),
     AnalyzerSecrets(DeliveryCipher(SECRET, bytes(32), 0), SECRET),
-    Spent(SECRET, SECRET, SECRET, 0),
-    Step(SECRET.hex(), {"query": {"state": SYMBOL}}, 0.0),
+    RedeemedTicket(SECRET, SECRET, SECRET, 0),
+    MemoryUpdate(SECRET.hex(), {"query": {"state": SYMBOL}}, 0.0),
     StoredKey(SECRET, SIGNED, None),
     Submission(SECRET, SECRET, SECRET, SECRET),
     Ticket(SECRET, bytes(32), 0, ((bytes(32), SECRET),)),
     KEY,
     Found({}, {"device": SECRET}, {"device": SECRET}, {}),
-    Seen(Entry(SECRET, SECRET, None, SECRET), None, opted_out=False, refusal=None, memory=SECRET.hex()),
-    Stored(Round(bytes(32), 0), Entry(SECRET, SECRET, None, SECRET), None),
+    Seen(StoredSubmission(SECRET, SECRET, None, SECRET), None, opted_out=False, refusal=None, memory=SECRET.hex()),
+    Stored(RoundRef(bytes(32), 0), StoredSubmission(SECRET, SECRET, None, SECRET), None),
     _waiting(),
 )
 """One of every kind of value that hides something, holding a secret there. A new one is a line."""
@@ -145,7 +145,7 @@ AROUND: tuple[Any, ...] = (
     Authority.generate(),
     InnerOpener(TO, SECRET, 0),
     OuterOpener(TO, SECRET, [48]),
-    _Parcel("device", Submission(SECRET, SECRET), 1),
+    _PreparedSubmission("device", Submission(SECRET, SECRET), 1),
     _Piece([_waiting()]),
     {"a": [HOLDERS]},
 )
@@ -203,7 +203,9 @@ def test_what_may_hold_a_secret_is_hidden_or_known_to_be_public() -> None:
 def test_there_is_one_of_every_kind_that_hides_something() -> None:
     hiding = {each for each, field in fields() if not field.repr and HOLDING.search(str(field.type))}
     # Texts that a certificate names, kept aside to be found faster; and whole certificates, which are long.
-    assert {each.__name__ for each in hiding} - {"Alphabet", "Held"} <= {type(each).__name__ for each in HOLDERS}
+    assert {each.__name__ for each in hiding} - {"Alphabet", "VerifiedCertificate"} <= {
+        type(each).__name__ for each in HOLDERS
+    }
 
 
 @pytest.mark.parametrize("value", [*HOLDERS, *AROUND], ids=lambda value: type(value).__name__)

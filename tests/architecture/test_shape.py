@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.tree import FOLDERS, MODULES, NAMES, ROOT, imported
+from support.source_tree import FOLDERS, MODULES, NAMES, ROOT, imported
 
 MODULE_LINES = 600
 """Fewest lines of a module that is too long."""

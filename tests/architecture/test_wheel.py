@@ -1,4 +1,4 @@
-"""A release: sdist and wheel hold what git tracks, no more and no less, and say what they are."""
+"""Sdist and wheel hold what git tracks, no more and no less, and say what they are."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 from packaging.metadata import Metadata
 
 import hubbub
-from support.tree import FOLDERS, ROOT
+from support.source_tree import FOLDERS, ROOT
 
 BUILD = {"pyproject.toml", "setup.py", "README.md"}
 """What the sdist holds beside the package, to build it."""

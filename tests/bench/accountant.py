@@ -1,4 +1,4 @@
-"""The accountant's rows: time, tightness and memory of one round, of many rounds and of a calibration."""
+"""Time, tightness and memory of one round, of many rounds and of a calibration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hubbub.accountant.library.dp_accounting import to_dp_accounting
 from hubbub.accountant.mechanisms import KRR, Finite, Generic, Mechanism
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
-from hubbub.planning.longitudinal import Wanted, chosen, compared
+from hubbub.planning.longitudinal import StrategyTargets, chosen, compare_strategies
 from hubbub.planning.longitudinal_goals import Goal
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
@@ -162,8 +162,8 @@ def calibration() -> Iterator[Outcome]:
 
 def horizon() -> Iterator[Outcome]:
     """Every strategy for a boolean over time, calibrated to one (ε, δ): in seconds of the processor."""
-    wanted = Wanted.of(HORIZON, Goal.over_all(*HORIZON_TARGET), steady_share=1.0)
-    seconds, found = timed_once(partial(compared, wanted), clock=process_time)
+    wanted = StrategyTargets.of(HORIZON, Goal.over_all(*HORIZON_TARGET), steady_share=1.0)
+    seconds, found = timed_once(partial(compare_strategies, wanted), clock=process_time)
     yield Row("account_longitudinal_time", seconds, "s", HORIZON_SECONDS)
     error = chosen(found).standard_error_mean
     yield Comparison("account_longitudinal", "here, exact error of the chosen", error, "reports", seconds)

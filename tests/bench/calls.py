@@ -1,4 +1,4 @@
-"""The way of one submission: which functions are entered between `Device.submit` and its receipt, in real processes.
+"""Which functions are entered between `Device.submit` and its receipt, in real processes.
 
     python tests/bench/calls.py [--json] [--list]
 

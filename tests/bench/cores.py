@@ -1,4 +1,4 @@
-"""The limits: sealing and opening by the HPKE library alone, on all cores at once."""
+"""Sealing and opening by the HPKE library alone, on all cores at once."""
 
 from __future__ import annotations
 

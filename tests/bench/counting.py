@@ -1,4 +1,4 @@
-"""The analyzer: opening and counting against bare opens on all cores, and what comes after the last open."""
+"""Opening and counting against bare opens on all cores, and what comes after the last open."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from cores import all_cores, open_bare, rate, sealed_inners, shares
 from parts import HALF, INNER_BYTES, THEME, Parts
 from rows import Outcome, Row
 
-from hubbub.analyzer.accept import Acceptor
-from hubbub.analyzer.certify import Certifier
+from hubbub.analyzer.certifier import Certifier
+from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.sqlite import SqliteStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import Release, Stretch, place_after
+from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.query import Query
@@ -35,7 +35,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from hubbub.service.processes.opening_pool import Job, Opened, Workers
+from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 
 REPORTS = 60_000
@@ -63,17 +63,17 @@ ESTIMATES = 3
 class Analyzer:
     """The stages of one analyzer on a folder, and a batch that was delivered to it."""
 
-    def __init__(self, folder: Path, workers: Workers, query: Query) -> None:
+    def __init__(self, folder: Path, opening_pool: OpeningPool, query: Query) -> None:
         self.parts = Parts.generate(query)
-        SqliteStore.create(folder)
-        self.store, self.workers = SqliteStore(folder), workers
+        AnalyzerSqliteStore.create(folder)
+        self.store, self.opening_pool = AnalyzerSqliteStore(folder), opening_pool
         task, signed = self.parts.task, self.parts.signed
         self.certifier = Certifier(self.parts.analyzer, self.store)
-        self.acceptor = Acceptor(
+        self.receiver = BatchReceiver(
             {task.id: signed},
             self.parts.analyzer,
             self.store,
-            workers,
+            opening_pool,
             committed=self.certifier.start,
         )
         self.results = Results(self.store, self.certifier, {task.id})
@@ -82,7 +82,7 @@ class Analyzer:
     async def keys(self) -> tuple[KeySet, bytes]:
         """Return the round's key set, and the analyzer's public key that envelopes are sealed to."""
         task = self.parts.task
-        analyzer = await self.acceptor.get_key(task.id, 0)
+        analyzer = await self.receiver.get_key(task.id, 0)
         record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, DEFAULT.generate_key()[1], 0, 2**37)
         public = KeyRecord.read(analyzer, self.parts.analyzer.public).public_key
         return KeySet(record.signed_by(self.parts.shuffler), analyzer), public
@@ -94,29 +94,29 @@ class Analyzer:
         record = BatchRecord(
             *(self.batch, count, released_digest([envelopes]), key_set.hash, "operator"),
             admission=self.parts.task.admission.mode.value,
-            place=place_after(self.batch.task_id, ()),
+            place=position_after(self.batch.task_id, ()),
         )
         document = record.signed_by(self.parts.shuffler)
-        releases = Stretch(0, (Release.signed(self.batch.round, count, 0, [document]),))
-        await self.acceptor.begin(document, key_set, releases)
+        releases = ReleaseChunk(0, (Release.signed(self.batch.round, count, 0, [document]),))
+        await self.receiver.begin(document, key_set, releases)
         for offset in range(0, count, RELEASED_BLOCK):
             block = envelopes[offset * width : (offset + RELEASED_BLOCK) * width]
             parts = tuple(block[start : start + width] for start in range(0, len(block), width))
-            await self.acceptor.put(Envelopes(self.batch, offset, parts))
+            await self.receiver.put(Envelopes(self.batch, offset, parts))
         return record
 
 
 @asynccontextmanager
-async def _analyzer(workers: Workers, query: Query = THEME) -> AsyncIterator[Analyzer]:
+async def _analyzer(opening_pool: OpeningPool, query: Query = THEME) -> AsyncIterator[Analyzer]:
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
-        analyzer = Analyzer(Path(folder) / "data", workers, query)
+        analyzer = Analyzer(Path(folder) / "data", opening_pool, query)
         try:
             await analyzer.store.add_tasks([analyzer.parts.signed])
             yield analyzer
         finally:
             await analyzer.certifier.settle()
             analyzer.store.close()
-            workers.close()
+            opening_pool.close()
 
 
 def opening() -> Iterator[Outcome]:
@@ -127,21 +127,21 @@ def opening() -> Iterator[Outcome]:
 
 
 async def _opening(pool: ProcessPoolExecutor, query: Query) -> Row:
-    async with _analyzer(Workers(), query) as analyzer:
+    async with _analyzer(OpeningPool(), query) as analyzer:
         key_set, public = await analyzer.keys()
         to = Destination(analyzer.parts.task.id, 0, key_set.hash)
         reports = [query.randomize(symbol % query.symbols, os.urandom) for symbol in range(100)]
         sealing = [pool.submit(sealed_inners, public, to, reports, share) for share in shares(REPORTS)]
         sealed = await asyncio.to_thread(lambda: b"".join([each.result() for each in sealing]))
         await analyzer.deliver(key_set, sealed)
-        stored = await analyzer.acceptor.receiver.announced(analyzer.batch)
-        await analyzer.acceptor._open(analyzer.parts.task, stored)  # the processes have started
+        stored = await analyzer.receiver.receiver.announced(analyzer.batch)
+        await analyzer.receiver._open(analyzer.parts.task, stored)  # the processes have started
         limits, values = [], []
         for _ in range(RUNS):
             limits.append(rate(pool, partial(open_bare, query.report_bytes), REPORTS))
             started = time.perf_counter()
-            await analyzer.acceptor.receiver.check_envelopes(stored)
-            opened = await analyzer.acceptor._open(analyzer.parts.task, stored)
+            await analyzer.receiver.receiver.check_envelopes(stored)
+            opened = await analyzer.receiver._open(analyzer.parts.task, stored)
             values.append(REPORTS / (time.perf_counter() - started))
             if opened.tally.valid != REPORTS:
                 raise RuntimeError(f"{opened.tally.valid} of {REPORTS} envelopes were counted")
@@ -155,14 +155,14 @@ async def _opening(pool: ProcessPoolExecutor, query: Query) -> Row:
     )
 
 
-class _Counted(Workers):
+class _Counted(OpeningPool):
     """Gives reports without opening, and notes when it gave the last."""
 
     finished = 0.0
 
-    def open(self, _job: Job, stretches: Iterable[bytes], _expected: int) -> Iterator[Opened]:
-        for place, stretch in enumerate(stretches):
-            count = len(stretch) // INNER_BYTES
+    def open(self, _job: Job, chunks: Iterable[bytes], _expected: int) -> Iterator[Opened]:
+        for place, chunk in enumerate(chunks):
+            count = len(chunk) // INNER_BYTES
             yield np.fromiter(repeat(place % 2, count), dtype=">u4").tobytes(), 0
         self.finished = time.perf_counter()
 
@@ -181,16 +181,16 @@ def _estimating(count: int) -> float:
 
 
 async def _estimated(count: int) -> float:
-    workers = _Counted(1)
-    async with _analyzer(workers) as analyzer:
+    opening_pool = _Counted(1)
+    async with _analyzer(opening_pool) as analyzer:
         key_set, _ = await analyzer.keys()
         record = await analyzer.deliver(key_set, os.urandom(count * INNER_BYTES))
-        committed = await analyzer.acceptor.commit(record.batch, record.digest)
+        committed = await analyzer.receiver.commit(record.batch, record.digest)
         results = await analyzer.results.get_results(analyzer.parts.task.id, 0, 30.0)
         ended = time.perf_counter()
     if committed.counted != count or results.queries[0].estimates is None:
         raise RuntimeError(f"{committed.counted} of {count} reports were counted and estimated")
-    return ended - workers.finished
+    return ended - opening_pool.finished
 
 
 ROWS = (opening, estimating)

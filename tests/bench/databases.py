@@ -1,4 +1,4 @@
-"""Databases: what services keep durably in PostgreSQL, against the driver that writes as much by itself."""
+"""What services keep durably in PostgreSQL, against the driver that writes as much by itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rows import Outcome, Row
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.records.release_chain import place_after
+from hubbub.protos.records.release_chain import position_after
 from hubbub.service.receiving.round_keys import make_key
 from hubbub.shuffler.records import Opened
 from support import postgres
@@ -49,7 +49,7 @@ async def _measured() -> float:
 
             async def caller() -> None:
                 for call in calls:
-                    await store.hold(round_, call, most=10**9)
+                    await store.insert(round_, call, most=10**9)
 
             started = time.perf_counter()
             await asyncio.gather(*(caller() for _ in range(AT_ONCE)))
@@ -78,12 +78,12 @@ def _inserted() -> float:
         return CALLS * CALL / (time.perf_counter() - started)
 
 
-ENVELOPES, STRETCH = 100_000, 5_000
-"""Envelopes of a batch that the analyzer receives, and of one stretch of it."""
+ENVELOPES, CHUNK = 100_000, 5_000
+"""Envelopes of a batch that the analyzer receives, and of one chunk of it."""
 
 
 def receive_postgres() -> Iterator[Outcome]:
-    """Received by stretches, each sealed and committed; beside it as much copied in one transaction by the driver."""
+    """Received by chunks, each sealed and committed; beside it as much copied in one transaction by the driver."""
     found = [(_received(), _copied()) for _ in range(RUNS)]
     received, copied = (statistics.median(values) for values in zip(*found, strict=True))
     yield Row("receive_postgres", received, "envelopes/s", copied, ">=", 0.2)
@@ -96,10 +96,10 @@ def _received() -> float:
 async def _receiving() -> float:
     parties = Parties.generate()
     task = sample_task(parties)
-    stretches = _stretches()
+    chunks = _chunks()
     batch = BatchId(task.id, 0, 0)
     record = BatchRecord(
-        batch, ENVELOPES, bytes(32), bytes(32), "schedule", admission="open", place=place_after(task.id, ())
+        batch, ENVELOPES, bytes(32), bytes(32), "schedule", admission="open", place=position_after(task.id, ())
     )
     with tempfile.TemporaryDirectory() as folder:
         store = postgres.ANALYZER.store_in(Path(folder) / "data")
@@ -108,26 +108,26 @@ async def _receiving() -> float:
             await store.add_key(task.id, 0, make_key(Role.ANALYZER, task, 0, parties.analyzer))
             await store.announce(record, record.signed_by(parties.shuffler), bytes(32), lambda _stored: None)
             started, offset = time.perf_counter(), 0
-            for stretch in stretches:
-                offset = await store.append(Envelopes(batch, offset, stretch))
+            for chunk in chunks:
+                offset = await store.append(Envelopes(batch, offset, chunk))
             return offset / (time.perf_counter() - started)
         finally:
             store.close()
 
 
-def _stretches() -> list[tuple[bytes, ...]]:
-    return [tuple(os.urandom(INNER_BYTES) for _ in range(STRETCH)) for _ in range(0, ENVELOPES, STRETCH)]
+def _chunks() -> list[tuple[bytes, ...]]:
+    return [tuple(os.urandom(INNER_BYTES) for _ in range(CHUNK)) for _ in range(0, ENVELOPES, CHUNK)]
 
 
 def _copied() -> float:
-    stretches = _stretches()
+    chunks = _chunks()
     with psycopg.connect(postgres.new_database(), autocommit=True) as connection:
-        connection.execute("CREATE TABLE stretches (first bigint PRIMARY KEY, envelopes bytea STORAGE EXTERNAL)")
+        connection.execute("CREATE TABLE chunks (first bigint PRIMARY KEY, envelopes bytea STORAGE EXTERNAL)")
         started = time.perf_counter()
-        with connection.cursor() as cursor, cursor.copy("COPY stretches FROM STDIN (FORMAT binary)") as copy:
+        with connection.cursor() as cursor, cursor.copy("COPY chunks FROM STDIN (FORMAT binary)") as copy:
             copy.set_types(["int8", "bytea"])
-            for number, stretch in enumerate(stretches):
-                copy.write_row((number, b"".join(stretch)))
+            for number, chunk in enumerate(chunks):
+                copy.write_row((number, b"".join(chunk)))
         return ENVELOPES / (time.perf_counter() - started)
 
 

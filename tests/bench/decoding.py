@@ -1,4 +1,4 @@
-"""Decoding: a million candidates looked up in a million hashed reports, against hashing them alone."""
+"""A million candidates looked up in a million hashed reports, against hashing them alone."""
 
 from __future__ import annotations
 

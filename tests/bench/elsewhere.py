@@ -34,11 +34,11 @@ def renyi_composed(epsilon_local: float, reports: int, rounds: int, delta: float
 
 def _excess_moment(epsilon_local: float, reports: int, order: int) -> float:
     ratio = exp(epsilon_local)
-    crowd = floor((reports - 1) / (2 * ratio)) + 1
-    base = (ratio**2 - 1) ** 2 / (2 * ratio**2 * crowd)
+    users = floor((reports - 1) / (2 * ratio)) + 1
+    base = (ratio**2 - 1) ** 2 / (2 * ratio**2 * users)
     higher = sum(exp(log(comb(order, i)) + log(i) + lgamma(i / 2) + i / 2 * log(base)) for i in range(3, order + 1))
     tail = exp(max(epsilon_local * order - (reports - 1) / (8 * ratio), -700.0))
-    return comb(order, 2) * (ratio - 1) ** 2 / (crowd * ratio) + higher + tail
+    return comb(order, 2) * (ratio - 1) ** 2 / (users * ratio) + higher + tail
 
 
 def sum_by_theorem(epsilon: float, delta: float, reports: int) -> tuple[int, float]:

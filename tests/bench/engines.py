@@ -1,4 +1,4 @@
-"""Spark on this machine's cores: opening against bare opens, mixing against sorting keyed rows on the same session."""
+"""Opening against bare opens, mixing against sorting keyed rows on the same session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cores import all_cores, open_bare, rate, sealed_inners, shares
 from parts import INNER_BYTES
 from rows import Comparison, Outcome, Row
 
-from hubbub.analyzer.open import Counted, counted
+from hubbub.analyzer.opening import Counted, counted
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse

@@ -1,4 +1,4 @@
-"""A second hop: what it takes to receive a batch, open, permute, store and pass it on, against its bare opens."""
+"""What it takes to receive a batch, open, permute, store and pass it on, against its bare opens."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import NO_RELEASES, Known, Stretch, first_head, place_after
+from hubbub.protos.records.release_chain import NO_RELEASES, Known, ReleaseChunk, first_head, position_after
 from hubbub.protos.sealing.envelope import FIRST_HOP, Destination, _inner_info
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
-from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.round_keys import make_key
-from hubbub.shuffler.hop.accept import Hop
-from hubbub.shuffler.hop.sqlite import SqliteStore
+from hubbub.shuffler.hop.receiver import Hop
+from hubbub.shuffler.hop.sqlite import HopSqliteStore
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 
 REPORTS = 40_000
@@ -51,12 +51,12 @@ class _Taker:
     async def get_releases(self, task_id: bytes, _deadline: float) -> Known:
         return Known(0, first_head(task_id))
 
-    async def begin(self, _record: SignedDocument, _key_set: KeySet, _releases: Stretch, _deadline: float) -> int:
+    async def begin(self, _record: SignedDocument, _key_set: KeySet, _releases: ReleaseChunk, _deadline: float) -> int:
         self.taken = 0
         return 0
 
-    async def put(self, stretch: Envelopes, _deadline: float) -> int:
-        self.taken += len(stretch.envelopes)
+    async def put(self, chunk: Envelopes, _deadline: float) -> int:
+        self.taken += len(chunk.envelopes)
         return self.taken
 
     async def commit(self, _batch: BatchId, _digest: bytes, _deadline: float) -> Committed:
@@ -66,16 +66,16 @@ class _Taker:
 class _Sender:
     """The first shuffler, and the hop that it delivers to."""
 
-    def __init__(self, folder: Path, workers: Workers) -> None:
+    def __init__(self, folder: Path, opening_pool: OpeningPool) -> None:
         operator, self.shuffler, analyzer, hop = (Identity.generate() for _ in range(4))
         identities = Identities(operator.public, self.shuffler.public, analyzer.public, (hop.public,))
         schedule = Schedule(int(time.time()), 3600, 60, RUNS + 1, "operator")
         privacy = Privacy(1.0, 1e-6)
         self.task = Task("speed", schedule, 1000, privacy, (THEME,), identities, ENROLLED, 10 * REPORTS)
-        SqliteStore.create(folder)
-        self.store = SqliteStore(folder)
+        HopSqliteStore.create(folder)
+        self.store = HopSqliteStore(folder)
         taker = _Taker(self.task, analyzer)
-        self.hop = Hop({self.task.id: self.task}, hop, self.store, workers, taker, "nobody:1")
+        self.hop = Hop({self.task.id: self.task}, hop, self.store, opening_pool, taker, "nobody:1")
 
     async def keys(self, number: int) -> tuple[KeySet, bytes]:
         """Return the round's key set, and the hop's public key."""
@@ -89,7 +89,7 @@ class _Sender:
         width, batch = self.task.inner_bytes[0], BatchId(self.task.id, number, 0)
         parts = [envelopes[start : start + width] for start in range(0, len(envelopes), width)]
         blocks = [tuple(parts[first : first + RELEASED_BLOCK]) for first in range(0, len(parts), RELEASED_BLOCK)]
-        digest, place = released_digest([envelopes]), place_after(self.task.id, ())
+        digest, place = released_digest([envelopes]), position_after(self.task.id, ())
         record = BatchRecord(batch, REPORTS, digest, key_set.hash, "operator", admission="enrolled", place=place)
         document, offset = record.signed_by(self.shuffler), 0
         started = time.perf_counter()
@@ -120,10 +120,10 @@ def hopping() -> Iterator[Outcome]:
 
 
 async def _hopping(pool: ProcessPoolExecutor) -> Row:
-    workers = Workers()
+    opening_pool = OpeningPool()
     limits, values = [], []
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
-        sender = _Sender(Path(folder) / "data", workers)
+        sender = _Sender(Path(folder) / "data", opening_pool)
         try:
             await sender.store.add_tasks([sender.task])
             for number in range(RUNS + 1):
@@ -134,7 +134,7 @@ async def _hopping(pool: ProcessPoolExecutor) -> Row:
                 limits.append(rate(pool, partial(open_bare, INNER_BYTES), REPORTS))
                 values.append(REPORTS / await sender.deliver(number, key_set, sealed))
         finally:
-            workers.close()
+            opening_pool.close()
             sender.store.close()
     # In the first run the processes were started.
     return Row(

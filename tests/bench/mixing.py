@@ -1,4 +1,4 @@
-"""Mixing: a round is cut, permuted, stored and released, against copying the same bytes through the same store once."""
+"""A round is cut, permuted, stored and released, against copying the same bytes through the same store once."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.records.batch import BatchId
-from hubbub.protos.records.release_chain import Known, Stretch, first_head
+from hubbub.protos.records.release_chain import Known, ReleaseChunk, first_head
 from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK, mix
 from hubbub.shuffler.records import Opened, Round
-from hubbub.shuffler.release.delivery import Courier
-from hubbub.shuffler.stores.sqlite import SqliteStore, tables
-from hubbub.shuffler.stores.sqlite.transaction import Unit
+from hubbub.shuffler.release.delivery import Deliverer
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore, tables
+from hubbub.shuffler.stores.sqlite.transaction import StoreTransaction
 
 REPORTS = 10**6
 RUNS = 3
@@ -64,8 +64,8 @@ def _run(reports: int) -> tuple[float, float, float, float]:
 async def _measured(folder: Path, reports: int) -> tuple[float, float, float, float]:
     """Return the seconds of copying, mixing and erasing, and the process's peak memory in MiB."""
     parts = Parts.generate()
-    SqliteStore.create(folder)
-    store = SqliteStore(folder)
+    ShufflerSqliteStore.create(folder)
+    store = ShufflerSqliteStore(folder)
     try:
         round_ = await _filled(store, parts, reports)
         copied = await _timed(_copied(store, round_))
@@ -76,7 +76,7 @@ async def _measured(folder: Path, reports: int) -> tuple[float, float, float, fl
     return copied, mixed, erased, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def with_keys(store: SqliteStore, parts: Parts) -> Round:
+async def with_keys(store: ShufflerSqliteStore, parts: Parts) -> Round:
     """Begin a round that has its keys."""
     task = parts.task
     public = task.hpke.generate_key()[1]
@@ -84,12 +84,12 @@ async def with_keys(store: SqliteStore, parts: Parts) -> Round:
     return await store.install(await store.add_round(task.id, 0), make_keys(task, 0, parts.shuffler, record))
 
 
-async def _filled(store: SqliteStore, parts: Parts, reports: int) -> Round:
+async def _filled(store: ShufflerSqliteStore, parts: Parts, reports: int) -> Round:
     """A round that holds so many submissions, each with random bytes for its envelope."""
     round_ = await with_keys(store, parts)
     for start in range(0, reports, BLOCK):
         count = min(BLOCK, reports - start)
-        await store.hold(
+        await store.insert(
             round_, [Opened(os.urandom(16), os.urandom(16), os.urandom(INNER_BYTES)) for _ in range(count)]
         )
     return round_
@@ -101,10 +101,10 @@ async def _timed(work: Coroutine[Any, Any, Any]) -> float:
     return time.perf_counter() - started
 
 
-async def _copied(store: SqliteStore, round_: Round) -> None:
+async def _copied(store: ShufflerSqliteStore, round_: Round) -> None:
     """Copy what arrived once through the store: read, written in blocks as they are released, synced, the log cut."""
 
-    def work(_unit: Unit) -> None:
+    def work(_unit: StoreTransaction) -> None:
         connection, target = store._database.writer, replace(round_, key=round_.key + 1)
         joined = b"".join(_arrived(connection, round_))
         size = RELEASED_BLOCK * INNER_BYTES
@@ -123,11 +123,11 @@ def _arrived(connection: sqlite3.Connection, round_: Round) -> Iterator[bytes]:
         after = rows[-1][0]
 
 
-async def _mixed(store: SqliteStore, round_: Round, parts: Parts, reports: int) -> None:
+async def _mixed(store: ShufflerSqliteStore, round_: Round, parts: Parts, reports: int) -> None:
     """What the shuffler does from the cut until the analyzer has all of it."""
     cut = await store.cut(round_, "operator", parts.task.minimum_reports)
     mixed = await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
-    released = await Courier(store, _Taker(reports)).deliver(mixed, parts.task, lambda _trouble: None)
+    released = await Deliverer(store, _Taker(reports)).deliver(mixed, parts.task, lambda _incident: None)
     if released.state is not RoundState.RELEASED:
         raise RuntimeError(f"the round is {released.state}, it should be released")
 
@@ -144,12 +144,12 @@ class _Taker:
     async def get_releases(self, task_id: bytes, _deadline: float) -> Known:
         return Known(0, first_head(task_id))
 
-    async def begin(self, _record: SignedDocument, _key_set: KeySet, _releases: Stretch, _deadline: float) -> int:
+    async def begin(self, _record: SignedDocument, _key_set: KeySet, _releases: ReleaseChunk, _deadline: float) -> int:
         return 0
 
-    async def put(self, stretch: Envelopes, _deadline: float) -> int:
-        self._taken += len(stretch.envelopes)
-        return stretch.offset + len(stretch.envelopes)
+    async def put(self, chunk: Envelopes, _deadline: float) -> int:
+        self._taken += len(chunk.envelopes)
+        return chunk.offset + len(chunk.envelopes)
 
     async def commit(self, _batch: BatchId, _digest: bytes, _deadline: float) -> Committed:
         if self._taken != self._expected:
@@ -173,8 +173,8 @@ def _mixed_large(envelopes: int) -> tuple[float, float]:
 
 async def _measured_large(folder: Path, envelopes: int) -> tuple[float, float]:
     parts = Parts.generate()
-    SqliteStore.create(folder)
-    store = SqliteStore(folder)
+    ShufflerSqliteStore.create(folder)
+    store = ShufflerSqliteStore(folder)
     try:
         round_ = await with_keys(store, parts)
         connection = store._database.writer

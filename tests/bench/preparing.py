@@ -1,4 +1,4 @@
-"""What a device computes before it sends: encoding, randomizing and sealing, against its two seals alone."""
+"""Encoding, randomizing and sealing, against its two seals alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question over time: what one round of 10⁶ devices costs the analyzer once its reports are opened."""
+"""What one round of 10⁶ devices costs the analyzer once its reports are opened."""
 
 from __future__ import annotations
 

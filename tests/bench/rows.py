@@ -1,4 +1,4 @@
-"""What a benchmark reports: rows with a goal, and comparisons with what others do, measured in the same run."""
+"""Rows with a goal, and comparisons with what others do, measured in the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite costs: a layer sealed and opened in each other suite, beside the same in the default one."""
+"""A layer sealed and opened in each other suite, beside the same in the default one."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "overloading": {"RISING": (200.0, 500.0), "SECONDS": 0.5, "PER_CALL": 5},
     "mixing": {"RUNS": 1, "REPORTS": 1500, "LARGE": 3000},
     "waiting": {"REPORTS": 2000, "LARGE": 3000},
-    "databases": {"RUNS": 1, "CALLS": 4, "CALL": 5, "AT_ONCE": 2, "ENVELOPES": 100, "STRETCH": 50},
+    "databases": {"RUNS": 1, "CALLS": 4, "CALL": 5, "AT_ONCE": 2, "ENVELOPES": 100, "CHUNK": 50},
     "counting": {"RUNS": 1, "REPORTS": 1000, "ESTIMATES": 1, "LARGE": 2000},
     "hopping": {"RUNS": 1, "REPORTS": 1000},
     "decoding": {"RUNS": 1, "CANDIDATES": 1000, "REPORTS": 1000},

@@ -1,4 +1,4 @@
-"""Starting: how long each service takes from its command to its ports, as an operator who restarts it sees it.
+"""How long each service takes from its command to its ports, as an operator who restarts it sees it.
 
 The shuffler also with a round under way: it has the ids of all that it holds in memory before it serves.
 """
@@ -18,7 +18,7 @@ from submitting import TASK, now
 
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
-from hubbub.shuffler.stores.sqlite import SqliteStore, tables
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore, tables
 
 RUNS = 5
 """Starts of each service; the store is there from the start before."""
@@ -80,7 +80,7 @@ async def _restarted(name: str, held: int, limit: float) -> Row:
 
 def _hold(pipeline: LocalPipeline, held: int) -> None:
     """Have the shuffler's store hold so many submissions in its first round, as if devices had sent them."""
-    with contextlib.closing(SqliteStore(pipeline.folder.of("shuffler") / "data")) as store:
+    with contextlib.closing(ShufflerSqliteStore(pipeline.folder.of("shuffler") / "data")) as store:
         (round_,) = asyncio.run(store.rounds())
         connection = store._database.writer
         connection.execute("BEGIN")

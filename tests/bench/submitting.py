@@ -1,4 +1,4 @@
-"""Submissions: one device a call, and a hundred, against the same server with nothing to do and against bare opens.
+"""One device a call, and a hundred, against the same server with nothing to do and against bare opens.
 
 Devices are enrolled, and each submission is another device's: the shuffler checks as many proofs as it is sent. Both
 servers run in uvloop, as those do who care for speed.
@@ -25,7 +25,7 @@ from cores import all_cores, open_bare, rate, sealed_outers, shares
 from parts import INNER_BYTES
 from rows import Outcome, Row
 
-from hubbub.client.submit import Pacing
+from hubbub.client.submit import Retrying
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos import codec
@@ -39,7 +39,7 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
 from hubbub.service.net import grpc_server
 from hubbub.service.runtime import event_loop
-from hubbub.shuffler.records import Master
+from hubbub.shuffler.records import MasterKey
 from hubbub.shuffler.stores.sqlite.enrollment import masters
 
 CALLS = 4000
@@ -90,7 +90,7 @@ async def _measured(pool: Any) -> list[Outcome]:
         tls = TLS(pipeline.authority)
         async with open_channel(pipeline.shuffler, tls) as channel, open_channel(idle, tls) as bare:
             caller = SubmissionCaller(channel)
-            key_set = await Pacing().persist(partial(caller.get_round, pipeline.task.task.id, 0))
+            key_set = await Retrying().retry(partial(caller.get_round, pipeline.task.task.id, 0))
             to = Destination(pipeline.task.task.id, 0, key_set.hash)
             public = KeyRecord.read(key_set.shuffler, pipeline.shuffler_key).public_key
             made = await _made(pool, public, to, RUNS * (CALLS + BATCHES * DEVICES))
@@ -113,7 +113,7 @@ async def _made(pool: Any, public: bytes, to: Destination, count: int) -> list[S
     return [submission for piece in await asyncio.gather(*pieces) for submission in piece]
 
 
-def _master(pipeline: LocalPipeline) -> Master:
+def _master(pipeline: LocalPipeline) -> MasterKey:
     """The running shuffler's master key: redeeming as many tickets would take longer than all the rest."""
     path = pipeline.folder.of("shuffler") / "data" / "shuffler.db"
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -121,7 +121,7 @@ def _master(pipeline: LocalPipeline) -> Master:
     return master
 
 
-def _proven(master: Master, to: Destination, made: Sequence[Submission]) -> list[Submission]:
+def _proven(master: MasterKey, to: Destination, made: Sequence[Submission]) -> list[Submission]:
     """Each with the proof of a device of its own."""
     ids = [CredentialId(master.generation, 2**33, NO_AUTHORITY, os.urandom(16)).encode() for _ in made]
     return [
@@ -213,7 +213,7 @@ class _Nothing(submission_pb2_grpc.SubmissionServiceServicer):
     async def GetRound(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         raise NotImplementedError("nobody asks for a round here")
 
-    async def Enrol(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+    async def Enroll(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         raise NotImplementedError("devices are not enrolled here")
 
     async def SubmitBatch(self, _request: Any, _context: Any) -> Any:  # noqa: N802

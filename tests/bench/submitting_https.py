@@ -1,11 +1,11 @@
-"""Submissions by HTTPS: one device a call, and a hundred, against bare opens; and one device a call by gRPC beside.
+"""One device a call, and a hundred, against bare opens; and one device a call by gRPC beside.
 
 Devices are enrolled, each submission is another device's, and each acknowledged one is on disk, as in `submitting`. The
 load is one process that holds open connections, writes ready-made requests and reads answers, without a parser: it
 takes a part of the same cores, which is in what is measured. A hundred a call are looked at one by one: the call is
 answered 200 where all of them are refused, too.
 
-One device a call is what several processes answer (`acceptors`, one a core). gRPC beside it, and a hundred a call, are
+One device a call is what several processes answer (`workers`, one a core). gRPC beside it, and a hundred a call, are
 answered by one process, which opens in others: what is in many hands already gains nothing by it.
 """
 
@@ -45,7 +45,7 @@ from submitting import (
 )
 from submitting import _sent as by_grpc
 
-from hubbub.client.submit import Pacing
+from hubbub.client.submit import Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos import codec
 from hubbub.protos.identity.keys import KeyRecord
@@ -85,7 +85,7 @@ def submissions_by_https() -> Iterator[Outcome]:
 
 async def _measured(pool: Any) -> list[Outcome]:
     async with (
-        _target(pool, RUNS * CALLS, acceptors=CORES) as several,
+        _target(pool, RUNS * CALLS, workers=CORES) as several,
         _target(pool, RUNS * (CALLS + BATCHES * DEVICES)) as one,
         _empty(one.pipeline) as idle,
         open_channel(idle, TLS(one.pipeline.authority)) as empty,
@@ -111,14 +111,14 @@ class _Target:
 
 
 @contextlib.asynccontextmanager
-async def _target(pool: Any, count: int, acceptors: int = 0) -> AsyncIterator[_Target]:
+async def _target(pool: Any, count: int, workers: int = 0) -> AsyncIterator[_Target]:
     # All connections come from one address, as from a proxy.
-    options: dict[str, Any] = {"https": True, "behind_proxy": True, "acceptors": acceptors}
+    options: dict[str, Any] = {"https": True, "behind_proxy": True, "workers": workers}
     async with LocalPipeline(TASK.format(start=now()), **options) as pipeline:
         await _in_uvloop(pipeline)
         task, addresses = pipeline.task.task, pipeline.services["shuffler"].addresses
         async with open_channel(addresses["submission"], TLS(pipeline.authority)) as channel:
-            key_set = await Pacing().persist(partial(SubmissionCaller(channel).get_round, task.id, 0))
+            key_set = await Retrying().retry(partial(SubmissionCaller(channel).get_round, task.id, 0))
             to = Destination(task.id, 0, key_set.hash)
             public = KeyRecord.read(key_set.shuffler, pipeline.shuffler_key).public_key
             made = await _made(pool, public, to, count)

@@ -1,4 +1,4 @@
-"""The benchmark's printer: what it writes, and that a missed goal is told."""
+"""What it writes, and that a missed goal is told."""
 
 from __future__ import annotations
 

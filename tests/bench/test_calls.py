@@ -1,4 +1,4 @@
-"""The way of one submission: what the recorder hears, and that the way gets no longer."""
+"""What the recorder hears, and that the way gets no longer."""
 
 from __future__ import annotations
 
@@ -51,4 +51,4 @@ def test_one_submission_goes_no_longer_way() -> None:
     }
     assert longer == {}
     assert "Device.submit" in found["device"]["entered"]["client/device.py"]
-    assert "Admission.submit" in found["shuffler"]["entered"]["shuffler/admit/admission.py"]
+    assert "AdmissionHandler.submit" in found["shuffler"]["entered"]["shuffler/admit/admission.py"]

@@ -1,4 +1,4 @@
-"""Waiting: the longest that an acknowledgement of one round takes while another one is mixed in the same store."""
+"""The longest that an acknowledgement of one round takes while another one is mixed in the same store."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from rows import Comparison, Outcome, Row
 
 from hubbub.protos.messages import RoundState
 from hubbub.shuffler.mix.mix import mix
-from hubbub.shuffler.records import Held, Opened, Round
-from hubbub.shuffler.stores.sqlite import SqliteStore, tables
+from hubbub.shuffler.records import InsertOutcome, Opened, Round
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore, tables
 
 REPORTS = 10**6
 LARGE = 10**7
@@ -58,8 +58,8 @@ def _run(reports: int) -> tuple[list[float], float, float]:
 async def _measured(folder: Path, reports: int) -> tuple[list[float], float, float]:
     """Return the seconds of each acknowledgement in order, of the longest during erasure, and of the mixing."""
     parts = Parts.generate()
-    SqliteStore.create(folder)
-    store = SqliteStore(folder)
+    ShufflerSqliteStore.create(folder)
+    store = ShufflerSqliteStore(folder)
     try:
         round_ = await with_keys(store, parts)
         connection = store._database.writer
@@ -83,14 +83,14 @@ async def _measured(folder: Path, reports: int) -> tuple[list[float], float, flo
         store.close()
 
 
-async def _acknowledged(store: SqliteStore, round_: Round, until: asyncio.Task[Round]) -> list[float]:
+async def _acknowledged(store: ShufflerSqliteStore, round_: Round, until: asyncio.Task[Round]) -> list[float]:
     """Have one submission after the other held until a task is done, and one at least."""
     waits: list[float] = []
     while not waits or not until.done():
         started = time.perf_counter()
-        held = await store.hold(round_, [Opened(os.urandom(16), os.urandom(16), os.urandom(INNER_BYTES))])
+        held = await store.insert(round_, [Opened(os.urandom(16), os.urandom(16), os.urandom(INNER_BYTES))])
         waits.append(time.perf_counter() - started)
-        if held != [Held.NEW]:
+        if held != [InsertOutcome.STORED]:
             raise RuntimeError(f"{held} instead of an acknowledgement")
     return waits
 

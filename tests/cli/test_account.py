@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command import hubbub
+from support.cli import hubbub
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "vectors" / "accountant.json").read_text())
 KRR = ("--mechanism", "krr", "--categories", "16", "--local-epsilon", "4", "--reports", "10000")

@@ -12,7 +12,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.mechanisms import KRR
 from hubbub.cli.main import main
-from support.command import Ran
+from support.cli import Ran
 
 CROWD = ("--mechanism", "krr", "--categories", "16", "--local-epsilon", "4", "--reports", "10000", "--delta", "1e-6")
 UNKNOWN = ("--mechanism", "generic", "--local-epsilon", "0.4", "--reports", "10000", "--delta", "1e-6")

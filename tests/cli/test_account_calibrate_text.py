@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.command import hubbub
+from support.cli import hubbub
 
 ASKED = (*("account", "calibrate", "--query", "text"), *("--epsilon", "1", "--delta", "1e-6", "--json"))
 

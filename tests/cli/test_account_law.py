@@ -13,7 +13,7 @@ import pytest
 
 from hubbub.accountant import KRR, Finite, Part, compose, epsilon_bracket
 from hubbub.cli.main import main
-from support.command import Ran
+from support.cli import Ran
 
 ROWS: list[list[Any]] = [["1/2", "0.25", 0.25], ["1/4", "1/2", "1/4"], ["1/8", "1/8", "3/4"]]
 LAW = Finite(tuple(tuple(Fraction(str(value)) for value in row) for row in ROWS), dummy=(Fraction(1, 3),) * 3)

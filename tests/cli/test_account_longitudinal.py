@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.command import hubbub
+from support.cli import hubbub
 
 ASKED = ("account", "longitudinal", "--periods", "4", "--changes", "1", "--epsilon", "1", "--delta", "1e-6")
 MEMBERS = {

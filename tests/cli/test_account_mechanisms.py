@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.command import hubbub
+from support.cli import hubbub
 
 RAPPOR = ("--mechanism", "rappor", "--categories", "8", "--reports", "2000")
 BITS = ("--truthful", "0.5", "--other", "1/10")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from support.command import hubbub
+from support.cli import hubbub
 
 KRR = ("--mechanism", "krr", "--categories", "16", "--local-epsilon", "4", "--delta", "1e-6")
 OVER = ("--over", "reports", "--from", "1e3", "--to", "1e5", "--points", "3")

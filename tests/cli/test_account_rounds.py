@@ -18,7 +18,7 @@ from hubbub.accountant.composition import compose
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
 from hubbub.cli.main import main
-from support.command import Ran
+from support.cli import Ran
 
 KEYS = {
     "epsilon_upper",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.cli.main import main
-from support.command import hubbub
+from support.cli import hubbub
 
 TASK = """
 [task]
@@ -50,8 +50,8 @@ REFUSED = {
     "certain": (("--confidence", "1"), "--confidence is 1.0; give a number above 0 and below 1"),
     "no delta": (("--delta", "2"), "--delta is 2.0"),
     "hardly a round": (("--rounds", "7"), "--rounds"),
-    "no picture": (("--picture", "audit.gif"), "pictures are .svg or .png"),
-    "nobody else": (("--people", "1"), "--people"),
+    "no plot": (("--plot", "audit.gif"), "plots are .svg or .png"),
+    "nobody else": (("--participants", "1"), "--participants"),
 }
 
 
@@ -78,12 +78,12 @@ def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixtu
 def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
     """130 rounds at confidence 0.99999: a right system is accused once in 100,000 runs at most."""
     words = ("--rounds", "130", "--short", "0", "--confidence", "0.99999")
-    ran = hubbub("audit", task, *words, "--out", tmp_path / "kept", "--picture", tmp_path / "audit.svg", "--json")
+    ran = hubbub("audit", task, *words, "--out", tmp_path / "kept", "--plot", tmp_path / "audit.svg", "--json")
     assert ran.status == 0, ran.err
     document = ran.json
     assert document["consistent"] is True
     assert document["epsilon_attained"] <= document["epsilon_certified"] < document["epsilon_visible"]
-    assert (document["rounds"], document["confidence"], document["people"]) == (130, 0.99999, 20)
+    assert (document["rounds"], document["confidence"], document["participants"]) == (130, 0.99999, 20)
     assert document["attacks"][0]["opened"] == 130
     assert hubbub("verify", tmp_path / "kept" / "certificate.json", "--json").json["verified"]
     assert (tmp_path / "kept" / "logs" / "full" / "analyzer.log").is_file()

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.bounds.sampled import NAMES
-from support.document import answers, missing, said
+from support.documented_commands import answers, missing, said
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "bounds.md").read_text()

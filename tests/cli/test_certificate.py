@@ -14,7 +14,7 @@ from hubbub.deploy.init.folders import Placement, initialise
 from hubbub.deploy.pki import authority as authority_module
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Role
-from support.command import hubbub
+from support.cli import hubbub
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.deploy.init.folders import Placement, initialise
 from hubbub.deploy.init.hops import Hops
-from support.command import hubbub
+from support.cli import hubbub
 
 SERVICES = ("shuffler", "hop", "analyzer")
 

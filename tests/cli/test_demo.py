@@ -14,7 +14,7 @@ from pyarrow import parquet
 from hubbub.cli.commands.demo import AdmissionMode
 from hubbub.deploy.local.cluster import spark_missing
 from hubbub.protos.task.admission import Mode
-from support.command import hubbub
+from support.cli import hubbub
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def certificates_hold_and_fail_with_one_changed_byte(document: dict[str, Any]) -
 
 def test_demo_on_flights_estimates_within_five_standard_errors(tmp_path: Path) -> None:
     picture = tmp_path / "flights.svg"
-    ran = hubbub("demo", "--devices", "3000", "--out", tmp_path / "kept", "--picture", picture, "--json")
+    ran = hubbub("demo", "--devices", "3000", "--out", tmp_path / "kept", "--plot", picture, "--json")
     assert ran.status == 0, ran.err
     document = ran.json
     (only,) = document["rounds"]
@@ -55,12 +55,12 @@ def test_demo_on_flights_estimates_within_five_standard_errors(tmp_path: Path) -
     assert all(abs(row["error_in_standard_errors"]) < 5 for row in estimates)
     assert only["privacy"]["round_total"]["epsilon_upper"] <= 1
     assert set(document["seconds"]) == {"start", "submit", "shuffle_and_analyze", "verify", "stop"}
-    assert document["picture"] == str(picture)
+    assert document["plot"] == str(picture)
     assert ">carrier<" in picture.read_text()
     certificates_hold_and_fail_with_one_changed_byte(document)
 
 
-def test_a_cluster_loses_nothing_when_its_keeper_is_killed(tmp_path: Path) -> None:
+def test_a_cluster_loses_nothing_when_its_leader_is_killed(tmp_path: Path) -> None:
     words = ("--devices", "500", "--rounds", "2", "--out", tmp_path / "kept", "--json")
     ran = hubbub("demo", "--cluster", *words)
     assert ran.status == 0, ran.err
@@ -68,7 +68,7 @@ def test_a_cluster_loses_nothing_when_its_keeper_is_killed(tmp_path: Path) -> No
     assert all(each["submissions"]["acknowledged"] == document["devices"] == 500 for each in document["rounds"])
     certificates_hold_and_fail_with_one_changed_byte(document)
     assert document["cluster"]["postgres"] == "own"
-    assert document["cluster"]["keeper_killed"]
+    assert document["cluster"]["leader_killed"]
     assert document["cluster"]["spark"] is None
     assert document["cluster"]["spark_missing"] == spark_missing(500)
     logs = {path.name: path.read_text() for path in Path(document["logs"]).glob("s*.log")}
@@ -98,7 +98,7 @@ def counts_near_the_truth(rows: list[dict[str, Any]]) -> bool:
 
 def test_a_state_over_time_is_followed_through_sixteen_rounds_of_one_budget(tmp_path: Path) -> None:
     picture = tmp_path / "late.svg"
-    words = ("--task", "longitudinal", "--devices", "300", "--out", tmp_path / "kept", "--picture", picture, "--json")
+    words = ("--task", "longitudinal", "--devices", "300", "--out", tmp_path / "kept", "--plot", picture, "--json")
     ran = hubbub("demo", *words)
     assert ran.status == 0, ran.err
     document = ran.json
@@ -232,7 +232,7 @@ def _processes_with(mark: str) -> list[str]:
         (("--devices", "many"), "--devices"),
         (("--task", "trains"), "--list"),
         (("--task", "flights", "--data", "nothing.csv"), "--data"),
-        (("--picture", "flights.gif"), "--picture flights.gif"),
+        (("--plot", "flights.gif"), "--plot flights.gif"),
         (("--devices", "400000"), "336776"),
         (("--histogram", "city"), "--data"),
         (("--data", "nothing.csv", "--histogram", "city"), "nothing.csv"),

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hubbub.cli.app import build
-from hubbub.cli.device import Progress
+from hubbub.cli.device import RetryProgress
 from hubbub.client import Answer, Recorded, Refusal, Retry, Spending, Unreachable
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.refusals import Reason
@@ -24,7 +24,7 @@ from hubbub.protos.task.task import Schedule, Task
 from hubbub.service.net import grpc_server
 from hubbub.service.rpc import serve_submissions
 from support.certificates import content_of, counts, encode
-from support.command import Ran
+from support.cli import Ran
 from support.fake_shuffler import Clock, FakeShuffler
 from support.patience import PATIENCE
 from support.samples import Parties, make_tls, sample_task, signed
@@ -113,8 +113,8 @@ async def test_answers_wait_for_a_moment_that_a_restart_does_not_change(
     with monkeypatch.context() as ended:
         ended.setattr("hubbub.client.session.submissions.wait_until", interrupted)
         assert (await client.run("submit", *ANSWERS, "--spread")).status != 0
-    moment = (await client.run("device", "status", "--json")).json["current"]["moment"]
-    assert f"not before {moment}" in (await client.run("device", "status")).out
+    send_time = (await client.run("device", "status", "--json")).json["current"]["send_time"]
+    assert f"not before {send_time}" in (await client.run("device", "status")).out
     assert (await client.run("device", "resend")).out == "nothing is due to be sent\n"
     assert client.shuffler.fetched == []
     waited = []
@@ -125,7 +125,7 @@ async def test_answers_wait_for_a_moment_that_a_restart_does_not_change(
 
     monkeypatch.setattr("hubbub.client.session.submissions.wait_until", at_once)
     assert (await client.run("submit", *ANSWERS, "--spread", "--json")).json["answers_used"] is False
-    assert [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until)) for until in waited] == [moment]
+    assert [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until)) for until in waited] == [send_time]
     assert len(client.shuffler.held) == 1
 
 
@@ -234,12 +234,12 @@ async def test_a_limit_refuses_answers_and_what_is_left_is_shown(client: Client)
     assert refused.status == 1
     assert "round 0 of task flights is not answered: 0 is spent today (UTC)" in refused.err
     assert (await client.run("submit", *ANSWERS)).status == 0
-    shown = await client.run("device", "spent", "--limit", "epsilon_local_per_task=100")
+    shown = await client.run("device", "budget", "--limit", "epsilon_local_per_task=100")
     assert shown.status == 0
     assert re.search(r"flights .* 1 .* 3\.", shown.out)
     assert re.search(r"epsilon_local_per_task = 100: 9\d\.\d+ left\n", shown.out)
     client.settings.write_text(client.settings.read_text() + "\n[limits]\nepsilon_per_day = 4.0\n")
-    document = (await client.run("device", "spent", "--json")).json
+    document = (await client.run("device", "budget", "--json")).json
     assert [(task["task"], task["total"]["rounds"]) for task in document["tasks"]] == [("flights", 1)]
     assert document["limits"]["epsilon_per_day"]["limit"] == 4.0
     assert document["today"] == document["tasks"][0]["today"]
@@ -266,11 +266,11 @@ async def test_a_task_that_promises_too_little_privacy_is_not_answered(client: C
 async def test_a_certificate_is_learned_or_refused(client: Client) -> None:
     path = client.folder / "certificate.json"
     path.write_bytes(encode(content_of(client.task, client.parties, [counts(client.task, 0, 50)]), client.parties))
-    learned = await client.run("device", "learn", str(path), "--json")
+    learned = await client.run("device", "add-certificate", str(path), "--json")
     assert (learned.json["round"], learned.json["rounds"]) == (0, [0])
-    assert "learned: round 0 has ε" in (await client.run("device", "learn", str(path))).out
+    assert "added: round 0 has ε" in (await client.run("device", "add-certificate", str(path))).out
     path.write_text("{}")
-    refused = await client.run("device", "learn", str(path))
+    refused = await client.run("device", "add-certificate", str(path))
     assert refused.status == 1
     assert "not a certificate of a round" in refused.err
 
@@ -366,10 +366,10 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def progress(said: list[str]) -> Callable[[bool], tuple[Progress, Clock]]:
-    def make(terminal: bool) -> tuple[Progress, Clock]:
+def progress(said: list[str]) -> Callable[[bool], tuple[RetryProgress, Clock]]:
+    def make(terminal: bool) -> tuple[RetryProgress, Clock]:
         clock = Clock()
-        return Progress("host:7301", said.append, terminal=terminal, monotonic=clock), clock
+        return RetryProgress("host:7301", said.append, terminal=terminal, monotonic=clock), clock
 
     return make
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Pacing, Refusal
+from hubbub.client import Refusal, Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.pki.tickets import read_tickets
 from hubbub.protos.identity.keys import Identity, Role
@@ -25,7 +25,7 @@ from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
-from support.command import Ran, hubbub
+from support.cli import Ran, hubbub
 from support.patience import PATIENCE
 from support.samples import FEW
 
@@ -185,7 +185,7 @@ async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revo
         results = await pipeline.results()
         assert [query.valid for query in results.queries] == [20]
         body = json.loads(results.certificate)["body"]
-        assert body["admission"]["rests_on"] == "enrolment"
+        assert body["admission"]["rests_on"] == "enrollment"
         assert {batch["body"]["admission"] for batch in body["batches"]} == {"enrolled"}
         (tmp_path / "certificate.json").write_bytes(results.certificate)
         shown = await asyncio.to_thread(hubbub, "verify", tmp_path / "certificate.json")
@@ -199,7 +199,7 @@ async def flood(pipeline: LocalPipeline, count: int) -> set[Reason]:
     task = pipeline.task.task
     async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
         caller = SubmissionCaller(channel)
-        keys = await Pacing().persist(partial(caller.get_round, task.id, 0))
+        keys = await Retrying().retry(partial(caller.get_round, task.id, 0))
         size = outer_bytes(task.inner_bytes)
         made = [Submission(os.urandom(16), os.urandom(size)) for _ in range(count)]
         answers = await caller.submit_batch(Destination(task.id, 0, keys.hash), made, 10.0)

@@ -8,7 +8,7 @@ import pytest
 
 from hubbub import __version__
 from hubbub.cli.main import COMMANDS
-from support.command import hubbub
+from support.cli import hubbub
 
 
 def test_help_lists_every_command() -> None:

@@ -12,15 +12,15 @@ import pytest
 
 from hubbub.deploy.init.folders import initialise
 from hubbub.protos import codec
-from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Trouble
+from hubbub.protos.messages import CredentialStatus, Incident, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import (
-    Progress,
+    AnalysisStage,
+    AnalyzerRoundStatus,
     QueryResult,
-    QueryStanding,
     QueryState,
+    QueryStatus,
     RoundId,
     RoundResults,
-    RoundStanding,
 )
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport.channels import TLS
@@ -28,7 +28,7 @@ from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.service.net import grpc_server
 from hubbub.service.rpc import serve_control, serve_results
-from support.command import Ran, hubbub
+from support.cli import Ran, hubbub
 from support.samples import QUERIES
 
 EVIL = "\x1b]0;owned\x07\x1b]8;;http://example.org\x1b\\name\x1b[2J\r\n\u202e[/b][red]\x9b31m"
@@ -47,8 +47,8 @@ class Shuffler:
     async def get_status(self, _task_id: bytes | None) -> list[RoundStatus]:
         return [RoundStatus(TASK_ID, 0, RoundState.OPEN, 1, 2, {EVIL: 3}, EVIL)]
 
-    async def get_condition(self) -> Condition:
-        return Condition((Trouble(EVIL, EVIL, 0.0, 1),), 0)
+    async def get_incidents(self) -> IncidentReport:
+        return IncidentReport((Incident(EVIL, EVIL, 0.0, 1),), 0)
 
     async def manage_credentials(self, *_: object) -> CredentialStatus:
         raise Refusal(Reason.NOT_READY, EVIL)
@@ -70,12 +70,12 @@ class Analyzer:
     async def list_results(self, _task_id: bytes | None) -> list[RoundId]:
         return [RoundId(TASK_ID, EVIL, 0)]
 
-    async def get_standings(self, _task_id: bytes | None) -> list[RoundStanding]:
-        queries = (QueryStanding(EVIL, 9, 9, 9, 8, {EVIL: 1}),)
-        return [RoundStanding(RoundId(TASK_ID, EVIL, 0), Progress.DELIVERING, queries, EVIL)]
+    async def get_statuses(self, _task_id: bytes | None) -> list[AnalyzerRoundStatus]:
+        queries = (QueryStatus(EVIL, 9, 9, 9, 8, {EVIL: 1}),)
+        return [AnalyzerRoundStatus(RoundId(TASK_ID, EVIL, 0), AnalysisStage.DELIVERING, queries, EVIL)]
 
-    async def get_condition(self) -> Condition:
-        return Condition((Trouble(EVIL, EVIL, 0.0, 1),), 0)
+    async def get_incidents(self) -> IncidentReport:
+        return IncidentReport((Incident(EVIL, EVIL, 0.0, 1),), 0)
 
 
 @contextlib.asynccontextmanager

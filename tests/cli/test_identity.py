@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, load_public
-from support.command import hubbub
+from support.cli import hubbub
 
 
 def test_it_makes_a_private_key_and_the_public_one_to_hand_over(tmp_path: Path) -> None:

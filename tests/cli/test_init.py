@@ -20,7 +20,7 @@ from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.task import Draft, Identities
 from hubbub.service.settings import load
 from hubbub.shuffler.hop import settings as hop_settings
-from support.command import hubbub
+from support.cli import hubbub
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,16 @@ import pytest
 from cryptography import x509
 
 from hubbub.analyzer import settings as analyzer_settings
-from hubbub.deploy.local.process import Service
+from hubbub.deploy.local.process import ServiceProcess
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
-from support.command import hubbub
+from support.cli import hubbub
 from support.postgres import OwnServer
 
-STARTED = ["analyzer", "shuffler", "standby", "replica-1", "replica-2"]
-KEEPER = STARTED.index("shuffler")
-FOLDERS = ["analyzer", "client", "operator", "replica-1", "replica-2", "shuffler", "standby"]
+STARTED = ["analyzer", "shuffler", "standby", "frontend-1", "frontend-2"]
+LEADER = STARTED.index("shuffler")
+FOLDERS = ["analyzer", "client", "frontend-1", "frontend-2", "operator", "shuffler", "standby"]
 
 
 def names_of(certificate: Path) -> tuple[str, list[str]]:
@@ -42,35 +42,35 @@ def test_everybody_knows_where_the_others_are(tmp_path: Path) -> None:
         "a.example",
         "--standby-host",
         "b.example",
-        "--replica-host",
+        "--frontend-host",
         "r.example",
     )
     words += ("--shuffler-listen", "0.0.0.0", "--data", "/srv/hubbub", "--analyzer-host", "c.example")
     ran = hubbub("init", "new", "--cluster", *words, "--hops", "2", "--json", folder=tmp_path)
     assert ran.json["folders"] == sorted([*FOLDERS, "hop-2"])
     root = tmp_path / "new"
-    keeper, standby = (shuffler_settings.load(root / name / "shuffler.toml") for name in ("shuffler", "standby"))
-    assert (keeper.role, keeper.standbys, keeper.keepers) == ("keeper", 1, ("b.example:7319",))
-    assert (standby.role, standby.standbys, standby.keepers) == ("keeper", 1, ("a.example:7309",))
-    assert (keeper.keeper_listen, standby.keeper_listen) == ("0.0.0.0:7309", "0.0.0.0:7319")
-    assert (keeper.control_listen, standby.control_listen) == ("0.0.0.0:7302", "0.0.0.0:7312")
-    assert (keeper.data, standby.data) == (Path("/srv/hubbub/shuffler"), Path("/srv/hubbub/standby"))
-    assert keeper.analyzer == standby.analyzer == "127.0.0.1:7501"
-    assert keeper.identity.read_bytes() == standby.identity.read_bytes()
+    leader, standby = (shuffler_settings.load(root / name / "shuffler.toml") for name in ("shuffler", "standby"))
+    assert (leader.role, leader.standbys, leader.leaders) == ("leader", 1, ("b.example:7319",))
+    assert (standby.role, standby.standbys, standby.leaders) == ("leader", 1, ("a.example:7309",))
+    assert (leader.leader_listen, standby.leader_listen) == ("0.0.0.0:7309", "0.0.0.0:7319")
+    assert (leader.control_listen, standby.control_listen) == ("0.0.0.0:7302", "0.0.0.0:7312")
+    assert (leader.data, standby.data) == (Path("/srv/hubbub/shuffler"), Path("/srv/hubbub/standby"))
+    assert leader.analyzer == standby.analyzer == "127.0.0.1:7501"
+    assert leader.identity.read_bytes() == standby.identity.read_bytes()
     first, second = (
-        shuffler_settings.load_replica(root / name / "replica.toml") for name in ("replica-1", "replica-2")
+        shuffler_settings.load_frontend(root / name / "frontend.toml") for name in ("frontend-1", "frontend-2")
     )
-    assert first.keepers == second.keepers == ("a.example:7309", "b.example:7319")
+    assert first.leaders == second.leaders == ("a.example:7309", "b.example:7319")
     assert (first.listen, second.listen) == ("0.0.0.0:7601", "0.0.0.0:7611")
-    assert first.store == second.store == keeper.store == standby.store
-    assert analyzer_settings.load(root / "analyzer" / "analyzer.toml").store not in ("", keeper.store)
+    assert first.store == second.store == leader.store == standby.store
+    assert analyzer_settings.load(root / "analyzer" / "analyzer.toml").store not in ("", leader.store)
     client = load(root / "client" / "client.toml", ClientSettings, "client")
     assert client.shuffler == "r.example:7601,127.0.0.1:7611"
     operator = load(root / "operator" / "operator.toml", OperatorSettings, "operator")
     assert operator.shuffler_control == "a.example:7302,b.example:7312"
     assert names_of(root / "shuffler/tls/shuffler.pem") == ("shuffler", ["a.example", "localhost"])
     assert names_of(root / "standby/tls/shuffler.pem") == ("shuffler", ["b.example", "localhost"])
-    assert names_of(root / "replica-1/tls/replica.pem") == ("replica", ["r.example", "localhost"])
+    assert names_of(root / "frontend-1/tls/frontend.pem") == ("frontend", ["r.example", "localhost"])
 
 
 def test_what_is_secret_is_its_partys_alone(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_what_is_secret_is_its_partys_alone(tmp_path: Path) -> None:
         name: {str(path.relative_to(root / name)) for path in private if root / name in path.parents}
         for name in FOLDERS
     }
-    assert of["replica-1"] == of["replica-2"] == {"tls/replica.key"}
+    assert of["frontend-1"] == of["frontend-2"] == {"tls/frontend.key"}
     assert of["shuffler"] == of["standby"] == {"identity.pem", "tls/shuffler.key"}
     keys = [(root / name).read_bytes() for name in ("shuffler/tls/shuffler.key", "standby/tls/shuffler.key")]
     assert keys[0] != keys[1]
@@ -95,12 +95,12 @@ STORE, OTHER = "postgresql://me@db.example/one", "postgresql://you@db.example/on
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--replicas", "3"), "--replicas is for a cluster"),
+        (("--frontends", "3"), "--frontends is for a cluster"),
         (("--shuffler-store", STORE), "--shuffler-store is for a cluster"),
-        (("--cluster", "--replicas", "0"), "--replicas is 0"),
-        (("--cluster", "--replicas", "33"), "--replicas is 33"),
-        (("--cluster", *("--replica-host", "r.example") * 3), "--replica-host is given 3 times for 2"),
-        (("--cluster", "--replica-host", "r:1"), "--replica-host: "),
+        (("--cluster", "--frontends", "0"), "--frontends is 0"),
+        (("--cluster", "--frontends", "33"), "--frontends is 33"),
+        (("--cluster", *("--frontend-host", "r.example") * 3), "--frontend-host is given 3 times for 2"),
+        (("--cluster", "--frontend-host", "r:1"), "--frontend-host: "),
         (("--cluster", "--standby-host", "a b"), "--standby-host: "),
         (("--cluster", "--shuffler-store", "sqlite:///x"), "--shuffler-store: it must be postgresql://"),
         (("--cluster", "--analyzer-store", "postgresql://a:secret@h/d"), "--analyzer-store: it holds a password"),
@@ -149,20 +149,22 @@ def smaller(task: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def running(commands: list[list[str]], logs: Path) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Run services as they were said to be run, in this order; give what kills the keeper, and has the other follow."""
+    """Run services as they were said to be run, in this order; give what kills the leader, and has the other follow."""
     await asyncio.to_thread(logs.mkdir)
-    services = [Service(words[1], Path(words[2]), logs / f"{number}.log") for number, words in enumerate(commands)]
+    services = [
+        ServiceProcess(words[1], Path(words[2]), logs / f"{number}.log") for number, words in enumerate(commands)
+    ]
     starts: list[asyncio.Task[None]] = []
 
     async def fail_over() -> None:
-        await services[KEEPER].kill()
-        await starts[KEEPER + 1]
+        await services[LEADER].kill()
+        await starts[LEADER + 1]
 
     try:
         for number, service in enumerate(services):
             starts.append(asyncio.create_task(service.start()))
             # Who stands by does not say that it serves.
-            if number != KEEPER + 1:
+            if number != LEADER + 1:
                 await starts[-1]
         yield fail_over
     finally:
@@ -209,7 +211,7 @@ async def test_the_cluster_runs_as_init_says(
         answers = ("--answer", "theme=dark", "--answer", "theme=light")
         await ran("rehearse", "client/client.toml", "--devices", "40", "--tickets", "rehearsal.jsonl", *answers)
         await ran("status", "operator/operator.toml")
-        for folder, kind in (("shuffler", "shuffler"), ("replica-1", "replica")):
+        for folder, kind in (("shuffler", "shuffler"), ("frontend-1", "frontend")):
             await ran("health", "shuffler", f"{folder}/{kind}.toml")
         stands_by = await asyncio.to_thread(hubbub, "health", "shuffler", "standby/shuffler.toml", folder=root)
         assert "stands by" in stands_by.err
@@ -219,4 +221,4 @@ async def test_the_cluster_runs_as_init_says(
         parties = ("operator", "shuffler", "analyzer")
         keys = [word for party in parties for word in (f"--{party}-key", f"operator/trust/{party}.pub.pem")]
         await ran("verify", "certificate.json", *keys)
-        assert not list(root.glob("replica-*/data"))
+        assert not list(root.glob("frontend-*/data"))

@@ -1,4 +1,4 @@
-"""`hubbub keys`: every key with its state, and how TLS certificates and authorities are turned over in files."""
+"""`hubbub keys`: every key with its state, and how TLS certificates and authorities are rotated in files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hubbub.cli.commands.keys import Name
 from hubbub.cli.main import main
 from hubbub.deploy.init.folders import Folder, Placement, initialise
 from hubbub.deploy.pki.authority import Authority
-from hubbub.deploy.pki.rotation.key import place_of
-from hubbub.deploy.pki.rotation.registry import KINDS
+from hubbub.deploy.pki.rotation.key import location_of
+from hubbub.deploy.pki.rotation.registry import ROTATIONS
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role, load_public
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Schedule
 from hubbub.protos.transport.channels import TLS
-from support.command import Ran
+from support.cli import Ran
 from support.samples import Parties, sample_task
 
 
@@ -63,7 +63,7 @@ def states(found: dict[str, Any], kind: str) -> dict[str, str]:
 
 
 def test_the_command_knows_exactly_the_kinds_of_keys() -> None:
-    assert list(Name) == list(KINDS)
+    assert list(Name) == list(ROTATIONS)
 
 
 @pytest.mark.parametrize("party", ["shuffler", "analyzer"])
@@ -105,7 +105,7 @@ def test_a_certificate_is_added_activated_and_removed_and_each_step_may_be_repea
     pair = folder.of("shuffler") / "tls"
     for path in (pair / "shuffler.key", pair / "retired" / "shuffler.key"):
         assert path.stat().st_mode & 0o777 == 0o600
-    place = place_of(shuffler)
+    place = location_of(shuffler)
     assert place.tls.check(time.time(), own=True)["own"].hosts[0] == "shuffler.example.org"
     for _ in range(2):
         assert states(keys("remove", "certificate", shuffler), "certificate") == {"active": added["pending"]}
@@ -118,7 +118,7 @@ def test_an_activation_that_was_cut_between_the_files_is_ended_by_the_next(folde
     (tls / "next" / "shuffler.key").replace(tls / "shuffler.key")
     turned = states(keys("activate", "certificate", shuffler), "certificate")
     assert turned["active"] == added["pending"]
-    assert place_of(shuffler).tls.check(time.time(), own=True)["own"].party == "shuffler"
+    assert location_of(shuffler).tls.check(time.time(), own=True)["own"].party == "shuffler"
 
 
 def test_a_pending_certificate_that_a_service_could_not_use_is_not_put_in_place(folder: Folder, tmp_path: Path) -> None:

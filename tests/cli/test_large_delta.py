@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from hubbub.client.state.store import History
+from hubbub.client.state.store import SubmissionHistory
 from hubbub.client.status import Memory, status_of
 from hubbub.deploy.init.folders import sample
 from hubbub.protos.task.signed_task import SignedTask
@@ -16,7 +16,7 @@ from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.shuffler.tasks import load_tasks
 from support.certificates import content_of, counts, encode
-from support.command import hubbub
+from support.cli import hubbub
 from support.queries import krr_query
 from support.samples import FEW, HALF, START, Parties, sample_task, signed
 
@@ -146,7 +146,7 @@ def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path)
 
 
 def test_a_device_is_told_of_a_large_delta() -> None:
-    memory = Memory({}, History(0, 0, 0), -1, opted_out=False)
+    memory = Memory({}, SubmissionHistory(0, 0), -1, opted_out=False)
     for task, warned in ((TASK, True), (sample_task(PARTIES, privacy=replace(LARGE, delta=5e-3)), False)):
         assert (status_of(task, memory, START).delta_warning is not None) is warned
 

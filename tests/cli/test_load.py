@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from hubbub.deploy.init.hops import change
-from hubbub.deploy.load.coordinator import play
-from hubbub.deploy.load.latency import Played
+from hubbub.deploy.load.coordinator import run_schedule
+from hubbub.deploy.load.latency import StepResult
 from hubbub.deploy.load.local_target import deployment_of, pipeline
-from hubbub.deploy.load.schedule import Offer, Step, devices_for
+from hubbub.deploy.load.schedule import LoadSchedule, LoadStep, devices_for
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
-from support.command import hubbub
+from support.cli import hubbub
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ ONE = ("--rate", "100", "--seconds", "1")
 
 def test_a_load_without_a_deployment_starts_one(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"
-    ran = hubbub("load", "--steps", "60,120", "--seconds", "1", "--picture", picture, "--json")
+    ran = hubbub("load", "--steps", "60,120", "--seconds", "1", "--plot", picture, "--json")
     assert ran.status == 0, ran.err
     first, second = ran.json["steps"]
     assert (first["offered_per_second"], second["offered_per_second"]) == (60.0, 120.0)
@@ -36,18 +36,18 @@ def test_a_load_without_a_deployment_starts_one(tmp_path: Path) -> None:
     assert b"devices offered a second" in picture.read_bytes()
 
 
-def test_acceptors_answer_a_load_that_starts_services(tmp_path: Path) -> None:
-    ran = hubbub("load", *ONE, "--acceptors", "2", "--json")
+def test_workers_answer_a_load_that_starts_services(tmp_path: Path) -> None:
+    ran = hubbub("load", *ONE, "--workers", "2", "--json")
     assert ran.status == 0, ran.err
     (step,) = ran.json["steps"]
     assert step["acknowledged"] == step["devices"] == ran.json["held_by_shuffler"] > 0
-    refused = hubbub("load", tmp_path / "client.toml", "--acceptors", "2")
+    refused = hubbub("load", tmp_path / "client.toml", "--workers", "2")
     assert refused.status == 2
     assert "in its shuffler.toml" in refused.err
 
 
 def test_a_crowd_thinks_between_its_answers() -> None:
-    ran = hubbub("load", "--crowd", "5", "--think", "0.2", "--seconds", "2", "--processes", "1", "--json")
+    ran = hubbub("load", "--users", "5", "--think", "0.2", "--seconds", "2", "--processes", "1", "--json")
     assert ran.status == 0, ran.err
     (step,) = ran.json["steps"]
     assert step["offered_per_second"] == 25.0
@@ -57,7 +57,7 @@ def test_a_crowd_thinks_between_its_answers() -> None:
 
 @pytest.mark.parametrize("https", [False, True], ids=["gRPC", "HTTPS"])
 async def test_a_deployment_is_loaded_from_its_client_settings(tmp_path: Path, https: bool) -> None:
-    needed = devices_for(Offer((Step(100.0, 1.0),), per_call=10), 1)
+    needed = devices_for(LoadSchedule((LoadStep(100.0, 1.0),), per_call=10), 1)
     async with pipeline(needed, 1, https=https) as (deployment, running):
         assert running.shuffler.startswith("https://") is https
         client = running.folder.of("client") / "client.toml"
@@ -89,14 +89,14 @@ class Silent:
         assert devices >= 0
 
 
-@pytest.mark.parametrize("patience", [0.5, 30.0], ids=["who gives up", "who comes again"])
-async def test_above_its_queue_the_service_sheds_and_goes_on(tmp_path: Path, patience: float) -> None:
+@pytest.mark.parametrize("call_timeout", [0.5, 30.0], ids=["who gives up", "who comes again"])
+async def test_above_its_queue_the_service_sheds_and_goes_on(tmp_path: Path, call_timeout: float) -> None:
     """Far more at once than are taken into work: what is refused is told and counted, and nothing counts twice."""
-    offer = Offer((Step(4000.0, 1.5),), per_call=200, patience=patience)
+    offer = LoadSchedule((LoadStep(4000.0, 1.5),), per_call=200, timeout=call_timeout)
     async with pipeline(devices_for(offer, 2), 2) as (deployment, running):
         await queue_of(running, 100)
-        steps: list[Played] = []
-        await play(deployment_of(running, deployment.tickets), offer, 2, tmp_path, Silent(), steps.append)
+        steps: list[StepResult] = []
+        await run_schedule(deployment_of(running, deployment.tickets), offer, 2, tmp_path, Silent(), steps.append)
         (flood,) = steps
         assert flood.counts.retries["overloaded"] + flood.counts.refused["overloaded"] > 0
         assert flood.acknowledged + flood.counts.refused.total() == flood.devices

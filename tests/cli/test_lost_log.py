@@ -12,7 +12,7 @@ from hubbub.deploy.local.process import ServiceError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
-from support.command import hubbub
+from support.cli import hubbub
 
 
 @pytest.mark.slow

@@ -17,29 +17,29 @@ from unit.shuffler.test_server import Deployment as ShufflerDeployment
 from unit.shuffler.test_server import running
 
 from hubbub.analyzer import settings as analyzer_settings
-from hubbub.analyzer.open import LeftOut
+from hubbub.analyzer.opening import LeftOut
 from hubbub.cli.main import COMMANDS
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.messages import RoundState
-from hubbub.protos.records.results import Progress
+from hubbub.protos.records.results import AnalysisStage
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.task.task import Privacy
-from hubbub.service.settings import Table, setting_names
+from hubbub.service.settings import SettingsTable, setting_names
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop import settings as hop_settings
+from support.metrics_scrape import Scraped, scrape
 from support.samples import sample_task, signed
-from support.scrape import Scraped, scrape
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "operations.md").read_text()
-SETTINGS: dict[str, type[Table]] = {
-    "shuffler": shuffler_settings.Settings,
-    "hop": hop_settings.Settings,
-    "analyzer": analyzer_settings.Settings,
+SETTINGS: dict[str, type[SettingsTable]] = {
+    "shuffler": shuffler_settings.ShufflerSettings,
+    "hop": hop_settings.HopSettings,
+    "analyzer": analyzer_settings.AnalyzerSettings,
     "operator": OperatorSettings,
     "client": ClientSettings,
 }
-CAPPED = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=40.0)
+CAPPED = Privacy(epsilon=10.0, delta=5e-3, epsilon_local=20.0, epsilon_total=40.0)
 
 
 def section(heading: str) -> str:
@@ -59,7 +59,7 @@ def rows(text: str) -> Iterator[list[str]]:
             yield [cells[0].strip("`"), *cells[1:]]
 
 
-def default_of(kind: type[Table], name: str) -> str:
+def default_of(kind: type[SettingsTable], name: str) -> str:
     """A setting's default as the page has it."""
     place, _, last = name.rpartition(".")
     if place:
@@ -155,7 +155,7 @@ def test_every_metric_that_is_named_anywhere_is_documented() -> None:
 
 def test_every_state_is_named() -> None:
     named = set(re.findall(r"\b[A-Z]{3,}\b", section("Looking")))
-    assert {state.value.upper() for state in (*RoundState, *Progress)} <= named
+    assert {state.value.upper() for state in (*RoundState, *AnalysisStage)} <= named
 
 
 def test_every_event_that_is_documented_is_logged() -> None:
@@ -190,7 +190,7 @@ def test_the_readme_leads_here() -> None:
 
 
 def events_logged() -> Iterator[str]:
-    """The events that services log: the text that a line begins with, or what a trouble is logged as."""
+    """The events that services log: the text that a line begins with, or what an incident is logged as."""
     for path in (each for folder in ("analyzer", "shuffler", "service") for each in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):

@@ -13,7 +13,7 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
-from support.command import hubbub
+from support.cli import hubbub
 from support.postgres import OwnServer, secrets_in
 
 

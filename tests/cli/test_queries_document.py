@@ -14,7 +14,7 @@ from hubbub.queries.registry import QUESTIONS, RANDOMIZERS
 from hubbub.queries.texts.alphabet import Alphabet, every_character
 from hubbub.queries.texts.heavy_hitters import MOST_LOOKED_UP
 from hubbub.queries.texts.lookup import stands_out_from
-from support.document import answers, missing, said
+from support.documented_commands import answers, missing, said
 
 TEXT = (Path(__file__).parents[2] / "docs" / "queries.md").read_text()
 ANSWERS = answers(TEXT)

@@ -1,4 +1,4 @@
-"""Each kind of question from its draft: planned, simulated on the columns of a file, answered on the command line."""
+"""Planned, simulated on the columns of a file, answered on the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.protos.errors import UsageError
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import symbols_of
 from hubbub.queries.randomizers.krr import KRandomizedResponse
-from support.command import hubbub
+from support.cli import hubbub
 from support.samples import Parties, sample_task
 
 DRAFT = """\

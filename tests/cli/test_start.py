@@ -11,7 +11,7 @@ import pytest
 from unit.shuffler.test_process import SETTINGS
 from unit.shuffler.test_server import Deployment
 
-from support.command import hubbub
+from support.cli import hubbub
 
 
 @pytest.fixture

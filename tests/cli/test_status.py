@@ -19,7 +19,7 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
-from support.command import Ran, hubbub
+from support.cli import Ran, hubbub
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow
@@ -71,17 +71,21 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
             pass
         after = (await status(settings, "--json")).json
         assert after["errors"] == {}
-        fine = {"troubles": [], "log_lines_lost": 0}
-        assert after["conditions"] == {"shuffler": fine, "analyzer": fine}
+        fine = {"incidents": [], "log_lines_lost": 0}
+        assert after["incidents"] == {"shuffler": fine, "analyzer": fine}
         for words in ((), ("--round", "0")):
             again = await command("close", str(settings), task, *words)
             assert (again.status, again.out) == (1, "")
             assert "round 0" in again.err
             assert "erased" in again.err
         assert [(each["state"], each["submissions"]) for each in after["rounds"]] == [("erased", 20)]
-        (standing,) = after["analyzer_rounds"]
-        assert (standing["task"], standing["state"], standing["waiting_for"]) == ("kiosks", "certified", "nothing")
-        assert standing["queries"][0]["valid"] == 20
+        (analyzer_status,) = after["analyzer_rounds"]
+        assert (analyzer_status["task"], analyzer_status["state"], analyzer_status["waiting_for"]) == (
+            "kiosks",
+            "certified",
+            "nothing",
+        )
+        assert analyzer_status["queries"][0]["valid"] == 20
 
         shown = {each["where"]: (each["party"], round(each["days_left"])) for each in after["certificates"]}
         control, results = (
@@ -125,7 +129,7 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
         shutil.copy(pipeline.directory / "task.json", client.parent)
         # Nothing was sent yet: the wait is given up, saying what for, and the command names the way to wait.
         with pytest.raises(ServiceError, match="the shuffler waits for submissions until"):
-            await pipeline.results(0, patience=0.1)
+            await pipeline.results(0, stalled_after=0.1)
         early = await ran("results", operator)
         assert early.status == 1
         assert "kiosks round 0 is awaited and waits for theme: the shuffler has delivered nothing" in early.err

@@ -18,7 +18,7 @@ from hubbub.deploy.init.folders import TRUST
 from hubbub.protos.identity.keys import load_public
 from hubbub.protos.task.signed_task import SignedTask
 from support.certificates import content_of, counts, encode
-from support.command import hubbub
+from support.cli import hubbub
 from support.patience import PATIENCE
 from support.samples import Parties, sample_task
 
@@ -91,7 +91,7 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
 @pytest.mark.slow
 def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None:
     task = deployment / "operator/task.toml"
-    ran = hubbub("plan", task, "--fleet", "1e8", "--core-hour", "0.04")
+    ran = hubbub("plan", task, "--capacity", "1e8", "--core-hour", "0.04")
     assert ran.status == 0, ran.err
     assert "on paper: 100,000,000 submissions a day" in ran.out
     assert "beyond one machine as measured: reports of a round that the task takes: 100,000,000 of 1,000,000" in ran.out
@@ -101,15 +101,16 @@ def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None
     bench = tmp_path / "bench.json"
     bench.write_text(json.dumps({"cores": 2, "rows": [{"name": name, "value": rows[name]} for name in rows]}))
     here, faster = (
-        hubbub("plan", task, "--fleet", "1e8", *words, "--json").json["fleet"] for words in ((), ("--costs", bench))
+        hubbub("plan", task, "--capacity", "1e8", *words, "--json").json["capacity"]
+        for words in ((), ("--costs", bench))
     )
     assert here["month"] is None
     assert here["single_cores"] == pytest.approx(10 * faster["single_cores"])
     assert here["open_core_hours"] == pytest.approx(10 * faster["open_core_hours"])
     assert faster["costs"]["single"] == 40_000
-    wrong = hubbub("plan", task, "--fleet", "0")
+    wrong = hubbub("plan", task, "--capacity", "0")
     assert (wrong.status, wrong.out) == (2, "")
-    assert "--fleet 0: give a number from 1 to" in wrong.err
+    assert "--capacity 0: give a number from 1 to" in wrong.err
 
 
 @pytest.mark.slow
@@ -257,7 +258,7 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     rows = ["theme,minutes", *(f"{'dark' if row % 3 else 'light'},{row % 7}" for row in range(400))]
     (tmp_path / "usage.csv").write_text("\n".join(rows) + "\n")
     words = ("--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "unary,krr", "--epsilon", "4")
-    ran = hubbub("simulate", *words, "--reports", "100", "--repeat", "3", "--picture", tmp_path / "a.svg", "--json")
+    ran = hubbub("simulate", *words, "--reports", "100", "--repeat", "3", "--plot", tmp_path / "a.svg", "--json")
     assert ran.status == 0, ran.err
     (question,) = ran.json["questions"]
     assert [(each["randomizer"], each["reports"]) for each in question["compared"]] == [("unary", 100), ("krr", 100)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command import hubbub
+from support.cli import hubbub
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 from hubbub.protos.records.counts import DIGEST, Counted, counts_digest
 from hubbub.protos.records.results_document import results_document
 from support.certificates import content_of, counts, encode
-from support.command import hubbub
+from support.cli import hubbub
 from vectors.make_kinds import DEVICES, published, reports_of, task_of
 from vectors.make_signed import PARTIES
 
@@ -45,7 +45,7 @@ def test_results_are_made_again_beside_the_certificate_and_whose_word_it_is_is_s
     assert ran.status == 0, ran.err
     assert f"task id: {TASK.id.hex()}" in ran.out
     assert "the counts are the certificate's; estimates follow from them: site" in ran.out
-    assert "how many reports are valid is the analyzer's word" in ran.out
+    assert "how many reports are valid is claimed by the analyzer" in ran.out
     assert (
         "if at least the minimum of 100 is valid, if the honest share was assumed rightly, epsilon <= 4.44266"
         in ran.out

@@ -1,4 +1,4 @@
-"""What takes long: a store on a server is killed, and fails, in a run of its own for each change."""
+"""A store on a server is killed, and fails, in a run of its own for each change."""
 
 from __future__ import annotations
 

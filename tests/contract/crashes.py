@@ -1,4 +1,4 @@
-"""Crashes: a story is told to a store, and at every change of its disk the process is killed, or the disk is full.
+"""A story is told to a store, and at every change of its disk the process is killed, or the disk is full.
 
 A story is a list of steps. After each one that was answered, what the store holds is described through its protocol.
 So it is known for every moment what must be there: all steps that were answered, and the one in work whole or not at
@@ -19,7 +19,7 @@ from contract.implementations import Implementation
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 S = TypeVar("S", bound=Any)
 Describe = Callable[[S], Awaitable[Any]]
@@ -70,7 +70,7 @@ async def check_kills(implementation: Implementation[S], folder: Path, story: St
             copies.append((answered, point, folder / f"copy{len(copies)}"))
             implementation.copy(data, copies[-1][2])
 
-    with contextlib.closing(implementation.open_watched(data, watch, Troubles())) as store:
+    with contextlib.closing(implementation.open_watched(data, watch, Incidents())) as store:
         opened = True
         for step in story.steps:
             await step.do(store)
@@ -105,7 +105,7 @@ async def _killed(
     done = 0
     # The dead process's store can be let go only where it still takes that; nothing of it is looked at any more.
     with contextlib.ExitStack() as life:
-        store = implementation.open_watched(data, watch, Troubles())
+        store = implementation.open_watched(data, watch, Incidents())
         life.push(lambda kind, _error, _trace: kind is not None and issubclass(kind, _Dead))
         life.callback(store.close)
         opened = True
@@ -177,7 +177,7 @@ async def _with_failure(
             if seen == failing + 1:
                 raise implementation.disk_error()
 
-    with contextlib.closing(implementation.open_watched(folder, watch, Troubles())) as store:
+    with contextlib.closing(implementation.open_watched(folder, watch, Incidents())) as store:
         for done, step in enumerate(story.steps):
             armed = True
             try:
@@ -198,27 +198,27 @@ async def _with_failure(
 async def check_stays_full(implementation: Implementation[S], folder: Path, story: Story[S], tries: int = 3) -> None:
     """Have the disk be full for several tries of every step; it is told, and the step is done once there is room."""
     described = await told(implementation, folder / "undisturbed", story)
-    troubles, full = Troubles(), False
+    incidents, full = Incidents(), False
 
     def watch(point: str) -> None:
         if full and point.startswith("before"):
             raise implementation.disk_error()
 
     data = folder / "data"
-    with contextlib.closing(implementation.open_watched(data, watch, troubles)) as store:
+    with contextlib.closing(implementation.open_watched(data, watch, incidents)) as store:
         for done, step in enumerate(story.steps):
             full = True
             for _ in range(tries):
                 with pytest.raises((StoreError, Refusal)):
                     await step.do(store)
-            (trouble,) = troubles.now()
-            assert (trouble.kind, implementation.told(data) in trouble.text) == (Kind.STORE, True), step.name
-            assert "make room on its disk" in trouble.text
+            (incident,) = incidents.now()
+            assert (incident.kind, implementation.told(data) in incident.text) == (IncidentKind.STORE, True), step.name
+            assert "make room on its disk" in incident.text
             full = False
             assert not step.whole or await story.describe(store) == described[done], step.name
             await step.do(store)
             assert await story.describe(store) == described[done + 1], step.name
-            assert troubles.now() == (), step.name
+            assert incidents.now() == (), step.name
     _check_gone(data, story)
 
 

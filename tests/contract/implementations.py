@@ -16,16 +16,16 @@ from typing import Any, Generic, TypeVar
 import psycopg
 from simulation.parties import named
 
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
-from hubbub.analyzer.store import Store as AnalyzerStore
-from hubbub.service.observability.incidents import Troubles
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerSqlite
+from hubbub.analyzer.store import AnalyzerStore as AnalyzerStore
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.postgres.sessions import shown
-from hubbub.shuffler.hop.sqlite import SqliteStore as HopSqlite
-from hubbub.shuffler.hop.store import Store as HopStore
-from hubbub.shuffler.stores.protocol import Store as ShufflerStore
-from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerSqlite
+from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopSqlite
+from hubbub.shuffler.hop.store import HopStore as HopStore
+from hubbub.shuffler.stores.protocol import ShufflerStore as ShufflerStore
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerSqlite
 from support import postgres
-from support.stores import store_in
+from support.store_contents import store_in
 
 S = TypeVar("S")
 
@@ -41,7 +41,7 @@ class Implementation(Generic[S]):
     open: Callable[[Path], S]
     """Opens or makes a store in a folder."""
 
-    open_watched: Callable[[Path, Watch, Troubles], S]
+    open_watched: Callable[[Path, Watch, Incidents], S]
     """Does so, and tells of every change, and of what the disk does not take."""
 
     copy: Callable[[Path, Path], None]
@@ -98,15 +98,15 @@ def _full_server() -> Exception:
 
 
 def _postgres(kind: postgres.Kind[Any]) -> Implementation[Any]:
-    def open_watched(folder: Path, watch: Watch, troubles: Troubles) -> Any:
-        return _postgres_watched(kind, folder, watch, troubles)
+    def open_watched(folder: Path, watch: Watch, incidents: Incidents) -> Any:
+        return _postgres_watched(kind, folder, watch, incidents)
 
     return Implementation(
         "postgres", kind.store_in, open_watched, _copy_files, _full_server, postgres.cut_off, _database_of
     )
 
 
-def _postgres_watched(kind: postgres.Kind[Any], folder: Path, watch: Watch, troubles: Troubles) -> Any:
+def _postgres_watched(kind: postgres.Kind[Any], folder: Path, watch: Watch, incidents: Incidents) -> Any:
     """A store whose changes of the database and of its keyring are told."""
 
     def of_keyring(point: str) -> None:
@@ -115,7 +115,7 @@ def _postgres_watched(kind: postgres.Kind[Any], folder: Path, watch: Watch, trou
         except psycopg.errors.DiskFull as error:
             raise _full_disk() from error
 
-    return kind.store_in(folder, sqlite=_watched(of_keyring), connection=postgres.watched(watch), troubles=troubles)
+    return kind.store_in(folder, sqlite=_watched(of_keyring), connection=postgres.watched(watch), incidents=incidents)
 
 
 def _database_of(folder: Path) -> str:
@@ -133,7 +133,9 @@ SHUFFLER_STORES: tuple[Implementation[ShufflerStore], ...] = (
     Implementation(
         "sqlite",
         lambda folder: store_in(ShufflerSqlite, folder),
-        lambda folder, watch, troubles: store_in(ShufflerSqlite, folder, connection=_watched(watch), troubles=troubles),
+        lambda folder, watch, incidents: store_in(
+            ShufflerSqlite, folder, connection=_watched(watch), incidents=incidents
+        ),
         _copy_files,
         _full_disk,
     ),
@@ -144,7 +146,9 @@ ANALYZER_STORES: tuple[Implementation[AnalyzerStore], ...] = (
     Implementation(
         "sqlite",
         lambda folder: store_in(AnalyzerSqlite, folder),
-        lambda folder, watch, troubles: store_in(AnalyzerSqlite, folder, connection=_watched(watch), troubles=troubles),
+        lambda folder, watch, incidents: store_in(
+            AnalyzerSqlite, folder, connection=_watched(watch), incidents=incidents
+        ),
         _copy_files,
         _full_disk,
     ),
@@ -155,7 +159,7 @@ HOP_STORES: tuple[Implementation[HopStore], ...] = (
     Implementation(
         "sqlite",
         lambda folder: store_in(HopSqlite, folder),
-        lambda folder, watch, troubles: store_in(HopSqlite, folder, connection=_watched(watch), troubles=troubles),
+        lambda folder, watch, incidents: store_in(HopSqlite, folder, connection=_watched(watch), incidents=incidents),
         _copy_files,
         _full_disk,
     ),

@@ -14,7 +14,7 @@ import pytest
 from contract.crashes import Step, Story, check_full_disk, check_kills, check_stays_full, refused
 from contract.implementations import ANALYZER_STORES, Implementation
 
-from hubbub.analyzer.store import Store
+from hubbub.analyzer.store import AnalyzerStore
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Role
@@ -24,10 +24,10 @@ from hubbub.protos.records.release_chain import (
     NO_RELEASES,
     Known,
     Release,
-    Stretch,
+    ReleaseChunk,
     first_head,
     head_after,
-    place_after,
+    position_after,
 )
 from hubbub.protos.records.results import RoundId
 from hubbub.protos.refusals import Reason, Refusal
@@ -49,7 +49,7 @@ SIGNATURE = bytes(64)
 COUNTS = b"counts of each symbol"
 
 pytestmark = pytest.mark.parametrize("implementation", ANALYZER_STORES, ids=str)
-Kind = Implementation[Store]
+Kind = Implementation[AnalyzerStore]
 
 
 def new_key(number: int = 0) -> NewRoundKey:
@@ -80,16 +80,16 @@ class Batch:
             KEY_SET,
             "schedule",
             admission="open",
-            place=place_after(task_id, ()),
+            place=position_after(task_id, ()),
         )
         return cls(batch, envelopes, record, record.signed_by(PARTIES.shuffler))
 
-    def stretch(self, start: int = 0, end: int | None = None) -> Envelopes:
+    def chunk(self, start: int = 0, end: int | None = None) -> Envelopes:
         return Envelopes(self.id, start, self.envelopes[start:end])
 
 
 @pytest.fixture
-async def store(implementation: Kind, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(implementation: Kind, tmp_path: Path) -> AsyncIterator[AnalyzerStore]:
     store = implementation.open(tmp_path / "data")
     await store.add_tasks([SIGNED])
     yield store
@@ -100,11 +100,13 @@ def accept(_stored: Announced[Delivery]) -> None:
     """A check that takes everything."""
 
 
-async def announce(store: Store, batch: Batch, check: Any = accept, releases: Stretch = NO_RELEASES) -> int:
+async def announce(
+    store: AnalyzerStore, batch: Batch, check: Any = accept, releases: ReleaseChunk = NO_RELEASES
+) -> int:
     return await store.announce(batch.record, batch.document, KEY_SET, check, releases)
 
 
-async def begun(store: Store, query: int = 0, number: int = 0, count: int = 6) -> Batch:
+async def begun(store: AnalyzerStore, query: int = 0, number: int = 0, count: int = 6) -> Batch:
     """A batch of a round with a key, announced."""
     await store.add_key(TASK.id, number, new_key(number))
     batch = Batch.make(query, number, count)
@@ -112,13 +114,13 @@ async def begun(store: Store, query: int = 0, number: int = 0, count: int = 6) -
     return batch
 
 
-async def delivered(store: Store, query: int = 0, number: int = 0) -> Batch:
+async def delivered(store: AnalyzerStore, query: int = 0, number: int = 0) -> Batch:
     batch = await begun(store, query, number)
-    await store.append(batch.stretch())
+    await store.append(batch.chunk())
     return batch
 
 
-async def counted(store: Store, number: int = 0) -> list[Batch]:
+async def counted(store: AnalyzerStore, number: int = 0) -> list[Batch]:
     """A round whose batches are all committed."""
     batches = [await delivered(store, query, number) for query in range(len(TASK.queries))]
     for batch in batches:
@@ -128,17 +130,17 @@ async def counted(store: Store, number: int = 0) -> list[Batch]:
 
 
 # Rounds 1 and 0, released in this order; what their records are is not the store's business.
-RELEASES = Stretch(0, tuple(Release(number, 6, 0, (bytes([number]) * 32,) * 2) for number in (1, 0)))
+RELEASES = ReleaseChunk(0, tuple(Release(number, 6, 0, (bytes([number]) * 32,) * 2) for number in (1, 0)))
 
 
-def arrived(store: Store, batch: BatchId) -> bytes:
+def arrived(store: AnalyzerStore, batch: BatchId) -> bytes:
     return b"".join(store.arrived(batch))
 
 
 # Tasks
 
 
-async def test_tasks_are_remembered_once_and_as_they_were(store: Store) -> None:
+async def test_tasks_are_remembered_once_and_as_they_were(store: AnalyzerStore) -> None:
     await store.add_tasks([SIGNED, SIGNED_OTHER, SIGNED])
     assert await store.task(TASK.id) == SIGNED
     assert await store.task(OTHER.id) == SIGNED_OTHER
@@ -148,7 +150,7 @@ async def test_tasks_are_remembered_once_and_as_they_were(store: Store) -> None:
 # Keys
 
 
-async def test_a_round_has_the_first_key_that_was_added(store: Store) -> None:
+async def test_a_round_has_the_first_key_that_was_added(store: AnalyzerStore) -> None:
     assert await store.key(TASK.id, 0) is None
     made = [new_key() for _ in range(5)]
     found = await asyncio.gather(*(store.add_key(TASK.id, 0, key) for key in made))
@@ -158,7 +160,7 @@ async def test_a_round_has_the_first_key_that_was_added(store: Store) -> None:
     assert found[0].key_set_hash is None
 
 
-async def test_keys_of_rounds_are_kept_apart(store: Store) -> None:
+async def test_keys_of_rounds_are_kept_apart(store: AnalyzerStore) -> None:
     one, other = new_key(0), new_key(1)
     await store.add_key(TASK.id, 0, one)
     await store.add_key(TASK.id, 1, other)
@@ -180,7 +182,7 @@ async def test_keys_are_kept_whole_whatever_their_suite(implementation: Kind, tm
     assert (found.private, found.record) == (made.private, made.record)
 
 
-async def test_keys_whose_time_is_over_are_destroyed_unless_what_was_counted_costs_more(store: Store) -> None:
+async def test_keys_whose_time_is_over_are_destroyed_unless_what_was_counted_costs_more(store: AnalyzerStore) -> None:
     key = new_key(0)
     await store.add_key(TASK.id, 0, key)
     await begun(store, 0, 1)
@@ -201,10 +203,10 @@ async def test_keys_whose_time_is_over_are_destroyed_unless_what_was_counted_cos
 # Announcing
 
 
-async def test_a_batch_is_announced_once_and_fixes_the_key_set(store: Store) -> None:
+async def test_a_batch_is_announced_once_and_fixes_the_key_set(store: AnalyzerStore) -> None:
     batch = await begun(store)
     assert await announce(store, batch) == 0
-    await store.append(batch.stretch(0, 4))
+    await store.append(batch.chunk(0, 4))
     assert await announce(store, batch) == 4
     found, key = await store.batch(batch.id), await store.key(TASK.id, 0)
     assert found is not None
@@ -214,7 +216,7 @@ async def test_a_batch_is_announced_once_and_fixes_the_key_set(store: Store) -> 
     assert key.key_set_hash == KEY_SET
 
 
-async def test_a_check_sees_the_round_as_it_is_stored(store: Store) -> None:
+async def test_a_check_sees_the_round_as_it_is_stored(store: AnalyzerStore) -> None:
     seen: list[Announced[Delivery]] = []
     key = await store.add_key(TASK.id, 0, new_key())
     first, second = Batch.make(0), Batch.make(1)
@@ -226,7 +228,7 @@ async def test_a_check_sees_the_round_as_it_is_stored(store: Store) -> None:
     assert [[other.id for other in each.others] for each in seen] == [[], [first.id], [first.id]]
 
 
-async def test_what_a_check_refuses_is_not_stored(store: Store) -> None:
+async def test_what_a_check_refuses_is_not_stored(store: AnalyzerStore) -> None:
     await store.add_key(TASK.id, 0, new_key())
     batch = Batch.make()
 
@@ -240,7 +242,7 @@ async def test_what_a_check_refuses_is_not_stored(store: Store) -> None:
     assert key.key_set_hash is None
 
 
-async def test_announcements_that_come_together_are_decided_one_after_the_other(store: Store) -> None:
+async def test_announcements_that_come_together_are_decided_one_after_the_other(store: AnalyzerStore) -> None:
     await store.add_key(TASK.id, 0, new_key())
     batches = [Batch.make(query) for query in range(8)]
     seen: list[int] = []
@@ -252,7 +254,7 @@ async def test_announcements_that_come_together_are_decided_one_after_the_other(
 # Putting
 
 
-async def test_a_stretch_that_repeats_what_is_stored_changes_nothing(store: Store) -> None:
+async def test_a_chunk_that_repeats_what_is_stored_changes_nothing(store: AnalyzerStore) -> None:
     batch = await begun(store)
     for start, end, following in (
         (0, 2, 2),
@@ -264,13 +266,13 @@ async def test_a_stretch_that_repeats_what_is_stored_changes_nothing(store: Stor
         (0, 6, 6),
         (3, 6, 6),
     ):
-        assert await store.append(batch.stretch(start, end)) == following
+        assert await store.append(batch.chunk(start, end)) == following
     assert arrived(store, batch.id) == b"".join(batch.envelopes)
 
 
-async def test_gaps_and_what_goes_beyond_the_batch_are_refused(store: Store) -> None:
+async def test_gaps_and_what_goes_beyond_the_batch_are_refused(store: AnalyzerStore) -> None:
     batch = await begun(store)
-    gap = await refused(store.append(batch.stretch(1, 2)))
+    gap = await refused(store.append(batch.chunk(1, 2)))
     assert (gap.reason, "go on from 0" in gap.message) == (Reason.WRONG_OFFSET, True)
     beyond = Envelopes(batch.id, 0, (*batch.envelopes, batch.envelopes[0]))
     assert (await refused(store.append(beyond))).reason is Reason.WRONG_OFFSET
@@ -280,25 +282,25 @@ async def test_gaps_and_what_goes_beyond_the_batch_are_refused(store: Store) -> 
 
 
 @pytest.mark.parametrize("place", range(5))
-async def test_another_envelope_at_a_known_place_is_refused_wherever_it_is(store: Store, place: int) -> None:
+async def test_another_envelope_at_a_known_place_is_refused_wherever_it_is(store: AnalyzerStore, place: int) -> None:
     batch = await begun(store)
     for start, end in ((0, 2), (2, 3), (3, 5)):
-        await store.append(batch.stretch(start, end))
+        await store.append(batch.chunk(start, end))
     other = [*batch.envelopes]
     other[place] = os.urandom(INNER_BYTES)
     for start in range(place + 1):
         wrong = Envelopes(batch.id, start, tuple(other[start:]))
         assert (await refused(store.append(wrong))).reason is Reason.DIGEST_DIFFERS
     assert arrived(store, batch.id) == b"".join(batch.envelopes[:5])
-    assert await store.append(batch.stretch(place + 1)) == 6
+    assert await store.append(batch.chunk(place + 1)) == 6
 
 
-async def test_what_arrived_can_be_forgotten_until_it_is_committed(store: Store) -> None:
+async def test_what_arrived_can_be_forgotten_until_it_is_committed(store: AnalyzerStore) -> None:
     batch = await delivered(store)
     await store.forget_envelopes(batch.id)
     assert arrived(store, batch.id) == b""
     assert await announce(store, batch) == 0
-    await store.append(batch.stretch())
+    await store.append(batch.chunk())
     await store.commit(batch.id, COUNTS, SIGNATURE, Committed(6, {}), charges(0))
     await store.forget_envelopes(batch.id)
     assert arrived(store, batch.id) == b"".join(batch.envelopes)
@@ -307,11 +309,11 @@ async def test_what_arrived_can_be_forgotten_until_it_is_committed(store: Store)
 # Releases
 
 
-async def test_what_is_new_of_the_releases_is_stored_with_an_announcement(store: Store) -> None:
+async def test_what_is_new_of_the_releases_is_stored_with_an_announcement(store: AnalyzerStore) -> None:
     await store.add_key(TASK.id, 0, new_key())
     assert await store.known(TASK.id) == Known(0, first_head(TASK.id))
     seen: list[Sequence[Release]] = []
-    for sent in (Stretch(0, RELEASES.releases[:1]), Stretch(1, RELEASES.releases[1:]), RELEASES, NO_RELEASES):
+    for sent in (ReleaseChunk(0, RELEASES.releases[:1]), ReleaseChunk(1, RELEASES.releases[1:]), RELEASES, NO_RELEASES):
         batch = Batch.make(number=0, query=len(seen) % 2)
         await announce(store, batch, lambda stored: seen.append(list(stored.releases)), sent)
     assert [len(releases) for releases in seen] == [0, 1, 2, 2]
@@ -321,7 +323,7 @@ async def test_what_is_new_of_the_releases_is_stored_with_an_announcement(store:
     assert chain[-1][1] == head_after(TASK.id, RELEASES.releases)
 
 
-async def test_an_announcement_that_is_refused_leaves_its_releases_out(store: Store) -> None:
+async def test_an_announcement_that_is_refused_leaves_its_releases_out(store: AnalyzerStore) -> None:
     await store.add_key(TASK.id, 0, new_key())
 
     def refuse(_stored: Announced[Delivery]) -> None:
@@ -332,7 +334,7 @@ async def test_an_announcement_that_is_refused_leaves_its_releases_out(store: St
     assert (await store.known(TASK.id)).count == 0
 
 
-async def test_a_past_has_what_was_released_before_and_awaits_what_may_still_be_counted(store: Store) -> None:
+async def test_a_past_has_what_was_released_before_and_awaits_what_may_still_be_counted(store: AnalyzerStore) -> None:
     await counted(store, 0)
     with pytest.raises(HubbubError, match="round 0 was counted, and is not among the releases"):
         await store.past(TASK.id, 0)
@@ -346,7 +348,7 @@ async def test_a_past_has_what_was_released_before_and_awaits_what_may_still_be_
     assert await store.known(TASK.id) == Known(2, head_after(TASK.id, RELEASES.releases), (1,))
 
 
-async def test_a_past_has_the_rounds_that_were_counted_in_the_order_of_their_release(store: Store) -> None:
+async def test_a_past_has_the_rounds_that_were_counted_in_the_order_of_their_release(store: AnalyzerStore) -> None:
     await counted(store, 0)
     await counted(store, 1)
     await announce(store, Batch.make(1, 1), releases=RELEASES)
@@ -361,7 +363,7 @@ async def test_a_past_has_the_rounds_that_were_counted_in_the_order_of_their_rel
 # Committing
 
 
-async def test_counts_and_charges_are_stored_together_and_once(store: Store) -> None:
+async def test_counts_and_charges_are_stored_together_and_once(store: AnalyzerStore) -> None:
     batch = await delivered(store)
     first = Committed(4, {"duplicate": 1, "unopenable": 1})
     assert await store.commit(batch.id, COUNTS, SIGNATURE, first, charges(0)) == first
@@ -372,10 +374,10 @@ async def test_counts_and_charges_are_stored_together_and_once(store: Store) -> 
     assert list(await store.charges(TASK.id)) == charges(0)
     assert await store.ledgers() == {TASK.id: charges(0)}
     assert await store.counted() == {(TASK.id, 0): 2}
-    assert await store.append(batch.stretch(0, 2)) == 6
+    assert await store.append(batch.chunk(0, 2)) == 6
 
 
-async def test_charges_that_do_not_follow_are_refused_and_nothing_is_committed(store: Store) -> None:
+async def test_charges_that_do_not_follow_are_refused_and_nothing_is_committed(store: AnalyzerStore) -> None:
     one, two = await delivered(store, 0, 0), await delivered(store, 0, 1)
     await store.commit(one.id, COUNTS, SIGNATURE, Committed(6, {}), charges(0))
     for wrong in (charges(1), charges(1, charges(0))[1:]):
@@ -389,7 +391,7 @@ async def test_charges_that_do_not_follow_are_refused_and_nothing_is_committed(s
     assert [charge.place for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
 
 
-async def test_of_rounds_that_are_charged_together_one_is_first(store: Store) -> None:
+async def test_of_rounds_that_are_charged_together_one_is_first(store: AnalyzerStore) -> None:
     batches = [await delivered(store, 0, number) for number in range(3)]
     calls = [store.commit(each.id, COUNTS, SIGNATURE, Committed(6, {}), charges(each.id.round)) for each in batches]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
@@ -397,7 +399,7 @@ async def test_of_rounds_that_are_charged_together_one_is_first(store: Store) ->
     assert len(await store.counted()) == 1
 
 
-async def test_a_round_that_is_abandoned_has_neither_key_nor_envelopes(store: Store) -> None:
+async def test_a_round_that_is_abandoned_has_neither_key_nor_envelopes(store: AnalyzerStore) -> None:
     batch = await delivered(store)
     await store.abandon(TASK.id, 0)
     await store.abandon(TASK.id, 0)
@@ -410,7 +412,7 @@ async def test_a_round_that_is_abandoned_has_neither_key_nor_envelopes(store: St
 # Certificates
 
 
-async def test_a_round_is_certified_when_all_its_batches_are_committed_and_once(store: Store) -> None:
+async def test_a_round_is_certified_when_all_its_batches_are_committed_and_once(store: AnalyzerStore) -> None:
     first = await delivered(store, 0)
     await store.commit(first.id, COUNTS, SIGNATURE, Committed(6, {}), charges(0))
     assert await store.uncertified() == []
@@ -428,7 +430,7 @@ async def test_a_round_is_certified_when_all_its_batches_are_committed_and_once(
     assert key.private is None
 
 
-async def test_envelopes_are_erased_after_the_certificate(store: Store) -> None:
+async def test_envelopes_are_erased_after_the_certificate(store: AnalyzerStore) -> None:
     batches = await counted(store)
     assert await store.unerased() == []
     await store.certify(TASK.id, 0, b"certificate", ())
@@ -440,7 +442,7 @@ async def test_envelopes_are_erased_after_the_certificate(store: Store) -> None:
     assert not await store.erase_some(TASK.id, 0)
 
 
-async def test_certified_rounds_are_listed_in_the_order_of_their_certificates(store: Store) -> None:
+async def test_certified_rounds_are_listed_in_the_order_of_their_certificates(store: AnalyzerStore) -> None:
     for number in (2, 0, 1):
         await counted(store, number)
     for number in (2, 0):
@@ -450,13 +452,13 @@ async def test_certified_rounds_are_listed_in_the_order_of_their_certificates(st
     assert await store.certified(OTHER.id) == []
 
 
-async def test_progress_tells_how_far_each_round_is(store: Store) -> None:
+async def test_progress_tells_how_far_each_round_is(store: AnalyzerStore) -> None:
     await store.add_tasks([SIGNED_OTHER])
     await store.add_key(OTHER.id, 2, new_key(2))
     await counted(store, 0)
     await store.certify(TASK.id, 0, b"certificate", ())
     batch = await begun(store, 0, 1)
-    await store.append(batch.stretch(0, 4))
+    await store.append(batch.chunk(0, 4))
     other, first, second = await store.progress(None)
     assert (other.id, other.has_key, other.batches) == (RoundId(OTHER.id, OTHER.name, 2), True, ())
     assert (first.has_key, first.is_certified, first.queries) == (False, True, 2)
@@ -487,7 +489,7 @@ async def test_a_closed_store_says_so(implementation: Kind, tmp_path: Path) -> N
         await store.uncertified()
 
 
-async def describe(store: Store) -> Any:
+async def describe(store: AnalyzerStore) -> Any:
     """What a store holds."""
     rounds = []
     for progress in await store.progress(None):
@@ -499,29 +501,29 @@ async def describe(store: Store) -> Any:
     return rounds, await store.task(TASK.id), await store.ledgers(), await store.chains(), await store.known(TASK.id)
 
 
-def a_life() -> Story[Store]:
+def a_life() -> Story[AnalyzerStore]:
     """The story of a round, from its key until it is erased."""
     key, batches, paid = new_key(), [Batch.make(0), Batch.make(1)], charges(0)
 
-    async def add_key(store: Store) -> None:
+    async def add_key(store: AnalyzerStore) -> None:
         await store.add_key(TASK.id, 0, key)
 
-    async def erase(store: Store) -> None:
+    async def erase(store: AnalyzerStore) -> None:
         while await store.erase_some(TASK.id, 0):
             pass
 
-    async def commit(store: Store, query: int) -> None:
+    async def commit(store: AnalyzerStore, query: int) -> None:
         found = await store.charges(TASK.id)
         await store.commit(batches[query].id, COUNTS, SIGNATURE, Committed(6, {}), paid[len(found) :])
 
-    steps: list[Step[Store]] = [
+    steps: list[Step[AnalyzerStore]] = [
         Step("tasks", lambda store: store.add_tasks([SIGNED])),
         Step("key", add_key),
         Step("announce 0", lambda store: announce(store, batches[0], releases=RELEASES)),
-        Step("put half", lambda store: store.append(batches[0].stretch(0, 4))),
-        Step("put over", lambda store: store.append(batches[0].stretch(2))),
+        Step("put half", lambda store: store.append(batches[0].chunk(0, 4))),
+        Step("put over", lambda store: store.append(batches[0].chunk(2))),
         Step("announce 1", lambda store: announce(store, batches[1], releases=RELEASES)),
-        Step("put 1", lambda store: store.append(batches[1].stretch())),
+        Step("put 1", lambda store: store.append(batches[1].chunk())),
         Step("commit 0", lambda store: commit(store, 0)),
         Step("commit 1", lambda store: commit(store, 1)),
         Step("certify", lambda store: store.certify(TASK.id, 0, b"certificate", {1})),

@@ -17,12 +17,12 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, released_digest
-from hubbub.protos.records.release_chain import place_after
+from hubbub.protos.records.release_chain import position_after
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.service.errors import StoreError
 from hubbub.service.receiving.receiver import Announced, Delivery
 from hubbub.service.receiving.round_keys import make_key
-from hubbub.shuffler.hop.store import Store
+from hubbub.shuffler.hop.store import HopStore
 from support.samples import Parties, sample_task
 
 PARTIES = Parties.generate(1)
@@ -31,7 +31,7 @@ WIDTH = TASK.counted_bytes[0]
 COMMITTED = Committed(5, {"unopenable": 1})
 
 pytestmark = pytest.mark.parametrize("implementation", HOP_STORES, ids=str)
-Kind = Implementation[Store]
+Kind = Implementation[HopStore]
 
 
 class Batch:
@@ -48,11 +48,11 @@ class Batch:
             bytes(32),
             "schedule",
             admission="enrolled",
-            place=place_after(TASK.id, ()),
+            place=position_after(TASK.id, ()),
         )
         self.document = self.record.signed_by(PARTIES.shuffler)
 
-    def stretch(self, start: int = 0, end: int | None = None) -> Envelopes:
+    def chunk(self, start: int = 0, end: int | None = None) -> Envelopes:
         return Envelopes(self.id, start, self.arriving[start:end])
 
     def blocks(self) -> Iterator[bytes]:
@@ -68,44 +68,44 @@ def anything(_stored: Announced[Delivery]) -> None:
     """Refuses nothing."""
 
 
-async def announced(store: Store, batch: Batch) -> None:
+async def announced(store: HopStore, batch: Batch) -> None:
     await store.announce(batch.record, batch.document, bytes(32), anything)
 
 
-async def mixed(store: Store, batch: Batch) -> None:
+async def mixed(store: HopStore, batch: Batch) -> None:
     await store.mix(batch.id, batch.blocks(), WIDTH, batch.sign)
 
 
-async def described(store: Store) -> Any:
+async def described(store: HopStore) -> Any:
     batches = []
     for query in range(2):
         batch = await store.batch(BatchId(TASK.id, 0, query))
         if batch is not None:
             arrived = await asyncio.to_thread(lambda batch=batch: b"".join(store.arrived(batch.id)))
             batches.append((batch, arrived, await all_of(store, batch.id)))
-    return await store.standings(), await store.key(TASK.id, 0), batches
+    return await store.statuses(), await store.key(TASK.id, 0), batches
 
 
-async def all_of(store: Store, batch: BatchId) -> list[bytes]:
+async def all_of(store: HopStore, batch: BatchId) -> list[bytes]:
     found: list[bytes] = []
     while some := await store.envelopes(batch, len(found), WIDTH):
         found.extend(some)
     return found
 
 
-def a_life() -> Story[Store]:
+def a_life() -> Story[HopStore]:
     """The story of a round, from its key until all of it was passed on."""
     key = make_key(Role.HOP, TASK, 0, PARTIES.hops[0], behind=make_key(Role.ANALYZER, TASK, 0, PARTIES.analyzer).record)
     first, second = Batch(0), Batch(1)
-    steps: list[Step[Store]] = [
+    steps: list[Step[HopStore]] = [
         Step("tasks", lambda store: store.add_tasks([TASK])),
         Step("key", lambda store: store.add_key(TASK.id, 0, key)),
         Step("announce 0", lambda store: announced(store, first)),
-        Step("put half", lambda store: store.append(first.stretch(0, 4))),
-        Step("put over", lambda store: store.append(first.stretch(2))),
+        Step("put half", lambda store: store.append(first.chunk(0, 4))),
+        Step("put over", lambda store: store.append(first.chunk(2))),
         Step("mix 0", lambda store: mixed(store, first)),
         Step("announce 1", lambda store: announced(store, second)),
-        Step("put 1", lambda store: store.append(second.stretch())),
+        Step("put 1", lambda store: store.append(second.chunk())),
         Step("passed on 0", lambda store: store.passed_on(first.id, COMMITTED)),
         Step("mix 1", lambda store: mixed(store, second)),
         Step("passed on 1", lambda store: store.passed_on(second.id, COMMITTED)),
@@ -139,7 +139,7 @@ async def test_a_list_is_permuted_once(implementation: Kind, tmp_path: Path) -> 
         key = make_key(Role.HOP, TASK, 0, PARTIES.hops[0], behind=batch.document)
         await store.add_key(TASK.id, 0, key)
         await announced(store, batch)
-        await store.append(batch.stretch())
+        await store.append(batch.chunk())
         first = await store.mix(batch.id, batch.blocks(), WIDTH, batch.sign)
         assert await store.mix(batch.id, other.blocks(), WIDTH, other.sign) == first
         assert tuple(await all_of(store, batch.id)) == batch.inside
@@ -159,7 +159,7 @@ async def test_a_list_that_cannot_be_signed_is_not_stored(implementation: Kind, 
         await store.add_tasks([TASK])
         await store.add_key(TASK.id, 0, make_key(Role.HOP, TASK, 0, PARTIES.hops[0], behind=batch.document))
         await announced(store, batch)
-        await store.append(batch.stretch())
+        await store.append(batch.chunk())
         before = await described(store)
         with pytest.raises(StoreError):
             await store.mix(batch.id, batch.blocks(), WIDTH, unsigned)

@@ -1,4 +1,4 @@
-"""Units and compose file of a cluster: everybody has the files of its folder alone, hardened as the others are."""
+"""Everybody has the files of its folder alone, hardened as the others are."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hubbub.deploy.init.cluster import STANDBY, Cluster
 from hubbub.deploy.init.folders import Folder, Placement, initialise
 from hubbub.protos.identity.keys import Role
 from hubbub.service.settings import checked_database
-from support.deployment import REPLICAS, SYSTEMD, Unit, command_of, compose, compose_cluster, stages
+from support.deployment_files import FRONTENDS, SYSTEMD, Unit, command_of, compose, compose_cluster, stages
 
-KEEPERS = (Role.SHUFFLER.value, STANDBY)
-SERVICES = (*KEEPERS, *REPLICAS, Role.ANALYZER.value)
+LEADERS = (Role.SHUFFLER.value, STANDBY)
+SERVICES = (*LEADERS, *FRONTENDS, Role.ANALYZER.value)
 DATABASES = {"shuffler-database": "rounds", "analyzer-database": "counts"}
 PASSWORDS = "/etc/hubbub/pgpass"
 HARDENED = {"user", "read_only", "cap_drop", "security_opt", "tmpfs", "ulimits", "pids_limit", "stop_grace_period"}
@@ -30,21 +30,21 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
         role: f"postgresql://hubbub_{role.value}@{role.value}-database/hubbub_{role.value}?passfile={PASSWORDS}"
         for role in hosts
     }
-    cluster = Cluster(len(REPLICAS), standby_hosts=["standby"], stores=stores)
+    cluster = Cluster(len(FRONTENDS), standby_hosts=["standby"], stores=stores)
     listen = dict.fromkeys(hosts, "0.0.0.0")
     placement = Placement(hosts, listen, Path("/var/lib/hubbub"), cluster=cluster)
     return initialise(tmp_path_factory.mktemp("made") / "deployment", placement)
 
 
 def settings_name(service: str) -> str:
-    return "replica.toml" if service in REPLICAS else "analyzer.toml" if service == "analyzer" else "shuffler.toml"
+    return "frontend.toml" if service in FRONTENDS else "analyzer.toml" if service == "analyzer" else "shuffler.toml"
 
 
 def settings_of(deployment: Folder, service: str) -> dict[str, Any]:
     return tomllib.loads((deployment.of(service) / settings_name(service)).read_text())
 
 
-@pytest.mark.parametrize("service", [STANDBY, *REPLICAS])
+@pytest.mark.parametrize("service", [STANDBY, *FRONTENDS])
 def test_units_run_what_is_in_the_folder_and_are_hardened_as_the_shufflers(deployment: Folder, service: str) -> None:
     unit, shuffler = Unit.of(service), Unit.of("shuffler")
     own = {"Description", "User", "Group", "ExecStart", "StateDirectory", "StateDirectoryMode"}
@@ -54,11 +54,11 @@ def test_units_run_what_is_in_the_folder_and_are_hardened_as_the_shufflers(deplo
     settings = f"/etc/hubbub/{service}/{settings_name(service)}"
     assert unit.command == ["/opt/hubbub/bin/hubbub", "shuffler", settings]
     accounts = [line.split() for line in (SYSTEMD / "hubbub.sysusers.conf").read_text().splitlines() if line[:1] == "u"]
-    assert unit.one("User") == unit.one("Group") == f"hubbub-{'replica' if service in REPLICAS else 'shuffler'}"
+    assert unit.one("User") == unit.one("Group") == f"hubbub-{'frontend' if service in FRONTENDS else 'shuffler'}"
     assert unit.one("User") in {words[1] for words in accounts}
-    # A replica has nothing to write; who stands by has its keyring in a folder of its own.
+    # A front end has nothing to write; who stands by has its keyring in a folder of its own.
     folders = (
-        [] if service in REPLICAS else [str(Path(settings_of(deployment, service)["data"]).relative_to("/var/lib"))]
+        [] if service in FRONTENDS else [str(Path(settings_of(deployment, service)["data"]).relative_to("/var/lib"))]
     )
     assert unit.all("StateDirectory") == folders
     assert unit.all("StateDirectoryMode") == ["0700"] * len(folders)
@@ -82,7 +82,7 @@ def test_containers_have_exactly_the_files_of_their_folder(deployment: Folder, s
         {f"/etc/hubbub/{path.relative_to(deployment.root)}" for path in some} for some in (private, made - private)
     ]
     assert mounted == {"secrets": named[0] | {PASSWORDS}, "configs": named[1]}
-    stores = [] if service in REPLICAS else [f"{service}-keyring:{settings_of(deployment, service)['data']}"]
+    stores = [] if service in FRONTENDS else [f"{service}-keyring:{settings_of(deployment, service)['data']}"]
     shared = [f"./{service}/{name}:/etc/hubbub/{service}/{name}:ro" for name in ("tasks", "successions")]
     assert box["volumes"] == stores + shared
     owned = " ".join(stages()["operator"].all("RUN"))
@@ -97,7 +97,7 @@ def test_containers_are_hardened_as_those_of_one_shuffler(service: str) -> None:
     box = compose_cluster()["services"][service]
     assert {key: box[key] for key in HARDENED} == {key: same[key] for key in HARDENED}
     assert not {"environment", "env_file", "privileged", "cap_add", "network_mode", "pid"} & set(box)
-    kind = "shuffler" if service in (*KEEPERS, *REPLICAS) else service
+    kind = "shuffler" if service in (*LEADERS, *FRONTENDS) else service
     assert box["image"] == f"hubbub-{command_of(kind)}"
 
 
@@ -125,18 +125,18 @@ def test_each_network_is_one_trust_boundary() -> None:
     boxes = content["services"].items()
     on = {name: {each for each, box in boxes if name in box["networks"]} for name in content["networks"]}
     assert on == {
-        "devices": {*REPLICAS},
-        "rounds": {*KEEPERS, *REPLICAS, "shuffler-database"},
-        "keeping": {*KEEPERS, *REPLICAS},
-        "delivery": {*KEEPERS, "analyzer"},
+        "devices": {*FRONTENDS},
+        "rounds": {*LEADERS, *FRONTENDS, "shuffler-database"},
+        "leaders": {*LEADERS, *FRONTENDS},
+        "delivery": {*LEADERS, "analyzer"},
         "counts": {"analyzer", "analyzer-database"},
-        "operator": {*KEEPERS, "analyzer", "operator"},
+        "operator": {*LEADERS, "analyzer", "operator"},
     }
     ways_out = {name for name, network in content["networks"].items() if network != {"internal": True}}
     assert ways_out == {"devices", "operator"}
 
 
-def test_ports_are_those_of_the_settings_and_devices_reach_replicas_alone(deployment: Folder) -> None:
+def test_ports_are_those_of_the_settings_and_devices_reach_frontends_alone(deployment: Folder) -> None:
     everywhere = set()
     for service in SERVICES:
         settings = settings_of(deployment, service)
@@ -146,11 +146,11 @@ def test_ports_are_those_of_the_settings_and_devices_reach_replicas_alone(deploy
             assert outer == inner
             assert inner in ports
             everywhere |= set() if address == ["127.0.0.1"] else {service}
-    assert everywhere == set(REPLICAS)
+    assert everywhere == set(FRONTENDS)
 
 
-@pytest.mark.parametrize("service", KEEPERS)
-def test_a_keeper_is_asked_whether_its_port_is_open(deployment: Folder, service: str) -> None:
+@pytest.mark.parametrize("service", LEADERS)
+def test_a_leader_is_asked_whether_its_port_is_open(deployment: Folder, service: str) -> None:
     """Who stands by does not serve, and must not be taken for ill."""
     (_, program, _, code) = compose_cluster()["services"][service]["healthcheck"]["test"]
     port = settings_of(deployment, service)["control_listen"].rpartition(":")[2]

@@ -21,11 +21,11 @@ from hubbub.deploy.init.folders import Folder, Placement, initialise, sample
 from hubbub.deploy.init.hops import Hops
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.service.net.ports import DRAIN_SECONDS
-from support.deployment import (
+from support.deployment_files import (
     CONTAINERS,
+    FRONTENDS,
     GUIDE,
     HOPS,
-    REPLICAS,
     SERVICES,
     SYSTEMD,
     Unit,
@@ -34,7 +34,7 @@ from support.deployment import (
     compose,
     stages,
 )
-from support.tree import FOLDERS
+from support.source_tree import FOLDERS
 
 PROGRAM = "/opt/hubbub/bin/hubbub"
 PATHS = re.compile(r"/etc/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]|/var/lib/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
@@ -58,8 +58,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     for role in keys:
         shutil.move(folder / f"{role.value}.pem", made.identity(role))
     # What a cluster has beside them, and the file of passwords that its operator makes.
-    cluster = initialise(folder / "cluster", Placement(data=Path("/var/lib/hubbub"), cluster=Cluster(len(REPLICAS))))
-    for name in (STANDBY, *REPLICAS):
+    cluster = initialise(folder / "cluster", Placement(data=Path("/var/lib/hubbub"), cluster=Cluster(len(FRONTENDS))))
+    for name in (STANDBY, *FRONTENDS):
         shutil.copytree(cluster.of(name), made.of(name))
     (made.root / "pgpass").touch(0o600)
     return made
@@ -110,7 +110,7 @@ def misunderstood(words: list[str]) -> str:
 
 @pytest.mark.parametrize(
     "words",
-    [["shufler", "x.toml"], ["health", "shuffler", "x.toml", "--patience", "3"], ["sign", "task.json"]],
+    [["shufler", "x.toml"], ["health", "shuffler", "x.toml", "--timeout", "3"], ["sign", "task.json"]],
     ids=["command", "option", "missing"],
 )
 def test_the_check_itself_sees_what_does_not_exist(words: list[str]) -> None:

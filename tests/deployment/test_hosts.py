@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from hubbub.protos.identity.keys import Identity, load_public
-from support.command import hubbub
-from support.deployment import SERVICES, Unit, command_of
-from support.hosts import Host, NoNamespaces, in_namespaces, on_loopback
+from support.cli import hubbub
+from support.deployment_files import SERVICES, Unit, command_of
+from support.virtual_hosts import Host, NoNamespaces, in_namespaces, on_loopback
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""The manifests of Kubernetes: the API's schema, and that what one object names is there in another."""
+"""The API's schema, and that what one object names is there in another."""
 
 from __future__ import annotations
 
@@ -13,12 +13,23 @@ import pytest
 from hubbub.analyzer import settings as analyzer
 from hubbub.service.net.ports import DRAIN_SECONDS
 from hubbub.shuffler import settings as shuffler
-from support.deployment import stages
-from support.kubernetes import KUBERNETES, VERSIONS, containers, manifests, of_kind, one, pod, ports, settings, workload
+from support.deployment_files import stages
+from support.kubernetes_manifests import (
+    KUBERNETES,
+    VERSIONS,
+    containers,
+    manifests,
+    of_kind,
+    one,
+    pod,
+    ports,
+    settings,
+    workload,
+)
 
-PARTIES = ("shuffler", "replicas", "analyzer")
-LOADS: dict[str, Any] = {"shuffler": shuffler.load, "replicas": shuffler.load_replica, "analyzer": analyzer.load}
-PREFIXES = {"replicas": "replica"}
+PARTIES = ("shuffler", "frontends", "analyzer")
+LOADS: dict[str, Any] = {"shuffler": shuffler.load, "frontends": shuffler.load_frontend, "analyzer": analyzer.load}
+PREFIXES = {"frontends": "frontend"}
 """Of the names of keys and files, where it is not the party's name."""
 NAME = "app.kubernetes.io/name"
 
@@ -40,7 +51,7 @@ def test_the_check_itself_sees_an_unknown_field(party: str) -> None:
 
 @pytest.mark.parametrize("party", PARTIES)
 def test_all_is_in_the_partys_namespace_which_keeps_to_the_restricted_standard(party: str) -> None:
-    owner = "shuffler" if party == "replicas" else party
+    owner = "shuffler" if party == "frontends" else party
     space = one(owner, "Namespace")["metadata"]
     assert space["name"] == f"hubbub-{owner}"
     assert space["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
@@ -80,7 +91,7 @@ def test_secrets_are_only_referred_to_and_seen_by_one_container(party: str) -> N
     assert volumes["keys"]["emptyDir"]["medium"] == "Memory"
     mounted = {mount["name"] for each in containers(party) for mount in each["volumeMounts"]}
     claimed = {each["metadata"]["name"] for each in workload(party)["spec"].get("volumeClaimTemplates", ())}
-    assert bool(claimed) is (party != "replicas")
+    assert bool(claimed) is (party != "frontends")
     assert mounted == set(volumes) | claimed
 
 
@@ -111,24 +122,24 @@ def test_settings_load_and_are_for_the_pods_ports_and_folders(party: str, tmp_pa
         loaded = LOADS[party](path)
         given = loaded.model_dump()
         listening = {int(value.rpartition(":")[2]) for key, value in given.items() if key.endswith("listen") and value}
-        # A keeper leaves devices to replicas.
-        listening -= {int(given["listen"].rpartition(":")[2])} if given.get("role") == "keeper" else set()
+        # A leader leaves devices to front ends.
+        listening -= {int(given["listen"].rpartition(":")[2])} if given.get("role") == "leader" else set()
         assert listening == set(ports(party).values())
-        own = (loaded.shuffler_key,) if party == "replicas" else (loaded.data, loaded.identity)
+        own = (loaded.shuffler_key,) if party == "frontends" else (loaded.data, loaded.identity)
         for file in (*own, loaded.operator_key, loaded.tls.key, loaded.tls.certificate, *loaded.tasks):
             assert any(str(file).startswith(mount) for mount in mounts), file
 
 
 def test_each_shuffler_follows_the_other_and_waits_for_it(tmp_path: Path) -> None:
     written = settings("shuffler", tmp_path)
-    service = next(each for each in of_kind("shuffler", "Service") if each["metadata"]["name"] == "keepers")
+    service = next(each for each in of_kind("shuffler", "Service") if each["metadata"]["name"] == "leaders")
     assert service["spec"]["publishNotReadyAddresses"] is True
-    assert one("shuffler", "StatefulSet")["spec"]["serviceName"] == "keepers"
+    assert one("shuffler", "StatefulSet")["spec"]["serviceName"] == "leaders"
     for path, other in zip(written, reversed(written), strict=True):
         loaded = shuffler.load(path)
-        assert [str(each) for each in loaded.keepers] == [f"{other.stem}.keepers.hubbub-shuffler.svc:7309"]
+        assert [str(each) for each in loaded.leaders] == [f"{other.stem}.leaders.hubbub-shuffler.svc:7309"]
         assert loaded.standbys == 1
-    texts = [re.sub(r"^keepers = .*$", "", path.read_text(), flags=re.M) for path in written]
+    texts = [re.sub(r"^leaders = .*$", "", path.read_text(), flags=re.M) for path in written]
     assert texts[0] == texts[1]
 
 
@@ -148,7 +159,7 @@ def test_what_selects_pods_finds_them_and_the_ports_it_names(party: str) -> None
 def reached(party: str, way: str) -> dict[str, set[Any]]:
     """Whom a policy lets in or out, by name, with the ports; everyone is \"\"."""
     *nothing, policy = of_kind(party, "NetworkPolicy")
-    # The replicas' namespace is the shuffler's.
+    # The front ends' namespace is the shuffler's.
     assert [each["spec"] for each in nothing or of_kind("shuffler", "NetworkPolicy")[:1]] == [
         {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     ]
@@ -164,25 +175,25 @@ def reached(party: str, way: str) -> dict[str, set[Any]]:
 
 def test_who_talks_to_whom_and_nothing_else() -> None:
     assert reached("shuffler", "ingress") == {
-        "hubbub-replica": {"keeper"},
-        "hubbub-shuffler": {"keeper"},
+        "hubbub-frontend": {"leader"},
+        "hubbub-shuffler": {"leader"},
         "monitoring": {"metrics"},
     }
-    assert reached("replicas", "ingress") == {"": {"submission"}, "monitoring": {"metrics"}}
+    assert reached("frontends", "ingress") == {"": {"submission"}, "monitoring": {"metrics"}}
     assert reached("analyzer", "ingress") == {"hubbub-shuffler": {"delivery"}, "monitoring": {"metrics"}}
     both = {"databases": {5432}, "kube-system": {53}}
     assert reached("shuffler", "egress") == {"hubbub-shuffler": {7309}, "hubbub-analyzer": {7401}, **both}
-    assert reached("replicas", "egress") == {"hubbub-shuffler": {7309}, **both}
+    assert reached("frontends", "egress") == {"hubbub-shuffler": {7309}, **both}
     assert reached("analyzer", "egress") == both
     for party, way in (("shuffler", "ingress"), ("analyzer", "ingress")):
         assert {port for each in reached(party, way).values() for port in each} <= set(ports(party))
     assert {7309, 7401} <= set(ports("shuffler").values()) | set(ports("analyzer").values())
 
 
-def test_replicas_ask_each_of_the_shufflers_pods(tmp_path: Path) -> None:
-    (path,) = settings("replicas", tmp_path)
-    loaded = shuffler.load_replica(path)
-    assert list(loaded.keepers) == [f"shuffler-{number}.keepers.hubbub-shuffler.svc:7309" for number in (0, 1)]
+def test_frontends_ask_each_of_the_shufflers_pods(tmp_path: Path) -> None:
+    (path,) = settings("frontends", tmp_path)
+    loaded = shuffler.load_frontend(path)
+    assert list(loaded.leaders) == [f"shuffler-{number}.leaders.hubbub-shuffler.svc:7309" for number in (0, 1)]
     assert {shuffler.load(each).store for each in settings("shuffler", tmp_path)} == {loaded.store}
 
 

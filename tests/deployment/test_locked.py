@@ -1,4 +1,4 @@
-"""What images are made of: exact versions with hashes, which fit what pyproject.toml asks for, and lack nothing."""
+"""Exact versions with hashes, which fit what pyproject.toml asks for, and lack nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.metadata import distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from support.deployment import CONTAINERS, ROOT, stages
+from support.deployment_files import CONTAINERS, ROOT, stages
 
 TEXT = (CONTAINERS / "requirements.txt").read_text()
 BLOCK = re.compile(r"^(\S+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)

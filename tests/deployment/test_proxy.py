@@ -1,4 +1,4 @@
-"""The proxy that a deployment brings: HAProxy takes what `hubbub init --proxy` writes; unit and compose file run it."""
+"""HAProxy takes what `hubbub init --proxy` writes; unit and compose file run it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from hubbub.deploy.init.proxy import (
 )
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.transport.tls_files import Certificate, certificates_in
+from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in
 from hubbub.shuffler import settings as shuffler_settings
-from support.command import hubbub
-from support.deployment import GUIDE, ROOT, SYSTEMD, Unit, compose
-from support.proxied import Running, checked, haproxy, with_parts
+from support.cli import hubbub
+from support.deployment_files import GUIDE, ROOT, SYSTEMD, Unit, compose
+from support.haproxy import Running, checked, haproxy, with_parts
 
 CONFIGURATION = "/etc/hubbub/proxy/haproxy.cfg"
 OPERATIONS = ROOT / "docs" / "operations.md"
@@ -120,7 +120,7 @@ def test_devices_reach_the_proxy_and_the_proxy_the_shuffler(made: Folder) -> Non
     client = tomllib.loads((made.of("client") / "client.toml").read_text())
     assert client["shuffler"] == f"shuffler.example.org:{PUBLIC_PORT}"
     path = made.of("proxy") / "tls" / "proxy.pem"
-    certificate = Certificate.of(certificates_in(path.read_bytes(), str(path))[0], str(path))
+    certificate = TlsCertificate.of(certificates_in(path.read_bytes(), str(path))[0], str(path))
     assert certificate.party == "proxy"
     assert "shuffler.example.org" in certificate.hosts
 

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark: a master and a worker on loopback, that know a secret, mix and open for a service."""
+"""A master and a worker on loopback, that know a secret, mix and open for a service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubbub.analyzer.open import counted
+from hubbub.analyzer.opening import counted
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse

@@ -17,7 +17,7 @@ from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, KEY_BYTES, Cr
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.v1 import control_pb2, delivery_pb2, keeper_pb2, results_pb2, standby_pb2, submission_pb2
+from hubbub.protos.v1 import control_pb2, delivery_pb2, leader_pb2, replication_pb2, results_pb2, submission_pb2
 from hubbub.service.rpc import servicers as serving
 from hubbub.service.rpc.pipeline import Method
 from hubbub.service.rpc.size_limits import Call
@@ -27,8 +27,8 @@ MODULES: dict[str, ModuleType] = {
     "RoundControlService": control_pb2,
     "DeliveryService": delivery_pb2,
     "ResultsService": results_pb2,
-    "StandbyService": standby_pb2,
-    "KeeperService": keeper_pb2,
+    "ReplicationService": replication_pb2,
+    "LeaderService": leader_pb2,
 }
 """The contract's services, by name, with the module of their messages."""
 
@@ -55,7 +55,7 @@ class Willing:
         kinds = (self._samples["receipt"], self._samples["answer"])
         return [kinds[submission.id[0] % 2] for submission in submissions]
 
-    async def enrol(self, redemptions: Any) -> Any:
+    async def enroll(self, redemptions: Any) -> Any:
         kinds = (Credential(bytes(CREDENTIAL_BYTES), bytes(KEY_BYTES)), Refusal(Reason.TICKET_SPENT, "spent"))
         return [kinds[redemption.device_key[0] % 2] for redemption in redemptions]
 
@@ -80,8 +80,8 @@ class Willing:
     async def begin(self, *_: Any) -> int:
         return 0
 
-    async def put(self, stretch: Any) -> int:
-        return int(stretch.offset) % 2**63
+    async def put(self, chunk: Any) -> int:
+        return int(chunk.offset) % 2**63
 
     async def commit(self, *_: Any) -> Any:
         return self._samples["committed"]
@@ -92,8 +92,8 @@ class Willing:
     async def list_results(self, *_: Any) -> Any:
         return [self._samples["round_id"]]
 
-    async def get_standings(self, *_: Any) -> Any:
-        return [self._samples["standing"]]
+    async def get_statuses(self, *_: Any) -> Any:
+        return [self._samples["round_status"]]
 
     async def get_secrets(self, *_: Any) -> Any:
         return self._samples["secrets"]
@@ -105,10 +105,10 @@ class Willing:
         return tickets
 
     async def follow(self, *_: Any) -> Any:
-        return self._samples["told"]
+        return self._samples["replication_reply"]
 
-    async def get_condition(self) -> Any:
-        return self._samples["condition"]
+    async def get_incidents(self) -> Any:
+        return self._samples["incidents"]
 
 
 def methods(samples: dict[str, Any]) -> dict[str, dict[str, tuple[Call, Method]]]:
@@ -119,8 +119,8 @@ def methods(samples: dict[str, Any]) -> dict[str, dict[str, tuple[Call, Method]]
         "RoundControlService": serving._ControlServicer(handler),
         "DeliveryService": serving._DeliveryServicer(handler),
         "ResultsService": serving._ResultsServicer(handler),
-        "StandbyService": serving._StandbyServicer(handler),
-        "KeeperService": serving._KeeperServicer(handler),
+        "ReplicationService": serving._ReplicationServicer(handler),
+        "LeaderService": serving._LeaderServicer(handler),
     }
     return {service: serving.methods_of(service, servicer) for service, servicer in servicers.items()}
 

@@ -1,4 +1,4 @@
-"""What comes at the HTTPS door once TLS is agreed on, from the bytes of requests to the bytes of answers."""
+"""What comes at the HTTPS port once TLS is agreed on, from the bytes of requests to the bytes of answers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fuzz.calls import Willing
 
 from hubbub.protos.errors import MessageError
 from hubbub.service.net.http_connection import Connection
-from hubbub.service.rpc import submission_doorway
-from hubbub.service.rpc.connect import Doorway, Header
-from hubbub.service.rpc.pipeline import Intake
+from hubbub.service.rpc import submission_router
+from hubbub.service.rpc.connect import ConnectRouter, Header
+from hubbub.service.rpc.pipeline import RequestPipeline
 
 _END = b"\r\n\r\n"
 
@@ -43,8 +43,8 @@ class Hall:
     unfinished_seconds = idle_seconds = age_seconds = math.inf
     leaving = False
 
-    def __init__(self, doorway: Doorway) -> None:
-        self.doorway = doorway
+    def __init__(self, router: ConnectRouter) -> None:
+        self.router = router
 
     def cors(self, _origin: bytes) -> tuple[Header, ...]:
         return ()
@@ -70,7 +70,7 @@ def requester(samples: dict[str, Any]) -> Callable[[bytes], None]:
             _check(answers)
         if not at_once.startswith(b"HTTP/1.1 200 "):
             raise MessageError(f"answered {bytes(at_once[:60])!r}")
-        # What is taken at once is taken in pieces, or a proxy in front and the door would read a call in two ways.
+        # What is taken at once is taken in pieces, or a proxy in front and the port would read a call in two ways.
         if not apart.startswith(b"HTTP/1.1 200 "):
             raise RuntimeError(f"in pieces it is answered {bytes(apart[:60])!r}")
 
@@ -78,10 +78,10 @@ def requester(samples: dict[str, Any]) -> Callable[[bytes], None]:
 
 
 async def _answered(samples: dict[str, Any], pieces: list[bytes]) -> bytes:
-    intake = Intake()
-    intake.places.pause = _at_once  # type: ignore[method-assign]
+    pipeline = RequestPipeline()
+    pipeline.admission.pause = _at_once  # type: ignore[method-assign]
     transport = Taken()
-    connection = Connection(Hall(submission_doorway(Willing(samples), intake)), "127.0.0.1", "one")
+    connection = Connection(Hall(submission_router(Willing(samples), pipeline)), "127.0.0.1", "one")
     connection.connection_made(cast(asyncio.Transport, transport))
     for piece in pieces:
         connection.data_received(piece)
@@ -90,7 +90,12 @@ async def _answered(samples: dict[str, Any], pieces: list[bytes]) -> bytes:
             await asyncio.sleep(0)
     connection.connection_lost(None)
     await asyncio.sleep(0)
-    if intake.places.in_work or intake.places.waiting or intake.places._bytes or intake.places._received:
+    if (
+        pipeline.admission.in_work
+        or pipeline.admission.waiting
+        or pipeline.admission._bytes
+        or pipeline.admission._received
+    ):
         raise RuntimeError("something of a connection that is over is still held")
     return bytes(transport.written)
 

@@ -36,14 +36,14 @@ import hubbub.protos
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.spending.entry import Entry, LedgerBroken
+from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.cli.mechanisms.arguments import read_rounds
 from hubbub.client.errors import NoRound, StateError
 from hubbub.client.privacy.report import budget_of
-from hubbub.client.session.sealed_submission import Ending, Outcome, Parcel
+from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.trust import trusted_task
-from hubbub.client.state.store import DONE, Drawn, Round, State
+from hubbub.client.state.store import DONE, Drawn, RoundRef, State
 from hubbub.client.status import Memory, status_of
 from hubbub.deploy.files import draft_in, signed_task_in
 from hubbub.deploy.init.folders import sample
@@ -71,39 +71,39 @@ from hubbub.protos.identity.lineage import Lineage
 from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.protos.messages import (
     Committed,
-    Condition,
+    CredentialAction,
     CredentialStatus,
     Envelopes,
+    Incident,
+    IncidentReport,
     KeyState,
     MasterKey,
     Receipt,
     Redemption,
     RoundState,
     RoundStatus,
-    Step,
     Submission,
-    Trouble,
 )
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord
-from hubbub.protos.records.release_chain import Known, Release, Stretch, place_after
+from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, position_after
 from hubbub.protos.records.results import (
-    Progress,
+    AnalysisStage,
+    AnalyzerRoundStatus,
     QueryResult,
-    QueryStanding,
     QueryState,
+    QueryStatus,
     RoundId,
     RoundResults,
-    RoundStanding,
 )
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc.leader import write_tickets, write_version
 from hubbub.protos.rpc.releases import write_begin
-from hubbub.protos.rpc.replication import write_asked
+from hubbub.protos.rpc.replication import write_replication_request
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.task.signed_task import read_task
 from hubbub.protos.task.task import Task, task_content
-from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, keeper_pb2, results_pb2, submission_pb2
+from hubbub.protos.v1 import control_pb2, delivery_pb2, incidents_pb2, leader_pb2, results_pb2, submission_pb2
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
@@ -114,12 +114,12 @@ from hubbub.queries.randomizers.hashed_decoding import Cells
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from hubbub.queries.texts.lookup import packed, unpacked
 from hubbub.queries.texts.text import Text
-from hubbub.service.settings import SettingsError, Table
+from hubbub.service.settings import SettingsError, SettingsTable
 from hubbub.service.settings import load as load_settings
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.verification.certificate import Pins, VerificationError, verify
-from support.bills import BILL
 from support.certificates import content_of, counts, encode
+from support.charges import BILL
 from support.mutation import Mutator, of_bytes, of_json, of_text
 from support.queries import INNER_BYTES, krr_query, report, unary_query
 from support.samples import HALF, Parties, sample_task, signed
@@ -194,7 +194,7 @@ KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
 ID = bytes(range(16))
 TICKET = Ticket(ID, PARTIES.shuffler.public, 1_800_000_000).signed_by(PARTIES.operator)
-PARCEL = Parcel(DESTINATION, Submission(ID, b"sealed", b"credential", b"proof"))
+SEALED = SealedSubmission(DESTINATION, Submission(ID, b"sealed", b"credential", b"proof"))
 OUTCOMES = (
     Outcome(DESTINATION, ID, Ending.ACKNOWLEDGED),
     Outcome(DESTINATION, ID, Ending.REFUSED, Reason.TOO_LATE, "too late"),
@@ -209,11 +209,13 @@ RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_ra
 BATCH = BatchRecord(
     *(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3),
     admission="enrolled",
-    place=place_after(TASK.id, (Release(0, 20, 3, (bytes(32),)),)),
+    place=position_after(TASK.id, (Release(0, 20, 3, (bytes(32),)),)),
 )
 HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32))
 
-RELEASES = Stretch(1, (Release(0, 20, 3, (bytes(32),)), Release.signed(1, 20, 3, [BATCH.signed_by(PARTIES.shuffler)])))
+RELEASES = ReleaseChunk(
+    1, (Release(0, 20, 3, (bytes(32),)), Release.signed(1, 20, 3, [BATCH.signed_by(PARTIES.shuffler)]))
+)
 
 # Messages
 
@@ -250,15 +252,15 @@ def _documents() -> dict[str, Any]:
         "known": Known(2, bytes(32), (1,)),
         "round_id": round_id,
         "results": RoundResults(round_id, queries, b"{}"),
-        "standing": RoundStanding(
+        "round_status": AnalyzerRoundStatus(
             round_id,
-            Progress.DELIVERING,
-            (QueryStanding("carrier", 20, 23, 5, None, {}), QueryStanding("delay", 20, 23, 23, 22, {"unopenable": 1})),
+            AnalysisStage.DELIVERING,
+            (QueryStatus("carrier", 20, 23, 5, None, {}), QueryStatus("delay", 20, 23, 23, 22, {"unopenable": 1})),
             "5 of 23 envelopes of carrier",
         ),
         "redemptions": [Redemption(TICKET.encode(), bytes(32))],
         "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_SPENT, "by another device")],
-        "step": (Step.REVOKE, [ID]),
+        "credential_action": (CredentialAction.REVOKE, [ID]),
         "credential_status": CredentialStatus(
             (MasterKey(2, KeyState.ACTIVE, 1_700_000_000, "0123456789abcdef"),), 20, 1
         ),
@@ -266,16 +268,20 @@ def _documents() -> dict[str, Any]:
         "version": ID,
         "admitted": admitted.Admitted(
             ID,
-            (admitted.Master(1, KEY, KeyState.ACTIVE, 1_700_000_000),),
+            (admitted.MasterKey(1, KEY, KeyState.ACTIVE, 1_700_000_000),),
             admitted.Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})),
         ),
-        "tickets": [admitted.Spent(bytes(16), KEY, ID, 1_800_000_000)],
-        "spent": [admitted.Spent(bytes(16), KEY, ID, 1_800_000_000)],
-        "asked": cluster.Asked(ID, bytes(16), 5),
-        "told": cluster.Told(
-            bytes(16), 6, (cluster.Row("master", (1, bytes(32), "active", None)), cluster.Row("master", (2,))), ID, 2
+        "tickets": [admitted.RedeemedTicket(bytes(16), KEY, ID, 1_800_000_000)],
+        "redeemed": [admitted.RedeemedTicket(bytes(16), KEY, ID, 1_800_000_000)],
+        "replication_request": cluster.FollowerPosition(ID, bytes(16), 5),
+        "replication_reply": cluster.KeyringChanges(
+            bytes(16),
+            6,
+            (cluster.KeyringRow("master", (1, bytes(32), "active", None)), cluster.KeyringRow("master", (2,))),
+            ID,
+            2,
         ),
-        "condition": Condition((Trouble("store", "the disk is full", 1_700_000_000.5, 3),), 12),
+        "incidents": IncidentReport((Incident("store", "the disk is full", 1_700_000_000.5, 3),), 12),
     }
 
 
@@ -332,15 +338,15 @@ def _requests() -> dict[str, Message]:
         "CommitDelivery": delivery_pb2.CommitDeliveryRequest(batch=batch, digest=bytes(32)),
         "GetResults": results_pb2.GetResultsRequest(task_id=TASK.id, round=1, wait_seconds=1.5),
         "ListResults": results_pb2.ListResultsRequest(task_id=TASK.id),
-        "GetStandings": results_pb2.GetStandingsRequest(task_id=TASK.id),
-        "GetCondition": condition_pb2.GetConditionRequest(),
-        "Enrol": submission.EnrolRequest(
+        "GetStatuses": results_pb2.GetStatusesRequest(task_id=TASK.id),
+        "GetIncidents": incidents_pb2.GetIncidentsRequest(),
+        "Enroll": submission.EnrollRequest(
             redemptions=[
                 submission.Redemption(ticket=TICKET.encode(), device_key=bytes([each]) * 32) for each in (0, 1)
             ]
         ),
-        "Follow": write_asked(_documents()["asked"]),
-        "GetSecrets": keeper_pb2.GetSecretsRequest(task_id=TASK.id, round=1),
+        "Follow": write_replication_request(_documents()["replication_request"]),
+        "GetSecrets": leader_pb2.GetSecretsRequest(task_id=TASK.id, round=1),
         "GetAdmitted": write_version(_documents()["version"]),
         "SpendTickets": write_tickets(_documents()["tickets"]),
         "ManageCredentials": control_pb2.ManageCredentialsRequest(step="revoke", devices=[ID]),
@@ -353,7 +359,7 @@ def _call_target(name: str) -> Target:
 
 
 def _http_target() -> Target:
-    """Requests at the HTTPS door."""
+    """Requests at the HTTPS port."""
     samples, line = (
         _documents(),
         "POST /hubbub.v1.SubmissionService/{} HTTP/1.1\r\nHost: x\r\n{}Content-Length: {}\r\n\r\n",
@@ -386,8 +392,8 @@ def read_ticket(data: bytes) -> None:
     same(Ticket.decode(data).encode(), data)
 
 
-def read_parcel(data: bytes) -> None:
-    same(Parcel.decode(data).encode(), data)
+def read_sealed_submission(data: bytes) -> None:
+    same(SealedSubmission.decode(data).encode(), data)
 
 
 def read_outcome(data: bytes) -> None:
@@ -610,7 +616,7 @@ def read_private_key(data: bytes) -> None:
         same(len(Identity.load(path).public), 32)
 
 
-def _settings_target(name: str, kind: type[Table]) -> Target:
+def _settings_target(name: str, kind: type[SettingsTable]) -> Target:
     def accept(data: bytes) -> None:
         with in_file(data, f"{name}.toml") as path:
             same(isinstance(load_settings(path, kind, name), kind), True)
@@ -644,7 +650,7 @@ def read_rounds_file(data: bytes) -> None:
 
 def read_ledger_entry(data: bytes) -> None:
     text = data.decode(errors="replace")
-    same(Entry.from_canonical(text).canonical(), text)
+    same(LedgerEntry.from_canonical(text).canonical(), text)
 
 
 def open_state_file(data: bytes) -> None:
@@ -679,10 +685,10 @@ def _use_state(state: State, task_id: bytes) -> None:
         )
         status_of(TASK, memory, float(TASK.schedule.start))
         for number in state.waiting(each, "kiosk"):
-            state.key_set(Round(each, number))
-        state.keep_reports(Round(each, 9), "kiosk", Drawn(bytes(16), bytes(8)), 5000.0, BILL)
+            state.key_set(RoundRef(each, number))
+        state.keep_reports(RoundRef(each, 9), "kiosk", Drawn(bytes(16), bytes(8)), 5000.0, BILL)
         budget_of(state.accounts("kiosk"), each, 0, BILL.limits)
-        state.settle(Round(each, 9), {"kiosk": DONE})
+        state.settle(RoundRef(each, 9), {"kiosk": DONE})
     state.wipe("kiosk")
     state.forget(1e12)
 
@@ -744,9 +750,9 @@ def _targets() -> list[Target]:
     files = tuple(encode(each, PARTIES) for each in certificates)
     part = Part(KRR.from_numerator(3, HALF), 20)
     entries = (
-        Entry("usage", 0, "theme", part).canonical().encode(),
-        Entry("usage", 1, "theme", Part(Generic(0.5, True), 20)).canonical().encode(),
-        Entry("usage", 2, "theme", Part(RAPPOR.from_numerators(3, HALF, HALF // 2), 20)).canonical().encode(),
+        LedgerEntry("usage", 0, "theme", part).canonical().encode(),
+        LedgerEntry("usage", 1, "theme", Part(Generic(0.5, True), 20)).canonical().encode(),
+        LedgerEntry("usage", 2, "theme", Part(RAPPOR.from_numerators(3, HALF, HALF // 2), 20)).canonical().encode(),
     )
     rounds = (
         b'[{"mechanism":"krr","categories":16,"local_epsilon":4,"reports":10000,"rounds":12}]',
@@ -787,7 +793,7 @@ def _targets() -> list[Target]:
             tasks,
             of_json,
         ),
-        Target("parcel", read_parcel, (PARCEL.encode(),), (MessageError,), of_json),
+        Target("sealed submission", read_sealed_submission, (SEALED.encode(),), (MessageError,), of_json),
         Target("outcome", read_outcome, tuple(one.encode() for one in OUTCOMES), (MessageError,), of_json),
         Target(
             "ticket", read_ticket, (TICKET.encode(), TICKET.signed_by(PARTIES.analyzer).encode()), signatures, of_json
@@ -799,8 +805,8 @@ def _targets() -> list[Target]:
         Target("certificate signed", read_signed_certificate, bodies, (VerificationError,), of_json, True),
         Target("public key", read_public_key, (_public_pem(),), signatures),
         Target("private key", read_private_key, (_private_pem(),), signatures),
-        _settings_target("shuffler", shuffler_settings.Settings),
-        _settings_target("analyzer", analyzer_settings.Settings),
+        _settings_target("shuffler", shuffler_settings.ShufflerSettings),
+        _settings_target("analyzer", analyzer_settings.AnalyzerSettings),
         _settings_target("client", ClientSettings),
         _settings_target("operator", OperatorSettings),
         Target("CSV", read_csv, (b"carrier,delay\ndark,1.5\nlight,\ndark,3\n",), (HubbubError,), of_text),

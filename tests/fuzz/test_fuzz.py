@@ -1,4 +1,4 @@
-"""Whatever bytes come from outside: documented errors, bounded memory, and one form for everything accepted."""
+"""Documented errors, bounded memory, and one form for everything accepted."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_every_reader_of_a_message_and_every_call_is_a_target() -> None:
     every = {name for name, _ in inspect.getmembers(codec, inspect.isfunction) if name.startswith("read_")}
     of_plain_values = {"read_task_id", "read_digest", "read_refusal", "read_wait"}
     assert {f"read_{name}" for name in readers()} == every - of_plain_values | {
-        *(f"read_{name}" for name in ("redemptions", "enrolled", "step", "credential_status")),
+        *(f"read_{name}" for name in ("redemptions", "enrolled", "credential_action", "credential_status")),
         "read_begin",
         "read_known",
-        "read_standing",
-        "read_condition",
-        *(f"read_{name}" for name in ("secrets", "version", "admitted", "tickets", "spent")),
-        "read_asked",
-        "read_told",
+        "read_round_status",
+        "read_incidents",
+        *(f"read_{name}" for name in ("secrets", "version", "admitted", "tickets", "redeemed")),
+        "read_replication_request",
+        "read_replication_reply",
         "read_results",
     }
     assert {f"message {name}" for name in readers()} <= set(TARGETS)

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests"))
 
-from support.tree import FOLDERS  # noqa: E402
+from support.source_tree import FOLDERS  # noqa: E402
 
 LONG = 400
 """Lines of a module from which `make check` says so; `test_shape.py` fails at its own limit."""

@@ -1,4 +1,4 @@
-"""The tests that are chosen for a change: those that import it, by whatever name."""
+"""Those that import it, by whatever name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single changes: each is one, all else stays as it is written, and only what a commit touched is changed."""
+"""Each is one, all else stays as it is written, and only what a commit touched is changed."""
 
 from __future__ import annotations
 

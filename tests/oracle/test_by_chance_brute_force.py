@@ -1,4 +1,4 @@
-"""A round by chance at its edges: no bound is below what an attack reaches, which is summed here in exact fractions."""
+"""No bound is below what an attack reaches, which is summed here in exact fractions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Closed forms against other routes: 50-digit evaluation of the printed theorems, and the exact truth at small n."""
+"""50-digit evaluation of the printed theorems, and the exact truth at small n."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composition against exact enumeration: every outcome, exact rational masses."""
+"""Every outcome, exact rational masses."""
 
 import itertools
 import math

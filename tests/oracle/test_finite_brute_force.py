@@ -1,4 +1,4 @@
-"""Random finite laws against every data set: exact rational enumeration, one round and several."""
+"""Exact rational enumeration, one round and several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finite laws in balls: against enumeration of small batches, and against the fast path, which shares nothing."""
+"""Against enumeration of small batches, and against the fast path, which shares nothing."""
 
 from __future__ import annotations
 

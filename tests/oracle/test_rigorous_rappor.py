@@ -1,4 +1,4 @@
-"""Unary encoding in balls: against enumeration of small batches, and against the fast path, which shares nothing."""
+"""Against enumeration of small batches, and against the fast path, which shares nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those who send: honest devices with the client's own code, and one who sends whatever it likes."""
+"""Honest devices with the client's own code, and one who sends whatever it likes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from simulation.model import CARRIERS, told
 from simulation.network import DeviceLine
 from simulation.parties import Life, Party, watched
 
-from hubbub.client import Device, Fleet, Pacing, Patience
+from hubbub.client import Device, Fleet, Retrying, RetryPolicy
 from hubbub.client.session.session import Session
-from hubbub.client.state.longitudinal import Step
+from hubbub.client.state.longitudinal import MemoryUpdate
 from hubbub.client.state.store import Drawn, State
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import HubbubError
@@ -30,7 +30,7 @@ from support.queries import INNER_BYTES, report
 if TYPE_CHECKING:
     from simulation.world import Simulation
 
-PATIENCE = Patience(total=40.0, call=5.0)
+RETRY_POLICY = RetryPolicy(total=40.0, call=5.0)
 
 
 @cache
@@ -96,7 +96,7 @@ class _Simulated:
         self._state = session.state = session.enrolled.state = State(arguments["state"], connection=watched(life))
         draw = session.draw
 
-        def recorded(answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, Step | None]:
+        def recorded(answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, MemoryUpdate | None]:
             recorder.begin(answers)
             return draw(answers, number, kept)
 
@@ -134,7 +134,7 @@ class DeviceParty(Party):
             shuffler="shuffler:1",
             authority=authority(),
             **self._tickets(),
-            pacing=Pacing(PATIENCE, loop.time, asyncio.sleep, world.random),
+            retrying=Retrying(RETRY_POLICY, loop.time, asyncio.sleep, world.random),
             random=self.recorder,
             clock=self.clock,
         )

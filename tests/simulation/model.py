@@ -1,4 +1,4 @@
-"""The independent model: what is to be expected of the pipeline, from what was sent and what the clocks said.
+"""What is to be expected of the pipeline, from what was sent and what the clocks said.
 
 It shares no code with the services: it knows who sent which symbols, decides by itself how each submission may be
 answered, and computes counts and estimates of a round by the definition of randomized response.
@@ -245,9 +245,9 @@ class Model:
 
     # What must come out
 
-    def released(self, stretch: Envelopes) -> None:
+    def released(self, chunk: Envelopes) -> None:
         """Note what left the shuffler."""
-        self.delivered.setdefault(stretch.batch.round, set()).update(stretch.envelopes)
+        self.delivered.setdefault(chunk.batch.round, set()).update(chunk.envelopes)
 
     def outcomes(self, number: int, reports: int) -> Iterator[Expected]:
         """Every way a round of that many reports may come out: one, unless something was taken and never answered."""

@@ -1,4 +1,4 @@
-"""The network of the simulation: two links that are cut, lose requests or answers, and are slow, as they are told."""
+"""Two links that are cut, lose requests or answers, and are slow, as they are told."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, Redemption, Submission
 from hubbub.protos.records.batch import BatchId
-from hubbub.protos.records.release_chain import Known, Stretch
+from hubbub.protos.records.release_chain import Known, ReleaseChunk
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.rpc.enrollment import Enrolled
 from hubbub.protos.sealing.envelope import Destination
@@ -107,17 +107,17 @@ class DeviceLine:
         shuffler = self._world.shuffler
         return await self._call("get_round", lambda: shuffler.admission.get_round(task_id, round_number), deadline)
 
-    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+    async def enroll(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
         model = self._world.model
 
         async def work() -> list[Enrolled]:
-            answers = await self._world.shuffler.enrolment.enrol(redemptions)
+            answers = await self._world.shuffler.enrollment.enroll(redemptions)
             refused = Counter(answer.reason.value for answer in answers if isinstance(answer, Refusal))
             model.answers += refused
             model.at_risk += refused
             return answers
 
-        return await self._call("enrol", work, deadline)
+        return await self._call("enroll", work, deadline)
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
         (answer,) = await self.submit_batch(destination, [submission], deadline)
@@ -157,7 +157,7 @@ class DeliveryLine:
         analyzer = self._world.analyzer
 
         async def work() -> SignedDocument:
-            record = await analyzer.acceptor.get_key(task_id, round_number)
+            record = await analyzer.receiver.get_key(task_id, round_number)
             self._world.witness("key", {"round": round_number, "record": record.body.hex()})
             return record
 
@@ -165,19 +165,19 @@ class DeliveryLine:
 
     async def get_releases(self, task_id: bytes, deadline: float) -> Known:
         analyzer = self._world.analyzer
-        return await self._call("get_releases", lambda: analyzer.acceptor.get_releases(task_id), deadline)
+        return await self._call("get_releases", lambda: analyzer.receiver.get_releases(task_id), deadline)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk, deadline: float) -> int:
         analyzer = self._world.analyzer
-        return await self._call("begin", lambda: analyzer.acceptor.begin(record, key_set, releases), deadline)
+        return await self._call("begin", lambda: analyzer.receiver.begin(record, key_set, releases), deadline)
 
-    async def put(self, stretch: Envelopes, deadline: float) -> int:
-        self._world.model.released(stretch)
+    async def put(self, chunk: Envelopes, deadline: float) -> int:
+        self._world.model.released(chunk)
         analyzer = self._world.analyzer
 
         async def work() -> int:
-            offset = await analyzer.acceptor.put(stretch)
-            batch = stretch.batch
+            offset = await analyzer.receiver.put(chunk)
+            batch = chunk.batch
             self._world.witness("put", {"round": batch.round, "query": batch.query, "offset": offset})
             return offset
 
@@ -187,7 +187,7 @@ class DeliveryLine:
         analyzer = self._world.analyzer
 
         async def work() -> Committed:
-            committed = await analyzer.acceptor.commit(batch, digest)
+            committed = await analyzer.receiver.commit(batch, digest)
             counted = committed.counted
             self._world.witness("committed", {"round": batch.round, "query": batch.query, "counted": counted})
             return committed

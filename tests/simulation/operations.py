@@ -1,4 +1,4 @@
-"""Operations: what can happen to the pipeline, one thing after the other, drawn by hypothesis or from a seed."""
+"""What can happen to the pipeline, one thing after the other, drawn by hypothesis or from a seed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("round", "submission", "forgotten", "history", "tariff", "spent")
+            for table in ("round", "submission", "forgotten", "history", "task_cost", "spent")
             for when in ("before", "after")
         ),
         *(f"{when} DELETE {table}" for table in ("round", "spent", "memory") for when in ("before", "after")),
@@ -60,10 +60,10 @@ POINTS = {
 """Every point at which a party may be killed: before and after each write, commit, erasure, send and answer."""
 
 ENROLLING = {
-    "shuffler": tuple(f"{when} {what}" for what in ("INSERT ticket", "enrol") for when in ("before", "after")),
+    "shuffler": tuple(f"{when} {what}" for what in ("INSERT ticket", "enroll") for when in ("before", "after")),
     "device 0": (
-        *(f"{when} INSERT enrolment" for when in ("before", "after")),
-        *(f"{when} enrol" for when in ("before sending", "after the answer to")),
+        *(f"{when} INSERT enrollment" for when in ("before", "after")),
+        *(f"{when} enroll" for when in ("before sending", "after the answer to")),
     ),
 }
 """Those that only devices come to which are enrolled."""

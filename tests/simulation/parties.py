@@ -1,4 +1,4 @@
-"""The parties of the simulation: real stages and real files, which die at named points and go on from what is on disk.
+"""Real stages and real files, which die at named points and go on from what is on disk.
 
 A point is named by what a process does there: "before COMMIT", "after INSERT known", "after answering submit". The
 production code knows none of them: they are in the connection to the database and in the network, both handed in.
@@ -19,23 +19,23 @@ from simulation.virtual import Killed, LoopCommits
 from unit.analyzer.conftest import quick_statement
 
 from hubbub.analyzer import server as analyzer_server
-from hubbub.analyzer.accept import Acceptor
-from hubbub.analyzer.certify import Certifier
+from hubbub.analyzer.certifier import Certifier
+from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.protos.sealing.suites import Suite
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import sweep
-from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
-from hubbub.shuffler.admit.enrollment import Enrolment, Rate
-from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.enrollment import EnrollmentControl, Rate
+from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.rounds.control import Control
-from hubbub.shuffler.rounds.lifecycle import Rounds
-from hubbub.shuffler.stores.sqlite import SqliteStore
-from support.stores import store_in
+from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.store_contents import store_in
 
 if TYPE_CHECKING:
     from simulation.world import Simulation
@@ -61,7 +61,7 @@ class Life:
         self.alive = True
         self.gone = asyncio.Event()
         self.connections: list[sqlite3.Connection] = []
-        self.store: SqliteStore | AnalyzerStore | None = None
+        self.store: ShufflerSqliteStore | AnalyzerStore | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
         self.burial: list[Callable[[], Any]] = []
 
@@ -264,26 +264,36 @@ class Party:
 class ShufflerParty(Party):
     """The shuffler's stages."""
 
-    store: SqliteStore
+    store: ShufflerSqliteStore
 
     async def _begin(self, life: Life) -> None:
         world, task = self.world, self.world.task
         tasks = {task.id: task}
-        self.store = life.store = store_in(SqliteStore, life.folder, connection=watched(life), commits=LoopCommits)
+        self.store = life.store = store_in(
+            ShufflerSqliteStore, life.folder, connection=watched(life), commits=LoopCommits
+        )
         self.openers = Openers(1)
         line = world.delivery_line(life)
         identity = world.parties.shuffler
-        self.rounds = Rounds(tasks, self.store, identity, line, "analyzer:1", clock=self.clock, random=world.random)
+        self.rounds = RoundLifecycle(
+            tasks, self.store, identity, line, "analyzer:1", clock=self.clock, random=world.random
+        )
         credentials = Credentials()
-        self.admission = Admission(
-            tasks, self.store, self.openers, self.clock, Queue(QUEUE), credentials, damaged=self.rounds.damaged_keys
+        self.admission = AdmissionHandler(
+            tasks,
+            self.store,
+            self.openers,
+            self.clock,
+            LoadShedder(QUEUE),
+            credentials,
+            damaged=self.rounds.damaged_keys,
         )
         signers = [world.parties.operator.public], [identity.public]
         rate = Rate(1000.0, self.clock)
-        self.enrolment = Enrolment(credentials, self.store, *signers, self.clock, rate, world.random)
-        self.control = Control(tasks, self.store, self.rounds, self.clock, self.enrolment)
+        self.enrollment = EnrollmentControl(credentials, self.store, *signers, self.clock, rate, world.random)
+        self.control = Control(tasks, self.store, self.rounds, self.clock, self.enrollment)
         life.burial += [self.rounds.stop, self.openers.close]
-        await self.enrolment.start()
+        await self.enrollment.start()
         await self.rounds.start()
 
     async def _end(self, _life: Life) -> None:
@@ -303,17 +313,17 @@ class AnalyzerParty(Party):
         await self.store.add_tasks(signed.values())
         await analyzer_server.check_store(self.store)
         certifier = Certifier(world.parties.analyzer, self.store, quick_statement)
-        self.acceptor = Acceptor(
+        self.receiver = BatchReceiver(
             signed,
             world.parties.analyzer,
             self.store,
-            Workers(1),
+            OpeningPool(1),
             committed=certifier.start,
             new_key=self._new_key,
         )
         self.certifier = certifier
         self.results = Results(self.store, certifier, signed)
-        life.spawn(sweep(self.store, self.clock, Troubles(), certifier.start))
+        life.spawn(sweep(self.store, self.clock, Incidents(), certifier.start))
 
     def _new_key(self, suite: Suite) -> tuple[bytes, bytes]:
         pair = suite.generate_key()

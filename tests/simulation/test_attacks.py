@@ -22,9 +22,9 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Pacing
+from hubbub.client import Retrying
 from hubbub.client.seal import seal
-from hubbub.client.session.rounds import RoundKeys
+from hubbub.client.session.rounds import VerifiedRoundKeys
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.enrollment.credentials import Credential
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
@@ -32,7 +32,7 @@ from hubbub.protos.errors import EnvelopeError, Unreachable
 from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Receipt, Redemption, RoundState, RoundStatus, Submission
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import Release, Stretch, place_after
+from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
@@ -42,9 +42,9 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES
 from hubbub.verification.certificate import Pins, VerificationError, verify
-from support.planted import found_in
+from support.planted_secrets import found_in
 from support.samples import FEW
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,7 @@ class Attack:
         self.pipeline, self.caller, self.keys, self.seen = pipeline, caller, keys, seen
         self.task = pipeline.task.task
         self.here = Destination(self.task.id, 0, keys.hash)
-        self.sealer: Sealer = RoundKeys.read(keys, self.task, 0).sealer(time.time())
+        self.sealer: Sealer = VerifiedRoundKeys.read(keys, self.task, 0).sealer(time.time())
 
     def sealed(self) -> Submission:
         """A submission as honest devices make them."""
@@ -96,7 +96,7 @@ class Attack:
         return made
 
     async def redeem(self, name: str, ticket: bytes, secret: bytes) -> Credential | None:
-        (answer,) = await self.caller.enrol([Redemption(ticket, secret)], DEADLINE)
+        (answer,) = await self.caller.enroll([Redemption(ticket, secret)], DEADLINE)
         self.seen.reasons[name] = answer.reason if isinstance(answer, Refusal) else None
         return answer if isinstance(answer, Credential) else None
 
@@ -155,7 +155,7 @@ async def _play(seen: Seen, folder: Path) -> None:
     async with LocalPipeline(DRAFT, folder) as pipeline:
         async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
             caller = SubmissionCaller(channel)
-            keys = await Pacing().persist(partial(caller.get_round, pipeline.task.task.id, 0))
+            keys = await Retrying().retry(partial(caller.get_round, pipeline.task.task.id, 0))
             attack = Attack(pipeline, caller, keys, seen)
             await at_ports(attack)
             people = await enrolled(attack)
@@ -175,7 +175,7 @@ def files_of_services(folder: Path) -> dict[str, bytes]:
 
 
 async def enrolled(attack: Attack) -> list[Credential]:
-    """Enrol twenty honest people and one who cheats; try to redeem what is no ticket of theirs."""
+    """Enroll twenty honest people and one who cheats; try to redeem what is no ticket of theirs."""
     tickets = attack.pipeline.tickets(PEOPLE + 1)
     people = [await attack.redeem(f"person {number}", each, os.urandom(32)) for number, each in enumerate(tickets)]
     stranger, operator = Identity.generate(), Identity.load(attack.pipeline.folder.identity(Role.OPERATOR))
@@ -219,7 +219,10 @@ async def submit_falsely(attack: Attack, people: Sequence[Credential]) -> None:
 
 def _keep_keys(pipeline: LocalPipeline, seen: Seen) -> None:
     """Note the secrets that the round hangs on, as both stores hold them."""
-    for party, query in (*ROUND_KEYS.items(), ("shuffler", "SELECT place_key FROM round WHERE place_key IS NOT NULL")):
+    for party, query in (
+        *ROUND_KEYS.items(),
+        ("shuffler", "SELECT pseudonym_key FROM round WHERE pseudonym_key IS NOT NULL"),
+    ):
         with closing(sqlite3.connect(stored(pipeline, party))) as connection:
             found = {key[PAGE_BYTES:] for (key,) in connection.execute(query)}
         assert found
@@ -282,7 +285,7 @@ async def deliver_falsely(attack: Attack) -> None:
     record = BatchRecord(
         *(BatchId(attack.task.id, 0, 0), PEOPLE, bytes(32), attack.keys.hash, "operator"),
         admission="enrolled",
-        place=place_after(attack.task.id, []),
+        place=position_after(attack.task.id, []),
     )
     await _announce(attack, "a record is signed by the operator", record, operator)
     await _announce(attack, "a record is under the minimum", replace(record, reports=PEOPLE - 1), shuffler)
@@ -306,7 +309,7 @@ async def _announce(attack: Attack, name: str, record: BatchRecord, signer: Iden
     address = attack.pipeline.services[Role.ANALYZER].addresses["delivery"]
     async with open_channel(address, attack.pipeline._tls("shuffler")) as channel:
         signed = record.signed_by(signer)
-        released = Stretch(0, (Release.signed(0, record.reports, record.dummies, [signed]),))
+        released = ReleaseChunk(0, (Release.signed(0, record.reports, record.dummies, [signed]),))
         call = DeliveryCaller(channel).begin(signed, attack.keys, released, DEADLINE)
         attack.seen.reasons[name] = await reason_of(call)
 

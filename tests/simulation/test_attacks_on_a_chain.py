@@ -19,16 +19,16 @@ from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, released_digest
-from hubbub.protos.records.release_chain import Release, Stretch, place_after
+from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after
 from hubbub.protos.rpc import DeliveryCaller, SubmissionCaller
 from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.task import Identities, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, VerificationError, Verified, verify
-from support.attacked import DEADLINE, MINIMUM, Attacked, task_of
+from support.attack_deployment import DEADLINE, MINIMUM, Attacked, task_of
 from support.queries import krr_query
-from support.visitor import Visitor, keys_ready
+from support.raw_device import Visitor, keys_ready
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -72,7 +72,7 @@ class Made:
     """A batch that was made up: the shuffler's record of it, and what the hop would say around that."""
 
     keys: KeySet
-    releases: Stretch
+    releases: ReleaseChunk
     first: SignedDocument
     hop: HopRecord
 
@@ -82,10 +82,10 @@ def made_up(running: Attacked, keys: KeySet, number: int, envelopes: list[bytes]
     record = BatchRecord(
         *(BatchId(task.id, number, 0), len(envelopes), digest, keys.hash, "operator"),
         admission="open",
-        place=place_after(task.id, before),
+        place=position_after(task.id, before),
     )
     first = record.signed_by(running.identity(Role.SHUFFLER))
-    released = Stretch(0, (*before, Release.signed(number, record.reports, 0, [first])))
+    released = ReleaseChunk(0, (*before, Release.signed(number, record.reports, 0, [first])))
     return Made(keys, released, first, HopRecord(2, first, record.reports, {}, digest))
 
 

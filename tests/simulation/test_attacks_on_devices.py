@@ -19,28 +19,28 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from hubbub.client import Device, KeyRecordError, Pacing, Refusal, SignatureError, Unreachable
-from hubbub.client.state.store import Round
+from hubbub.client import Device, KeyRecordError, Refusal, Retrying, SignatureError, Unreachable
+from hubbub.client.state.store import RoundRef
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos import codec
 from hubbub.protos.enrollment.credentials import Credential
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import Distrusted
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role
-from hubbub.protos.messages import RoundState, Step
+from hubbub.protos.messages import CredentialAction, RoundState
 from hubbub.protos.refusals import Reason
 from hubbub.protos.rpc import ControlCaller, ResultsCaller, SubmissionCaller
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission, Mode
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.task import Identities, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
-from support.attacked import DEADLINE, HOUR, MINIMUM, ROUNDS, Attacked, task_of
-from support.between import Between, Change, as_bytes, as_it_is, between
-from support.planted import found_in
+from support.attack_deployment import DEADLINE, HOUR, MINIMUM, ROUNDS, Attacked, task_of
+from support.man_in_the_middle import Between, Change, as_bytes, as_it_is, between
+from support.planted_secrets import found_in
 from support.queries import krr_query, unary_query
-from support.visitor import Visitor, keys_ready, redeemed
+from support.raw_device import Visitor, keys_ready, redeemed
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -59,8 +59,8 @@ LAST = ROUNDS - 1
 def tasks(identities: Identities) -> tuple[Task, ...]:
     return (
         task_of("kiosks", ENROLLED, identities, (THEME, SESSION, PAGE)),
-        task_of("countersigned", Admission(Mode.ENROLLED, SECOND.public), identities, (THEME,)),
-        task_of("certified", Admission(Mode.MTLS), identities, (THEME,), "schedule"),
+        task_of("countersigned", AdmissionPolicy(Mode.ENROLLED, SECOND.public), identities, (THEME,)),
+        task_of("certified", AdmissionPolicy(Mode.MTLS), identities, (THEME,), "schedule"),
         task_of("anyone", OPEN, identities, (THEME,)),
     )
 
@@ -147,7 +147,7 @@ async def test_a_stolen_device_is_the_device_until_it_is_revoked_and_nobody_from
 async def revoke(running: Attacked, ticket: bytes) -> None:
     async with open_channel(running.services[Role.SHUFFLER].addresses["control"], running.operator_tls) as channel:
         device = Ticket.decode(ticket).device
-        assert (await ControlCaller(channel).manage_credentials(Step.REVOKE, [device], DEADLINE)).revoked
+        assert (await ControlCaller(channel).manage_credentials(CredentialAction.REVOKE, [device], DEADLINE)).revoked
 
 
 async def test_a_credential_ends_with_its_ticket(running: Attacked) -> None:
@@ -261,7 +261,7 @@ async def test_who_stole_the_tls_authority_cannot_have_reports_sealed_to_its_own
             # What is left of the attack: passed on unchanged, all is as without anybody between.
             thief.change = as_it_is
             assert (await device.submit(ANSWERS, 0)).sent
-            assert thief.methods == ["GetRound", "GetRound", "Enrol", "Submit"]
+            assert thief.methods == ["GetRound", "GetRound", "Enroll", "Submit"]
 
 
 async def keys_of(running: Attacked, number: int) -> Change:
@@ -292,7 +292,7 @@ async def test_no_length_on_the_way_tells_an_answer_or_silence(running: Attacked
             await device.submit({"theme": "dark"}, 0)
         (other,) = [len(message) for method, message in watcher.asked if method == "Submit"]
     assert lengths == [lengths[0]] * len(given)
-    assert [method for method, _ in lengths[0]] == ["GetRound", "Enrol", "Submit"]
+    assert [method for method, _ in lengths[0]] == ["GetRound", "Enroll", "Submit"]
     assert other != lengths[0][-1][1]
 
 
@@ -318,11 +318,11 @@ async def test_nothing_is_on_the_way_before_a_drawn_moment_which_a_restart_does_
     """Used and then stopped, a device comes at the moment that was drawn then; without `spread` it comes at once."""
     async with standing_between(running, tmp_path / "between") as watcher:
         clock = Moved(watcher)
-        watched: dict[str, Any] = {"shuffler": watcher.address, "clock": clock, "pacing": Pacing(sleep=clock.sleep)}
+        watched: dict[str, Any] = {"shuffler": watcher.address, "clock": clock, "retrying": Retrying(sleep=clock.sleep)}
         used = clock.now
         async with running.device_of("spread", **watched) as device:
             assert device.keep(ANSWERS, LAST, spread=True)
-            kept = device._session.state.find(Round(device.task.id, LAST), [""])[""].moment
+            kept = device._session.state.find(RoundRef(device.task.id, LAST), [""])[""].send_time
         assert kept is not None
         assert used < kept <= running.task.task.schedule.ends(LAST)
         async with running.device_of("spread", **watched) as again:
@@ -330,12 +330,12 @@ async def test_nothing_is_on_the_way_before_a_drawn_moment_which_a_restart_does_
         assert clock.asked_before
         assert set(clock.asked_before) == {0}
         assert clock.now == pytest.approx(kept)
-        assert watcher.methods == ["GetRound", "Enrol", "Submit"]
+        assert watcher.methods == ["GetRound", "Enroll", "Submit"]
         watcher.asked.clear()
         clock.asked_before.clear()
         async with running.device_of("at once", **watched) as hasty:
             assert (await hasty.submit(ANSWERS, LAST)).sent
-        assert (clock.asked_before, watcher.methods) == ([], ["GetRound", "Enrol", "Submit"])
+        assert (clock.asked_before, watcher.methods) == ([], ["GetRound", "Enroll", "Submit"])
 
 
 async def test_nothing_is_released_before_the_cut_however_many_came_and_whoever_asks(running: Attacked) -> None:
@@ -350,8 +350,8 @@ async def test_nothing_is_released_before_the_cut_however_many_came_and_whoever_
     assert (status.state, status.submissions >= 3 * MINIMUM) == (RoundState.OPEN, True)
     async with open_channel(running.services[Role.ANALYZER].addresses["results"], running.operator_tls) as channel:
         reader = ResultsCaller(channel)
-        (standing,) = [each for each in await reader.get_standings(kiosks.id, DEADLINE) if each.id.round == 2]
-        assert standing.queries == ()
+        (status,) = [each for each in await reader.get_statuses(kiosks.id, DEADLINE) if each.id.round == 2]
+        assert status.queries == ()
         with pytest.raises(Refusal) as caught:
             await reader.get_results(kiosks.id, 2, 0.0, DEADLINE)
         assert caught.value.reason is Reason.NO_RESULTS
@@ -376,7 +376,7 @@ async def test_a_state_file_holds_no_answer_and_no_report_once_it_is_sent(runnin
         async with running.device_of("read", state=state / "device.db", shuffler="127.0.0.1:1") as device:
             with pytest.raises(Unreachable):
                 await device.submit(answers, 0, timeout=0.2)
-            (entry,) = device._session.state.find(Round(device.task.id, 0), [""]).values()
+            (entry,) = device._session.state.find(RoundRef(device.task.id, 0), [""]).values()
             assert entry.reports is not None
             waiting = content(state)
         assert found_in(waiting, [*answered, entry.reports]) == [entry.reports]

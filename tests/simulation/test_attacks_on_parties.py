@@ -32,35 +32,46 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.client import Device, Fleet, Reason, Refusal, SignatureError, TaskError
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos import codec
-from hubbub.protos.enrollment.credentials import place_of
+from hubbub.protos.enrollment.credentials import pseudonym_of
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.identity.documents import SignedDocument, canonical
 from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import RoundState
-from hubbub.protos.records.release_chain import place_after, read_release
+from hubbub.protos.records.release_chain import position_after, read_release
 from hubbub.protos.task.admission import ENROLLED, OPEN
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.questions.histogram import Histogram
-from hubbub.service.sqlite.secure_delete import taken_out
+from hubbub.service.sqlite.secure_delete import unpad
 from hubbub.verification.certificate import Pins, VerificationError, verify
 from hubbub.verification.history import read_histories
-from support.anew import AT_MANY, AT_MINIMUM, PROGRAM, STORES, Change, all_started, grown, lost, made_cheap, start_anew
-from support.attacked import HOUR, MINIMUM, ROUNDS, Attacked, task_of
-from support.between import Change as Answered
-from support.between import between
+from support.attack_deployment import HOUR, MINIMUM, ROUNDS, Attacked, task_of
 from support.certificates import counts
-from support.command import hubbub
+from support.cli import hubbub
+from support.identity_thief import Usurper, successions_of
+from support.man_in_the_middle import Change as Answered
+from support.man_in_the_middle import between
+from support.memory_reader import UNPRIVILEGED, spied
 from support.patience import PATIENCE
-from support.planted import found_in, in_key_files
+from support.planted_secrets import found_in, in_key_files
 from support.queries import krr_query
-from support.spying import UNPRIVILEGED, spied
-from support.usurper import Usurper, successions_of
-from support.visitor import Visitor, keys_ready
+from support.raw_device import Visitor, keys_ready
+from support.restarted_service import (
+    AT_MANY,
+    AT_MINIMUM,
+    PROGRAM,
+    STORES,
+    Change,
+    all_started,
+    grown,
+    lost,
+    made_cheap,
+    start_anew,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -172,10 +183,11 @@ def taking_part(running: Attacked) -> list[tuple[bytes, tuple[bytes, bytes]]]:
     with closing(sqlite3.connect(running.folder.of("shuffler") / "data" / "shuffler.db")) as connection:
         devices = connection.execute("SELECT device, number FROM ticket").fetchall()
         keys = [
-            taken_out(key) for (key,) in connection.execute("SELECT place_key FROM round WHERE place_key IS NOT NULL")
+            unpad(key)
+            for (key,) in connection.execute("SELECT pseudonym_key FROM round WHERE pseudonym_key IS NOT NULL")
         ]
         held = b"".join(entries for (entries,) in connection.execute("SELECT entries FROM known"))
-    places = [(device, (place_of(key, number), key)) for device, number in devices for key in keys]
+    places = [(device, (pseudonym_of(key, number), key)) for device, number in devices for key in keys]
     return [(device, secrets) for device, secrets in places if secrets[0] in held]
 
 
@@ -263,7 +275,7 @@ async def test_a_round_that_is_left_out_with_the_shufflers_help_is_missed_by_who
 ) -> None:
     """With both identities such a certificate holds by itself; beside the others `hubbub verify DIR` names it."""
     content = without(played, 0)
-    place = place_after(played.task.id, [read_release(each) for each in content["releases"]])
+    place = position_after(played.task.id, [read_release(each) for each in content["releases"]])
     (record,) = verify(played.certificates[-1], played.pins).records
     signed = replace(record, place=place).signed_by(played.running.identity(Role.SHUFFLER))
     forged = played.signed({**content, "batches": [signed.as_json()]})
@@ -480,7 +492,7 @@ def master_key(running: Attacked) -> bytes:
     """What the shuffler makes and checks credentials with."""
     with closing(sqlite3.connect(running.folder.of("shuffler") / "data" / "shuffler.db")) as connection:
         ((stored,),) = connection.execute("SELECT secret FROM master")
-    return taken_out(stored)
+    return unpad(stored)
 
 
 def processes(running: Attacked) -> Iterator[int]:
@@ -491,7 +503,7 @@ def processes(running: Attacked) -> Iterator[int]:
         waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
-KEEP = "from hubbub.service.processes.hardening import keep_memory_in; keep_memory_in()"
+KEEP = "from hubbub.service.processes.hardening import disable_core_dumps; disable_core_dumps()"
 ALLOW = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, -1, 0, 0, 0)"
 """PR_SET_PTRACER: also where Yama would let a process be traced by nobody but its parent."""
 

@@ -28,10 +28,10 @@ from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.net.file_limits import raise_limit
 from hubbub.service.rpc import largest_submissions
-from support import frames
-from support.frames import Connection, Ended
+from support import http2_frames
+from support.http2_frames import Connection, Ended
+from support.metrics_scrape import fetch, scrape
 from support.patience import PATIENCE
-from support.scrape import fetch, scrape
 
 pytestmark = [
     pytest.mark.slow,
@@ -87,7 +87,7 @@ class Shuffler:
     def attackers(self, count: int) -> Iterator[list[Connection]]:
         """So many connections."""
         with contextlib.ExitStack() as stack:
-            connect = partial(frames.connect, self.addresses["submission"], self.tls)
+            connect = partial(http2_frames.connect, self.addresses["submission"], self.tls)
             yield [stack.enter_context(connect()) for _ in range(count)]
 
     async def answers(self) -> list[KeySet]:
@@ -100,9 +100,9 @@ class Shuffler:
         return await asyncio.gather(*(one() for _ in range(NEWCOMERS)))
 
     async def said(self) -> list[str]:
-        """The troubles that the operator is shown."""
+        """The incidents that the operator is shown."""
         async with open_channel(self.addresses["control"], self.pipeline.operator_tls) as channel:
-            return [trouble.text for trouble in (await ControlCaller(channel).get_condition(SECONDS)).troubles]
+            return [incident.text for incident in (await ControlCaller(channel).get_incidents(SECONDS)).incidents]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -119,11 +119,11 @@ async def shuffler(pipeline: LocalPipeline) -> Shuffler:
 
 
 async def test_bombs_are_refused_by_their_bytes(shuffler: Shuffler) -> None:
-    bomb = frames.empty_submissions(BOMB)
+    bomb = http2_frames.empty_submissions(BOMB)
 
     def attack(attacker: Connection) -> list[Ended | None]:
-        streams = [attacker.call(frames.SUBMIT_BATCH, bomb, "gzip") for _ in range(12)]
-        streams += [attacker.call(frames.SUBMIT_BATCH, bomb[:MEBIBYTE]) for _ in range(12)]
+        streams = [attacker.call(http2_frames.SUBMIT_BATCH, bomb, "gzip") for _ in range(12)]
+        streams += [attacker.call(http2_frames.SUBMIT_BATCH, bomb[:MEBIBYTE]) for _ in range(12)]
         return attacker.all_ended(streams, SECONDS)
 
     with shuffler.attackers(1) as (attacker,):
@@ -143,10 +143,10 @@ def malformed(pipeline: LocalPipeline) -> submission_pb2.SubmitBatchRequest:
 
 async def test_submissions_of_two_bytes_are_refused_as_a_whole(shuffler: Shuffler) -> None:
     """Twenty thousand bytes would be answered by thirty times as many."""
-    raw = malformed(shuffler.pipeline).SerializeToString() + frames.empty_submissions(10_000)
+    raw = malformed(shuffler.pipeline).SerializeToString() + http2_frames.empty_submissions(10_000)
 
     def attack(attacker: Connection) -> list[Ended | None]:
-        return attacker.all_ended([attacker.call(frames.SUBMIT_BATCH, raw) for _ in range(50)], SECONDS)
+        return attacker.all_ended([attacker.call(http2_frames.SUBMIT_BATCH, raw) for _ in range(50)], SECONDS)
 
     with shuffler.attackers(1) as (attacker,):
         ended = await asyncio.to_thread(attack, attacker)
@@ -161,7 +161,7 @@ async def test_answers_that_nobody_takes_are_bounded_and_lock_nobody_out(shuffle
 
     def attack(attacker: Connection) -> None:
         attacker.take_nothing()
-        attacker.all_ended([attacker.call(frames.SUBMIT_BATCH, raw) for _ in range(60)], 0.5)
+        attacker.all_ended([attacker.call(http2_frames.SUBMIT_BATCH, raw) for _ in range(60)], 0.5)
 
     before = shuffler.memory()
     with shuffler.attackers(1) as (attacker,):
@@ -183,7 +183,9 @@ async def test_messages_that_never_end_are_bounded_and_given_back(shuffler: Shuf
     def attack(attackers: list[Connection]) -> None:
         for attacker in attackers:
             for size in (8 * MEBIBYTE, *[largest] * 49):
-                attacker.send(attacker.open(frames.SUBMIT_BATCH), frames.message(bytes(size))[:-100], seconds=2.0)
+                attacker.send(
+                    attacker.open(http2_frames.SUBMIT_BATCH), http2_frames.message(bytes(size))[:-100], seconds=2.0
+                )
 
     with shuffler.attackers(5) as attackers:
         await asyncio.to_thread(attack, attackers)
@@ -198,8 +200,8 @@ async def test_messages_that_never_end_are_bounded_and_given_back(shuffler: Shuf
 
 async def test_calls_without_a_message_lock_nobody_out(shuffler: Shuffler) -> None:
     with shuffler.attackers(33) as (watching, *submitting):
-        watching.open_many(frames.WATCH, 4096)
-        streams = [attacker.open_many(frames.SUBMIT, 128) for attacker in submitting]
+        watching.open_many(http2_frames.WATCH, 4096)
+        streams = [attacker.open_many(http2_frames.SUBMIT, 128) for attacker in submitting]
         assert len(await shuffler.answers()) == NEWCOMERS
         # Each of them ends, though its caller does nothing more: none holds anything for longer than the deadline.
         ended = await asyncio.to_thread(submitting[-1].all_ended, streams[-1], SECONDS)
@@ -208,7 +210,7 @@ async def test_calls_without_a_message_lock_nobody_out(shuffler: Shuffler) -> No
 
 async def test_sockets_that_say_nothing_do_not_stop_newcomers(shuffler: Shuffler) -> None:
     raise_limit()  # of this process, which has the other ends
-    with frames.half_open(shuffler.addresses["submission"], 1100) as opened:
+    with http2_frames.half_open(shuffler.addresses["submission"], 1100) as opened:
         assert len(opened) == 1100
         assert len(await shuffler.answers()) == NEWCOMERS
         # They are closed, though nobody closes them here.

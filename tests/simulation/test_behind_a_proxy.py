@@ -26,15 +26,15 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
-from hubbub.protos.task.admission import OPEN, Admission, Mode
+from hubbub.protos.task.admission import OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.addresses import parted
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
-from support.frames import SUBMIT, connect
+from support.haproxy import Running, proxy_before
+from support.http2_frames import SUBMIT, connect
+from support.metrics_scrape import scrape
 from support.patience import PATIENCE, when_ready
-from support.proxied import Running, proxy_before
-from support.scrape import scrape
 
 pytestmark = pytest.mark.slow
 
@@ -143,8 +143,11 @@ async def passed_on(proxy: Running, part: str = "certified") -> float:
 
 
 async def test_a_device_with_a_certificate_shows_it_to_the_shuffler_through_the_proxy(tmp_path: Path) -> None:
-    draft = replace(DRAFT, admission=Admission(Mode.MTLS))
-    async with asyncio.timeout(PATIENCE), LocalPipeline(draft, tmp_path / "pipeline", behind_proxy=True) as pipeline:
+    draft = replace(DRAFT, admission=AdmissionPolicy(Mode.MTLS))
+    async with (
+        asyncio.timeout(PATIENCE),
+        LocalPipeline(draft, tmp_path / "pipeline", behind_proxy=True) as pipeline,
+    ):
         with proxy_before(pipeline, tmp_path / "proxy") as proxy:
             assert pipeline.issuer is not None
             certificate, key = pipeline.issuer.files("device")
@@ -172,8 +175,8 @@ async def test_a_device_with_a_certificate_shows_it_to_the_shuffler_through_the_
 
 async def test_https_goes_through_the_proxy_to_the_shuffler_unopened(tmp_path: Path) -> None:
     draft = replace(DRAFT, admission=OPEN, privacy=replace(DRAFT.privacy, honest_share=1.0))
-    folder, door = tmp_path / "pipeline", {"behind_proxy": True, "https": True}
-    async with asyncio.timeout(PATIENCE), LocalPipeline(draft, folder, **door) as pipeline:
+    folder, https = tmp_path / "pipeline", {"behind_proxy": True, "https": True}
+    async with asyncio.timeout(PATIENCE), LocalPipeline(draft, folder, **https) as pipeline:
         with proxy_before(pipeline, tmp_path / "proxy") as proxy:
             device = Device(
                 pipeline.task.encode(),

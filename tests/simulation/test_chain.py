@@ -18,9 +18,9 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.verification.certificate import Pins, VerificationError, verify
-from support.command import hubbub
+from support.cli import hubbub
+from support.metrics_scrape import scrape
 from support.samples import FEW
-from support.scrape import scrape
 
 pytestmark = pytest.mark.slow
 

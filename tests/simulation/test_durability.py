@@ -1,4 +1,4 @@
-"""Acknowledged means on disk: every write and sync is traced, and after a power cut at any of them all is there."""
+"""Every write and sync is traced, and after a power cut at any of them all is there."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ import pytest
 from simulation import disk
 from simulation.world import MINIMUM
 
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.client.errors import NoRound
-from hubbub.client.state.store import DONE, Round, State
+from hubbub.client.state.store import DONE, RoundRef, State
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.batch import BatchId
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
-from hubbub.shuffler.stores.sqlite import SqliteStore, tables
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore, tables
 from support.patience import PATIENCE
 from support.queries import INNER_BYTES
-from support.stores import store_in
+from support.store_contents import store_in
 
 TESTS = Path(__file__).parents[1]
 Marks = list[dict[str, Any]]
@@ -91,11 +91,11 @@ def restored(folder: Path, image: Image) -> Iterator[Path]:
 
 def check_shuffler(folder: Path, task: bytes, marks: Marks) -> None:
     task_id = SignedTask.decode(task).task.id
-    with contextlib.closing(store_in(SqliteStore, folder)) as store:
+    with contextlib.closing(store_in(ShufflerSqliteStore, folder)) as store:
         asyncio.run(_check_acknowledged(store, task_id, marks))
 
 
-async def _check_acknowledged(store: SqliteStore, task_id: bytes, marks: Marks) -> None:
+async def _check_acknowledged(store: ShufflerSqliteStore, task_id: bytes, marks: Marks) -> None:
     for mark in (mark for mark in marks if mark["name"] == "acknowledged" and mark["ids"]):
         round_ = await store.find(task_id, mark["round"])
         assert round_ is not None
@@ -110,7 +110,7 @@ async def _check_acknowledged(store: SqliteStore, task_id: bytes, marks: Marks) 
         assert _held(store, round_) == await store.submissions(round_)
 
 
-def _held(store: SqliteStore, round_: Any) -> int:
+def _held(store: ShufflerSqliteStore, round_: Any) -> int:
     """How many submissions' envelopes are there, as they came or permuted."""
     connection = store._database.writer
     if round_.state in (RoundState.OPEN, RoundState.CUT):
@@ -143,7 +143,7 @@ def check_device(folder: Path, task: bytes, marks: Marks) -> None:
     task_id, name = SignedTask.decode(task).task.id, "device 2"
     state = State(folder / "state.db")
     for mark in (mark for mark in marks if mark["name"] == "sent" and mark["by"] == name):
-        of = Round(task_id, mark["round"])
+        of = RoundRef(task_id, mark["round"])
         try:
             state.key_set(of)
         except NoRound:
@@ -153,8 +153,8 @@ def check_device(folder: Path, task: bytes, marks: Marks) -> None:
         assert entry.outcome == DONE or entry.submission is not None
     for mark in (mark for mark in marks if mark["name"] == "kept" and mark["by"] == name):
         with contextlib.suppress(NoRound):  # as above
-            state.key_set(Round(task_id, mark["round"]))
-            (entry,) = state.find(Round(task_id, mark["round"]), [""]).values()
+            state.key_set(RoundRef(task_id, mark["round"]))
+            (entry,) = state.find(RoundRef(task_id, mark["round"]), [""]).values()
             assert entry.submission_id.hex() == mark["id"]
             assert entry.outcome == DONE or entry.reports is not None or entry.submission is not None
     state.close()

@@ -1,4 +1,4 @@
-"""The keeper fails over: real shufflers on one database, killed and stopped; a standby goes on with the round."""
+"""Real shufflers on one database, killed and stopped; a standby goes on with the round."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from unit.shuffler.workers.test_supervisor import acceptors_of
+from unit.shuffler.workers.test_supervisor import workers_of
 
 from hubbub.client import Device
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.local.ports import SETTINGS
-from hubbub.deploy.local.process import Service
+from hubbub.deploy.local.process import ServiceProcess
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundState
@@ -28,7 +28,7 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from support import postgres
-from support.command import hubbub
+from support.cli import hubbub
 
 pytestmark = pytest.mark.slow
 
@@ -56,8 +56,8 @@ class Pair:
         shutil.copytree(first, self.folders[1], ignore=shutil.ignore_patterns("data"))
         addresses = [free_address(), free_address()]
         for folder, own, other in zip(self.folders, addresses, addresses[::-1], strict=True):
-            change(folder / "shuffler.toml", "keeper_listen", own)
-            change(folder / "shuffler.toml", "keepers", [other])
+            change(folder / "shuffler.toml", "leader_listen", own)
+            change(folder / "shuffler.toml", "leaders", [other])
         for name in SETTINGS[Role.SHUFFLER].values():
             # Ports that stay: it opens them anew each time that it begins to act, or to stand by.
             change(self.folders[1] / "shuffler.toml", name, free_address())
@@ -65,7 +65,7 @@ class Pair:
         assert "keyring" in hubbub("shuffler", standby, "--create-store").out
         self.services = [
             pipeline.services[Role.SHUFFLER],
-            Service("shuffler", standby, pipeline.logs / "standby.log"),
+            ServiceProcess("shuffler", standby, pipeline.logs / "standby.log"),
         ]
 
     async def start(self, which: int) -> None:
@@ -117,12 +117,10 @@ class Pair:
         assert refused is Reason.NOT_READY
 
 
-@pytest.mark.parametrize("acceptors", [0, 2])
-async def test_a_standby_goes_on_with_a_round_whose_keeper_was_killed_or_stopped(
-    tmp_path: Path, acceptors: int
-) -> None:
+@pytest.mark.parametrize("workers", [0, 2])
+async def test_a_standby_goes_on_with_a_round_whose_leader_was_killed_or_stopped(tmp_path: Path, workers: int) -> None:
     names, database = [f"device {number}" for number in range(DEVICES)], postgres.new_database()
-    async with LocalPipeline(draft(), tmp_path / "pipeline", database=database, acceptors=acceptors) as pipeline:
+    async with LocalPipeline(draft(), tmp_path / "pipeline", database=database, workers=workers) as pipeline:
         await pipeline.stop(Role.SHUFFLER)
         pair = Pair(pipeline)
         try:
@@ -147,7 +145,7 @@ async def test_a_standby_goes_on_with_a_round_whose_keeper_was_killed_or_stopped
             os.kill(pid, signal.SIGCONT)
             await pair.stands_by(1)
             # Nobody is answered by what it had started.
-            assert not acceptors_of(pid)
+            assert not workers_of(pid)
             assert await pair.held(0) == DEVICES
             await pair.follows(0, 2)
             # Killed while the batch waits for the analyzer: the standby delivers it.

@@ -1,4 +1,4 @@
-"""The n - 1 attack on real services: all reports but one are the attacker's, who takes them out of the estimates again.
+"""All reports but one are the attacker's, who takes them out of the estimates again.
 
 The victim answers four questions, each with one of three answers, drawn from the operating system. The attacker reads
 what is published and says which it was. Of (ε, δ)-private estimates nobody is right more often than `most_right`.
@@ -26,13 +26,13 @@ from hubbub.protos.messages import Receipt
 from hubbub.protos.records.results import RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, ResultsCaller
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.verification.certificate import Pins, verify
-from support.flood import KNOWN, flood
+from support.flooding import KNOWN, flood
 from support.patience import PATIENCE
 from support.queries import krr_query
 from support.samples import MOST, changed
@@ -54,7 +54,7 @@ FALSE_ALARM = 1e-6
 class Way:
     """Whom a task admits, beside how many dummies, and what the attacker knows of each other report: its law."""
 
-    admission: Admission
+    admission: AdmissionPolicy
     dummies: int
     others: tuple[float, float, float]
 
@@ -136,7 +136,10 @@ async def played(way: Way, pipeline: LocalPipeline, task: SignedTask) -> Round:
 
 
 async def all_rounds(way: Way, folder: Path) -> list[Round]:
-    async with asyncio.timeout(PATIENCE), LocalPipeline(lambda identities: tasks(way, identities), folder) as pipeline:
+    async with (
+        asyncio.timeout(PATIENCE),
+        LocalPipeline(lambda identities: tasks(way, identities), folder) as pipeline,
+    ):
         return [await played(way, pipeline, task) for task in pipeline.tasks]
 
 
@@ -188,7 +191,7 @@ def test_a_flood_of_an_enrolled_task_is_refused_and_the_guess_is_what_the_certif
     assert all(each.refused == {Reason.NOT_ENROLLED} for each in rounds)
     assert hits(OF_PEOPLE, rounds) <= most_hits(certified(rounds))
     for each in rounds:
-        assert verify(each.results.certificate, Pins()).admission["rests_on"] == "enrolment"
+        assert verify(each.results.certificate, Pins()).admission["rests_on"] == "enrollment"
 
 
 def test_dummies_keep_a_flooded_round_at_what_they_are_worth(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Against real services: random envelopes fill no round beyond its most, and a disk without room loses nothing."""
+"""Random envelopes fill no round beyond its most, and a disk without room loses nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client.submit import Pacing
+from hubbub.client.submit import Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Answer, Receipt, RoundStatus, Submission
@@ -40,7 +40,7 @@ async def made(pipeline: LocalPipeline, count: int) -> tuple[Destination, list[S
     """Submissions whose outer layer opens, around random bytes."""
     task = pipeline.task.task
     async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
-        key_set = await Pacing().persist(partial(SubmissionCaller(channel).get_round, task.id, 0))
+        key_set = await Retrying().retry(partial(SubmissionCaller(channel).get_round, task.id, 0))
     ours = key_set.read(task.id, 0, task.suite, task.identities.shuffler, task.identities.analyzer)
     to = Destination(task.id, 0, key_set.hash)
     sealer = Sealer(to, *(each.public_key for each in ours), task.hpke)
@@ -80,16 +80,16 @@ async def test_noise_ends_at_the_most_of_a_round_and_without_room_what_is_held_i
         assert await sent(pipeline, to, noise[:25]) == receipts[:25]
         await reserving(pipeline, NO_DISK)
         assert await sent(pipeline, to, noise[:25]) == receipts[:25]
-        assert reasons(await sent(pipeline, to, noise[25:26])) == {Reason.NO_ROOM}
+        assert reasons(await sent(pipeline, to, noise[25:26])) == {Reason.DISK_FULL}
         assert "the store takes nothing now" in (await status(pipeline)).waiting_for
         await reserving(pipeline, 0)
         assert await sent(pipeline, to, noise[25:MOST]) == receipts[25:MOST]
         assert reasons(await sent(pipeline, to, noise[MOST:])) == {Reason.ROUND_FULL}
         assert await sent(pipeline, to, noise[:MOST]) == receipts[:MOST]
         told = await status(pipeline)
-        assert (told.submissions, told.refusals) == (MOST, {"no_room": 1, "round_full": 20})
+        assert (told.submissions, told.refusals) == (MOST, {"disk_full": 1, "round_full": 20})
         assert f"it is full, with its maximum_reports = {MOST}" in told.waiting_for
         await pipeline.close_round(0)
         assert (await status(pipeline)).submissions == MOST
         log = (pipeline.logs / "shuffler.log").read_text()
-        assert (log.count("round full"), log.count("no room: new submissions are refused")) == (1, 1)
+        assert (log.count("round full"), log.count("disk full: new submissions are refused")) == (1, 1)

@@ -1,4 +1,4 @@
-"""Replicas, keepers, the analyzer and PostgreSQL are killed at drawn moments while devices submit: all count once.
+"""Front ends, leaders, the analyzer and PostgreSQL are killed at drawn moments while devices submit: all count once.
 
 Real processes, as in `hubbub demo --cluster`: whatever was acknowledged is in the certificate, and nobody is twice.
 """
@@ -17,7 +17,7 @@ import pytest
 from hubbub.deploy.init.hops import change
 from hubbub.deploy.local.cluster import LocalCluster
 from hubbub.deploy.local.databases import new_databases
-from hubbub.deploy.local.process import Service
+from hubbub.deploy.local.process import ServiceProcess
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import RoundStatus
@@ -27,7 +27,7 @@ from hubbub.protos.rpc import ControlCaller, ResultsCaller
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
-from support.command import hubbub
+from support.cli import hubbub
 from support.patience import PATIENCE, when_ready
 from support.postgres import OwnServer
 
@@ -55,26 +55,26 @@ class Harm:
 
     def __init__(self, cluster: LocalCluster, server: OwnServer) -> None:
         self._cluster, self._server = cluster, server
-        self.keepers = [cluster.services[Role.SHUFFLER], cluster._standby]
+        self.leaders = [cluster.services[Role.SHUFFLER], cluster._standby]
         self._starts: list[asyncio.Task[None]] = []
-        for replica in cluster._replicas:
+        for frontend in cluster._frontends:
             # Devices know where it was: it is there again.
-            change(replica._settings, "listen", replica.addresses["submission"])
+            change(frontend._settings, "listen", frontend.addresses["submission"])
 
     def deeds(self) -> list[Callable[[], Awaitable[None]]]:
         """One after the other, in any order."""
-        again = [lambda each=each: self._again(each) for each in self._cluster._replicas]
-        keepers = [lambda each=each: self._keeper_again(each) for each in self.keepers]
-        return [*again, *keepers, self._server_again, self._analyzer_again]
+        again = [lambda each=each: self._again(each) for each in self._cluster._frontends]
+        leaders = [lambda each=each: self._leader_again(each) for each in self.leaders]
+        return [*again, *leaders, self._server_again, self._analyzer_again]
 
-    async def _again(self, service: Service) -> None:
+    async def _again(self, service: ServiceProcess) -> None:
         await service.kill()
         await service.start()
 
-    async def _keeper_again(self, service: Service) -> None:
+    async def _leader_again(self, service: ServiceProcess) -> None:
         """Whichever of the two keeps the rounds then; the one that is started serves once it is its turn."""
         await service.kill()
-        service.patience = PATIENCE
+        service.timeout = PATIENCE
         self._starts.append(asyncio.create_task(service.start()))
 
     async def _server_again(self) -> None:
@@ -92,14 +92,14 @@ class Harm:
         await asyncio.gather(*self._starts, return_exceptions=True)
 
 
-async def closed(cluster: LocalCluster, keepers: list[Service]) -> RoundStatus:
+async def closed(cluster: LocalCluster, leaders: list[ServiceProcess]) -> RoundStatus:
     """Cut the round at whichever keeps it."""
     while True:
-        for keeper in keepers:
-            if "control" not in keeper.addresses:
+        for leader in leaders:
+            if "control" not in leader.addresses:
                 continue
             with contextlib.suppress(Unreachable):
-                async with open_channel(keeper.addresses["control"], cluster.operator_tls) as channel:
+                async with open_channel(leader.addresses["control"], cluster.operator_tls) as channel:
                     try:
                         return await ControlCaller(channel).close_round(cluster.task.task.id, 0, CALL_SECONDS)
                     except Refusal as refusal:
@@ -147,7 +147,7 @@ async def test_whoever_is_killed_and_whenever_everybody_counts_once(
 
             try:
                 await asyncio.gather(harmed(), *(people() for _ in range(AT_A_TIME)))
-                status = await closed(cluster, harm.keepers)
+                status = await closed(cluster, harm.leaders)
                 assert status.submissions == DEVICES
                 found = await counted(cluster)
             finally:

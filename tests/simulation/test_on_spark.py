@@ -12,7 +12,7 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
-from support.command import hubbub
+from support.cli import hubbub
 from support.spark import NEEDS_JAVA
 
 DEVICES = 40
@@ -36,7 +36,7 @@ async def test_a_round_is_mixed_and_opened_on_spark_where_settings_say_so(tmp_pa
             async with pipeline.device(f"device {number}") as device:
                 await device.submit({"theme": "dark"})
         await pipeline.close_round()
-        found = await pipeline.results(patience=WAIT)
+        found = await pipeline.results(stalled_after=WAIT)
         assert b'"reports":40' in found.certificate.replace(b" ", b"")
         path = tmp_path / "certificate.json"
         path.write_bytes(found.certificate)

@@ -1,4 +1,4 @@
-"""The pipeline as a list of operations: whatever happens to it, in whatever order, services and model agree.
+"""Whatever happens to it, in whatever order, services and model agree.
 
 A run that failed is run again from its seed: `replay(seed, count)` below is all there is to it. Hypothesis prints the
 operations themselves, which `simulate` takes as they are.
@@ -108,7 +108,7 @@ def test_the_story_comes_to_every_point_and_no_write_or_call_is_without_one() ->
     for party, named in ops.POINTS.items():
         reached = everybody["device 0" if party == "device" else party].reached
         assert set(named) <= set(reached)
-        starting = {f"{when} INSERT {table}" for when in ("before", "after") for table in ("tasks", "master")}
+        starting = {f"{when} INSERT {table}" for when in ("before", "after") for table in ("task", "master")}
         assert set(reached) - set(named) - starting == set()
 
 

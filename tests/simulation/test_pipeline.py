@@ -1,4 +1,4 @@
-"""The whole pipeline over real sockets: processes are killed and restarted, and what was acknowledged counts once."""
+"""Processes are killed and restarted, and what was acknowledged counts once."""
 
 from __future__ import annotations
 

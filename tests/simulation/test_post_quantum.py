@@ -1,4 +1,4 @@
-"""A post-quantum task through real services: every layer in its suite, and nothing of another suite gets in."""
+"""Every layer in its suite, and nothing of another suite gets in."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def sent_in_x25519(pipeline: LocalPipeline) -> Refusal:
         inners = [sealer.inner(bytes(query.report_bytes), place) for place, query in enumerate(task.queries)]
         submission_id = os.urandom(16)
         submission = Submission(submission_id, sealer.outer(inners, submission_id))
-        (credential,) = await caller.enrol([Redemption(pipeline.ticket("another"), os.urandom(KEY_BYTES))], 10.0)
+        (credential,) = await caller.enroll([Redemption(pipeline.ticket("another"), os.urandom(KEY_BYTES))], 10.0)
         assert isinstance(credential, Credential)
         with pytest.raises(Refusal) as caught:
             await caller.submit(here, credential.proven(here, submission), 10.0)

@@ -1,4 +1,4 @@
-"""Texts by prefixes through real services: rounds for beginnings, what is found in them, and what is certified."""
+"""Rounds for beginnings, what is found in them, and what is certified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from hubbub.client import Fleet
 from hubbub.deploy.local.pipeline import LocalPipeline
-from hubbub.deploy.operator.prefixes import discovered, prefix_rounds, read_alphabet
+from hubbub.deploy.operator.prefixes import find_prefixes, prefix_rounds, read_alphabet
 from hubbub.protos.errors import UsageError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.records.results import RoundResults
@@ -20,7 +20,7 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.texts.text import Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
-from support.command import Ran, hubbub
+from support.cli import Ran, hubbub
 from support.patience import PATIENCE
 from support.samples import FEW
 
@@ -116,13 +116,13 @@ def check_document(ran: Ran, table: Path) -> None:
 
 def check_stepping_over(rounds: list[RoundResults]) -> None:
     """Without the first round, the second continues the empty beginning by five bytes: few characters allow that."""
-    word, theme = discovered(rounds[1:], read_alphabet("cats"), lambda _: None).queries
+    word, theme = find_prefixes(rounds[1:], read_alphabet("cats"), lambda _: None).queries
     assert word.estimates is not None
     assert ("count", "cat") in [(row.statistic, row.category) for row in word.estimates.rows]
     only = RoundResults(rounds[2].id, (theme,), rounds[2].certificate)
     assert prefix_rounds(only) == range(2)
     with pytest.raises(UsageError, match="round 2 has no texts to find: they were withheld"):
-        discovered([only], None, lambda _: None)
+        find_prefixes([only], None, lambda _: None)
 
 
 def check_certificate(certificate: bytes, pins: Pins) -> None:

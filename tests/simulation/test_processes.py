@@ -14,22 +14,22 @@ from pathlib import Path
 import pytest
 from simulation import disk
 
-from hubbub.client import Device, Fleet, Pacing, Patience
+from hubbub.client import Device, Fleet, Retrying, RetryPolicy
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.deploy.local.process import ServiceError
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.identity.keys import Role
-from hubbub.protos.messages import Condition, RoundState
+from hubbub.protos.messages import IncidentReport, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, ResultsCaller
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
-from support.command import Ran, hubbub
+from support.cli import Ran, hubbub
+from support.metrics_scrape import scrape
 from support.samples import FEW
-from support.scrape import scrape
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def pipeline(folder: Path, admission: Admission = ENROLLED) -> AsyncIterator[LocalPipeline]:
+async def pipeline(folder: Path, admission: AdmissionPolicy = ENROLLED) -> AsyncIterator[LocalPipeline]:
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=ROUNDS, close="operator")
     privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW)
     queries = (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True))
@@ -73,7 +73,7 @@ async def revived(running: LocalPipeline) -> int:
     return len(ended)
 
 
-def fleet(running: LocalPipeline, patience: Patience | None = None) -> Fleet:
+def fleet(running: LocalPipeline, policy: RetryPolicy | None = None) -> Fleet:
     return Fleet(
         running.task.encode(),
         operator_key=running.operator_key,
@@ -82,11 +82,11 @@ def fleet(running: LocalPipeline, patience: Patience | None = None) -> Fleet:
         shuffler=running.shuffler,
         authority=running.authority,
         tickets=running.ticket,
-        pacing=Pacing(patience or Patience(total=60.0, call=5.0, longest_pause=1.0)),
+        retrying=Retrying(policy or RetryPolicy(total=60.0, call=5.0, longest_pause=1.0)),
     )
 
 
-def device(running: LocalPipeline, name: str, patience: Patience) -> Device:
+def device(running: LocalPipeline, name: str, policy: RetryPolicy) -> Device:
     return Device(
         running.task.encode(),
         operator_key=running.operator_key,
@@ -95,7 +95,7 @@ def device(running: LocalPipeline, name: str, patience: Patience) -> Device:
         shuffler=running.shuffler,
         authority=running.authority,
         ticket=running.ticket(name),
-        pacing=Pacing(patience),
+        retrying=Retrying(policy),
     )
 
 
@@ -165,7 +165,7 @@ async def test_a_receipt_is_sent_only_after_the_submission_is_synced(library: Pa
         await restart(running, Role.SHUFFLER, disk.environment(library, data(running, Role.SHUFFLER), tmp_path / "log"))
         receipts = []
         for number in range(20):
-            async with device(running, f"device{number}", Patience()) as one:
+            async with device(running, f"device{number}", RetryPolicy()) as one:
                 receipt = await one.submit({"theme": "dark"}, 0)
                 receipts.append((receipt.submission_id, time.monotonic()))
         events = list(disk.events(tmp_path / "log"))
@@ -192,7 +192,7 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
         async with fleet(running) as carrier:
             assert (await carrier.submit_many(many[:100], 0)).accepted == 100
         full[Role.SHUFFLER].touch()
-        async with device(running, "one", Patience(total=2.0)) as one:
+        async with device(running, "one", RetryPolicy(total=2.0)) as one:
             with pytest.raises(Refusal, match="cannot write to its disk") as refused:
                 await one.submit({"theme": "dark"}, 0)
         assert (refused.value.reason, refused.value.retry_after) == (Reason.OVERLOADED, 5.0)
@@ -213,13 +213,13 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
         await _said_to_work(running, Role.ANALYZER)
 
 
-async def condition(running: LocalPipeline, role: Role) -> Condition:
+async def incident_report(running: LocalPipeline, role: Role) -> IncidentReport:
     name, caller = {
         Role.SHUFFLER: ("control", ControlCaller),
         Role.ANALYZER: ("results", ResultsCaller),
     }[role]
     async with open_channel(running.services[role].addresses[name], running.operator_tls) as channel:
-        return await caller(channel).get_condition(10.0)
+        return await caller(channel).get_incidents(10.0)
 
 
 async def metric(running: LocalPipeline, role: Role, name: str, **labels: str) -> float:
@@ -234,11 +234,11 @@ async def _health(running: LocalPipeline, role: Role) -> Ran:
 
 async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
     """Status, health and metrics name the store, its file and what to do."""
-    (trouble,) = [each for each in (await condition(running, role)).troubles if each.kind == "store"]
-    assert str(data(running, role)) in trouble.text
-    assert "make room on its disk" in trouble.text
-    assert trouble.count >= 1
-    assert await metric(running, role, "troubles", kind="store") == 1
+    (incident,) = [each for each in (await incident_report(running, role)).incidents if each.kind == "store"]
+    assert str(data(running, role)) in incident.text
+    assert "make room on its disk" in incident.text
+    assert incident.count >= 1
+    assert await metric(running, role, "incidents", kind="store") == 1
     while (asked := await _health(running, role)).status == 0:
         pass
     assert asked.status == 1
@@ -246,8 +246,8 @@ async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
 
 
 async def _said_to_work(running: LocalPipeline, role: Role) -> None:
-    assert (await condition(running, role)).troubles == ()
-    assert await metric(running, role, "troubles", kind="store") == 0
+    assert (await incident_report(running, role)).incidents == ()
+    assert await metric(running, role, "incidents", kind="store") == 0
     while (await _health(running, role)).status != 0:
         pass
 

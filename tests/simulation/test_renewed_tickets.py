@@ -14,10 +14,10 @@ import pytest
 from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, seal
 
 from hubbub.client import Device
-from hubbub.deploy.pki.tickets import Enrolled, renewed
+from hubbub.deploy.pki.tickets import EnrolledDevices, renewed
 from hubbub.protos.enrollment.credentials import Credential
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
-from hubbub.protos.messages import Answer, Receipt, Redemption, Step, Submission
+from hubbub.protos.messages import Answer, CredentialAction, Receipt, Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.task.admission import ENROLLED
@@ -71,7 +71,7 @@ class World:
 
     def renewed(self, ticket: Ticket, days: int) -> Ticket:
         operator = self.deployment.parties.operator
-        return renewed(Enrolled(ticket.device, ticket), operator, None, int(self.clock()) + days * DAY)
+        return renewed(EnrolledDevices(ticket.device, ticket), operator, None, int(self.clock()) + days * DAY)
 
     def device(self) -> Device:
         parties, authority = self.deployment.parties, self.deployment.tls["shuffler"].authority
@@ -123,7 +123,7 @@ async def test_a_device_goes_on_with_what_it_holds_where_another_has_its_new_tic
     async with world.device() as device:
         await device.submit(ANSWERS, 0)
         async with channel(world.addresses["submission"], TLS(world.deployment.tls["shuffler"].authority)) as public:
-            await SubmissionCaller(public).enrol([Redemption(taken.encode(), os.urandom(32))], DEADLINE)
+            await SubmissionCaller(public).enroll([Redemption(taken.encode(), os.urandom(32))], DEADLINE)
         world.place.write_bytes(taken.encode())
         await device.submit(ANSWERS, 1)
         assert await world.submissions() == [1, 1]
@@ -137,7 +137,7 @@ async def test_two_credentials_of_a_device_lead_to_one_place_and_are_revoked_as_
     ):
         caller, control = SubmissionCaller(public), ControlCaller(operators)
         tickets = [first.encode(), world.renewed(first, days=30).encode()]
-        enrolled = await caller.enrol([Redemption(ticket, secret) for ticket in tickets], DEADLINE)
+        enrolled = await caller.enroll([Redemption(ticket, secret) for ticket in tickets], DEADLINE)
         old, new = (each for each in enrolled if isinstance(each, Credential))
         assert old.id != new.id
         to, (one, other, third) = await seal(caller, world.deployment.task, 3)
@@ -153,11 +153,11 @@ async def test_two_credentials_of_a_device_lead_to_one_place_and_are_revoked_as_
         lost, secret = world.ticket(days=1), os.urandom(32)
         tickets = [lost.encode(), world.renewed(lost, days=30).encode()]
         both = [Redemption(ticket, secret) for ticket in tickets]
-        enrolled = await caller.enrol(both, DEADLINE)
-        await control.manage_credentials(Step.REVOKE, [lost.device], DEADLINE)
+        enrolled = await caller.enroll(both, DEADLINE)
+        await control.manage_credentials(CredentialAction.REVOKE, [lost.device], DEADLINE)
         found = [each for each in enrolled if isinstance(each, Credential)]
         assert [reason(await sent(each, third)) for each in found] == [Reason.REVOKED] * 2
-        again = await caller.enrol(both, DEADLINE)
+        again = await caller.enroll(both, DEADLINE)
         assert [each.reason for each in again if isinstance(each, Refusal)] == [Reason.REVOKED] * 2
 
 

@@ -1,4 +1,4 @@
-"""A keeper is killed at changes of its keyring or its database; whoever followed goes on, as if nothing had been."""
+"""A leader is killed at changes of its keyring or its database; whoever followed goes on, as if nothing had been."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import psycopg
 import pytest
 from contract.crashes import Story
 from contract.implementations import _watched
-from contract.test_shuffler_store import a_life, an_enrolment
+from contract.test_shuffler_store import a_life, an_enrollment
 from unit.shuffler.stores.postgres.replication.test_replication import Party, until
 
 from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
-from hubbub.shuffler.stores.postgres import PostgresStore
-from hubbub.shuffler.stores.postgres.keyring import Keyring
-from hubbub.shuffler.stores.postgres.opening import create_copy, take_term
+from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
+from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+from hubbub.shuffler.stores.postgres.opening import create_replicated, take_lease
 from hubbub.shuffler.stores.postgres.replication import leadership, replication
-from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.stores.protocol import ShufflerStore
 from support import postgres
 
 
@@ -27,17 +27,17 @@ class _Dead(Exception):
     """Raised in a process that is killed: it changes nothing any more."""
 
 
-class Keeper:
-    """A keeper that dies at one of its changes, the first of which is 0."""
+class Leader:
+    """A leader that dies at one of its changes, the first of which is 0."""
 
     def __init__(self, party: Party, dies_at: int) -> None:
         self.party, self.dies_at = party, dies_at
         self.seen, self.counting, self.point = 0, False, ""
-        found = take_term(party.folder, party.address, forward=False)
+        found = take_lease(party.folder, party.address, forward=False)
         assert found is not None
-        self.term = found
-        keyring = Keyring(party.folder, connection=_watched(self.watch))
-        self.store = PostgresStore(keyring, party.address, connection=postgres.watched(self.watch), term=found)
+        self.lease = found
+        keyring = ShufflerKeyring(party.folder, connection=_watched(self.watch))
+        self.store = ShufflerPostgresStore(keyring, party.address, connection=postgres.watched(self.watch), lease=found)
         self.store.follow(1)
         party.store = self.store
 
@@ -48,7 +48,7 @@ class Keeper:
         if self.seen > self.dies_at:
             self.point = reached
             self.party.store = None
-            self.term._closing.set()  # nor does it try to have its lock back
+            self.lease._closing.set()  # nor does it try to have its lock back
             with psycopg.connect(postgres.server(), autocommit=True) as connection:
                 name = self.party.address.partition("?")[0].rpartition("/")[2]
                 statement = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
@@ -58,13 +58,13 @@ class Keeper:
     def let_go(self) -> None:
         """Free what a dead process does not hold."""
         self.store._keyring._database._accepted = False  # its log stays as it is
-        for close in (self.store.close, self.store._keyring.close, self.term.close):
+        for close in (self.store.close, self.store._keyring.close, self.lease.close):
             with contextlib.suppress(_Dead, HubbubError):
                 close()
         self.party.store = None
 
 
-async def told(story: Story[Store], folder: Path) -> list[object]:
+async def told(story: Story[ShufflerStore], folder: Path) -> list[object]:
     """What a store holds before the first step and after each, where nobody is killed."""
     with contextlib.closing(postgres.store_in(folder)) as store:
         described = [await story.describe(store)]
@@ -74,48 +74,48 @@ async def told(story: Story[Store], folder: Path) -> list[object]:
     return described
 
 
-async def killed(story: Story[Store], folder: Path, described: list[object], dies_at: int) -> bool:
-    """Kill a keeper at that change, and have its standby go on; return whether there is such a change."""
+async def killed(story: Story[ShufflerStore], folder: Path, described: list[object], dies_at: int) -> bool:
+    """Kill a leader at that change, and have its standby go on; return whether there is such a change."""
     address = postgres.new_database()
     one, other = Party(folder / "one", address), Party(folder / "other", address)
     for party, peer in ((one, other), (other, one)):
-        create_copy(party.folder, address)
+        create_replicated(party.folder, address)
         party.reaches = lambda peer=peer: peer.store  # type: ignore[misc]
-    keeper, done = Keeper(one, dies_at), 0
+    leader, done = Leader(one, dies_at), 0
     async with other.following():
         # It copies everything first.
-        await until(lambda: asyncio.to_thread(keeper.store._keyring._everywhere))
-        keeper.counting = True
+        await until(lambda: asyncio.to_thread(leader.store._keyring._everywhere))
+        leader.counting = True
         for step in story.steps:
             try:
-                await step.do(keeper.store)
+                await step.do(leader.store)
             except (_Dead, HubbubError):
-                if not keeper.point:
+                if not leader.point:
                     raise
                 break
             done += 1
-            if keeper.point:
+            if leader.point:
                 break  # what was under way besides died with it, and the step was answered
-    await asyncio.to_thread(keeper.let_go)
+    await asyncio.to_thread(leader.let_go)
     if done == len(story.steps):
-        return bool(keeper.point)
+        return bool(leader.point)
     store = await asyncio.to_thread(other.act)
     step = story.steps[done]
     found = await story.describe(store)
-    assert not step.whole or found in described[done : done + 2], (step.name, keeper.point)
+    assert not step.whole or found in described[done : done + 2], (step.name, leader.point)
     # The one that was killed comes back, and follows.
     async with one.following():
         for number, later in enumerate(story.steps[done:], done + 1):
             await until(lambda later=later: later.do(store))  # type: ignore[misc]
-            assert await story.describe(store) == described[number], (later.name, keeper.point)
+            assert await story.describe(store) == described[number], (later.name, leader.point)
         await until(lambda: asyncio.to_thread(has_everything, store))
     other.end()
     files = one.files() + other.files()
-    assert [secret for secret in story.secrets if secret[:16] in files] == [], (step.name, keeper.point)
+    assert [secret for secret in story.secrets if secret[:16] in files] == [], (step.name, leader.point)
     return True
 
 
-def has_everything(store: PostgresStore) -> None:
+def has_everything(store: ShufflerPostgresStore) -> None:
     followers = store.standbys
     assert followers is not None
     with followers._changed:
@@ -131,8 +131,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "each"), [(a_life, 5), (an_enrolment, 4)])
-async def test_whoever_followed_goes_on_wherever_the_keeper_was_killed(tmp_path: Path, make, each: int) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(("make", "each"), [(a_life, 5), (an_enrollment, 4)])
+async def test_whoever_followed_goes_on_wherever_the_leader_was_killed(tmp_path: Path, make, each: int) -> None:  # type: ignore[no-untyped-def]
     story = make()
     described = await told(story, tmp_path / "undisturbed")
     dies_at = 0

@@ -1,4 +1,4 @@
-"""Texts through real services: devices report any text, readers look up a list, and the certificate holds."""
+"""Devices report any text, readers look up a list, and the certificate holds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.texts.text import Text
 from hubbub.verification.certificate import Pins, VerificationError, verify
+from support.estimate_rows import counts, number
 from support.patience import PATIENCE
-from support.rows import counts, number
 from support.samples import FEW
 
 pytestmark = pytest.mark.slow

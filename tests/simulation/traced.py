@@ -1,4 +1,4 @@
-"""A program: the simulated pipeline in a folder, whose promises are written down beside what it writes to its files.
+"""The simulated pipeline in a folder, whose promises are written down beside what it writes to its files.
 
 Each line of the file `marks` is said at the moment when a party relies on it. Its argument is the folder.
 """

@@ -1,4 +1,4 @@
-"""Virtual time: an event loop whose clock moves only when nothing is left to do, and in which nothing runs beside it.
+"""An event loop whose clock moves only when nothing is left to do, and in which nothing runs beside it.
 
 What services hand to threads and processes is done in the loop, one thing after the other, so a run is the same every
 time. A day of waiting takes no time.

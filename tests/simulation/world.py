@@ -24,13 +24,13 @@ from simulation.parties import QUEUE, AnalyzerParty, Life, Party, ShufflerParty
 from simulation.virtual import Killed, run
 
 from hubbub.client.errors import NoRound, StateError
-from hubbub.client.state.store import Round as ClientRound
+from hubbub.client.state.store import RoundRef as ClientRound
 from hubbub.protos.enrollment.tickets import new_tickets
 from hubbub.protos.errors import KeyRecordError, Unreachable
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.records.results import QueryState, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.admission import OPEN, Admission, Mode
+from hubbub.protos.task.admission import OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.task import Schedule
 from hubbub.queries.estimation.estimates import Estimates
 from hubbub.shuffler.admit import opening_pool
@@ -70,7 +70,7 @@ class Simulation:
         seed: int = 0,
         parties: Parties | None = None,
         witness: Witness = lambda _name, _facts: None,
-        admission: Admission = OPEN,
+        admission: AdmissionPolicy = OPEN,
     ) -> None:
         self.seed = seed
         self.witness = witness
@@ -121,7 +121,7 @@ class Simulation:
             self.model.killed()
 
     def _round(self, number: int) -> Round | None:
-        return self.shuffler.store._view.rounds.get((self.task.id, number))
+        return self.shuffler.store._snapshot.rounds.get((self.task.id, number))
 
     # Operations
 
@@ -182,14 +182,14 @@ class Simulation:
         if life is None:
             self.model.abandon()
             return
-        view = self.shuffler.store._view
+        view = self.shuffler.store._snapshot
         if not self.shuffler.full and not view.pending and not view.writing:
             self.model.at_risk.clear()
         self.secrets += [
             key
             for round_ in view.rounds.values()
             if round_.keys
-            for key in (round_.keys.private_key, round_.keys.place_key)
+            for key in (round_.keys.private_key, round_.keys.pseudonym_key)
             if key
         ]
 
@@ -403,7 +403,7 @@ def simulate(
     seed: int = 0,
     parties: Parties | None = None,
     witness: Witness = lambda _name, _facts: None,
-    admission: Admission = OPEN,
+    admission: AdmissionPolicy = OPEN,
 ) -> Simulation:
     """Have operations happen to a new pipeline, bring it to its end, and check everything; return it for more."""
 

@@ -1,4 +1,4 @@
-"""Attacks on the public port, the metrics port and the HTTPS door (`door.py`), each a process of its own, on loopback.
+"""Attacks on the public port, the metrics port and the HTTPS port (`door.py`), each a process of its own, on loopback.
 
     python tests/soak/attacks.py NAME --address HOST:PORT --authority PEM --seconds 60 [--source 127.0.0.2] …
 
@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from soak import door
+from soak import https_attacks
 
 from hubbub.protos import codec
 from hubbub.protos.identity.keys import HASH_BYTES, KeySet
@@ -40,7 +40,7 @@ from hubbub.protos.task.task import Task
 from hubbub.protos.transport.addresses import parted
 from hubbub.protos.transport.channels import MAXIMUM_SUBMISSIONS, TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
-from support.frames import (
+from support.http2_frames import (
     FRAME_BYTES,
     SUBMIT,
     SUBMIT_BATCH,
@@ -107,7 +107,7 @@ class Target:
 
     @cached_property
     def context(self) -> ssl.SSLContext:
-        """What connections to the HTTPS door agree on TLS with."""
+        """What connections to the HTTPS port agree on TLS with."""
         return ssl.create_default_context(cafile=str(self.tls.authority))
 
     @cached_property
@@ -293,7 +293,7 @@ class Attack:
     """An attack: which hole it tries, and its threads, each of which has a connection at a time.
 
     With `scrapes` it is on the metrics port too. With `by_proxy`, it is the proxy's to keep latency: without one, only
-    memory and what is after the attack are held to the goals. With `door` it is on the HTTPS door
+    memory and what is after the attack are held to the goals. With `door` it is on the HTTPS port
     instead of gRPC's port.
     """
 
@@ -301,7 +301,7 @@ class Attack:
     threads: tuple[tuple[Callable[[Target, Counter[str]], None], int], ...]
     scrapes: bool = False
     by_proxy: bool = False
-    door: bool = False
+    https: bool = False
 
 
 ATTACKS = {
@@ -313,12 +313,14 @@ ATTACKS = {
     "resets": Attack("rapid reset", ((resets, 2),), by_proxy=True),
     "filling": Attack("a round filled for nothing", ((filling, 1),)),
     "silent": Attack("silent and dripping connections", ((silent, 1), (dripping, 8)), scrapes=True),
-    "door-calls": Attack("HTTPS: work by submissions of two bytes", ((door.calls, 4),), door=True),
-    "door-unread": Attack("HTTPS: answers that nobody takes", ((door.unread, 4),), door=True),
-    "door-unfinished": Attack("HTTPS: calls without their end", ((door.unfinished, 4),), door=True),
-    "door-heads": Attack("HTTPS: heads that drip, and huge ones", ((door.heads, 3), (door.huge, 2)), door=True),
-    "door-rapid": Attack("HTTPS: connections opened and closed", ((door.rapid, 4),), door=True),
-    "door-handshakes": Attack("HTTPS: TLS that is never agreed on", ((door.handshakes, 2),), door=True),
+    "https-calls": Attack("HTTPS: work by submissions of two bytes", ((https_attacks.calls, 4),), https=True),
+    "https-unread": Attack("HTTPS: answers that nobody takes", ((https_attacks.unread, 4),), https=True),
+    "https-unfinished": Attack("HTTPS: calls without their end", ((https_attacks.unfinished, 4),), https=True),
+    "https-heads": Attack(
+        "HTTPS: heads that drip, and huge ones", ((https_attacks.heads, 3), (https_attacks.huge, 2)), https=True
+    ),
+    "https-rapid": Attack("HTTPS: connections opened and closed", ((https_attacks.rapid, 4),), https=True),
+    "https-handshakes": Attack("HTTPS: TLS that is never agreed on", ((https_attacks.handshakes, 2),), https=True),
 }
 """All of them by name."""
 

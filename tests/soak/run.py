@@ -37,8 +37,8 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
+from support.metrics_scrape import Scraped, scrape
 from support.samples import FEW
-from support.scrape import Scraped, scrape
 
 TICK_SECONDS = 0.5
 """How often devices come."""
@@ -226,7 +226,7 @@ def _workers_bytes(pid: int | None) -> int:
     return found
 
 
-def verdicts(rounds: Sequence[Played], depth: float, trouble: float) -> dict[str, tuple[bool, str]]:
+def verdicts(rounds: Sequence[Played], depth: float, incident: float) -> dict[str, tuple[bool, str]]:
     """Return each promise with whether it was kept and the figures that say so."""
     accepted, held = sum(each.accepted for each in rounds), sum(each.submissions for each in rounds)
     counted = [sum(each.valid[query] for each in rounds) for query in range(len(rounds[0].valid))]
@@ -238,7 +238,7 @@ def verdicts(rounds: Sequence[Played], depth: float, trouble: float) -> dict[str
             f"{accepted} acknowledged, {held} held, {counted} counted",
         ),
         "refusals add up": (refused == bad, f"{bad} sent, {refused:.0f} shown"),
-        "queues empty, nothing in trouble": (depth == trouble == 0, f"{depth:.0f} waiting, {trouble:.0f} in trouble"),
+        "queues empty, no incidents": (depth == incident == 0, f"{depth:.0f} waiting, {incident:.0f} with an incident"),
     }
     for role in SERVICES:
         growth = _growth([each.use[role].mebibytes for each in quiet])
@@ -282,8 +282,8 @@ async def soak(
         finally:
             await soaking.close()
     depth = sum(shown[role].total(f"hubbub_{role.value}_queue_depth") for role in SERVICES)
-    trouble = sum(shown[role].total(f"hubbub_{role.value}_rounds_in_trouble") for role in SERVICES)
-    return verdicts(rounds, depth, trouble)
+    incident = sum(shown[role].total(f"hubbub_{role.value}_rounds_with_incidents") for role in SERVICES)
+    return verdicts(rounds, depth, incident)
 
 
 def line(played: Played) -> str:

@@ -42,8 +42,8 @@ def played(number: int, *, mebibytes: float = 100.0, files: int = 20) -> object:
     return RUN.Played(number, "", 100, 3, 100, (100, 100), 1.0, use, 3.0 * number)
 
 
-def broken(rounds: list[object], depth: float = 0.0, trouble: float = 0.0) -> set[str]:
-    return {promise for promise, (kept, _) in RUN.verdicts(rounds, depth, trouble).items() if not kept}
+def broken(rounds: list[object], depth: float = 0.0, incident: float = 0.0) -> set[str]:
+    return {promise for promise, (kept, _) in RUN.verdicts(rounds, depth, incident).items() if not kept}
 
 
 def test_steady_rounds_keep_every_promise() -> None:
@@ -74,4 +74,4 @@ def test_lost_refusals_and_work_left_over_are_noticed() -> None:
     rounds = [played(number) for number in range(4)]
     rounds[3] = replace(rounds[3], refused=8.0)  # type: ignore[type-var]
     assert broken(rounds) == {"refusals add up"}
-    assert broken(rounds[:3], depth=1.0) == broken(rounds[:3], trouble=1.0) == {"queues empty, nothing in trouble"}
+    assert broken(rounds[:3], depth=1.0) == broken(rounds[:3], incident=1.0) == {"queues empty, no incidents"}

@@ -35,12 +35,12 @@ def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        ("door-calls", "calls"),
-        ("door-unread", "requests"),
-        ("door-unfinished", "requests"),
-        ("door-heads", "heads"),
-        ("door-rapid", "calls"),
-        ("door-handshakes", "connections"),
+        ("https-calls", "calls"),
+        ("https-unread", "requests"),
+        ("https-unfinished", "requests"),
+        ("https-heads", "heads"),
+        ("https-rapid", "calls"),
+        ("https-handshakes", "connections"),
     ],
 )
 def test_an_attack_on_the_https_door_in_small_is_withstood(tmp_path: Path, name: str, count: str) -> None:
@@ -101,8 +101,8 @@ def test_attacks_on_the_https_door_come_without_the_proxy(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(withstand, "withstand", found)
     monkeypatch.setattr(withstand, "FILES", 2**20)
-    assert withstand.main(["--only", "door-rapid", "--only", "tiny"]) == 0
-    assert ways == [("door-rapid", False), ("tiny", False), ("tiny", True)]
+    assert withstand.main(["--only", "https-rapid", "--only", "tiny"]) == 0
+    assert ways == [("https-rapid", False), ("tiny", False), ("tiny", True)]
 
 
 def test_a_goal_that_is_missed_is_an_exit_status(

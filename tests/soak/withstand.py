@@ -3,7 +3,7 @@
     python tests/soak/withstand.py [--seconds 60] [--only resets --only tiny] [--bare | --proxied]
 
 Each attack has a pipeline of its own, once with the shuffler's port bare and once with the proxy of `hubbub init` in
-front of it; those on the HTTPS door come without one. Attackers are processes with nearly the least priority, from
+front of it; those on the HTTPS port come without one. Attackers are processes with nearly the least priority, from
 127.0.0.2, so that their work is not the service's; how much of the machine they took is in the table. An honest
 newcomer comes ten times a second from 127.0.0.1: it connects, asks for the round's keys and submits, before the attack,
 during it and after it.
@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from soak.attacks import ATTACKS, CPU
 
-from hubbub.client.submit import Pacing
+from hubbub.client.submit import Retrying
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.planning.plan import plan
 from hubbub.protos.errors import HubbubError
@@ -50,8 +50,8 @@ from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
-from support.proxied import Running, proxy_before
-from support.scrape import fetch
+from support.haproxy import Running, proxy_before
+from support.metrics_scrape import fetch
 
 MOST_MEBIBYTES = 400.0
 """Goal: resident memory of a service, its workers' included, at its highest."""
@@ -129,7 +129,7 @@ class Newcomer:
         """Wait for the round's keys, and make what is sealed to them."""
         async with self._channel() as channel:
             caller = SubmissionCaller(channel)
-            key_set = await Pacing().persist(lambda deadline: caller.get_round(self._task.id, 0, deadline))
+            key_set = await Retrying().retry(lambda deadline: caller.get_round(self._task.id, 0, deadline))
         self._sealer, self._to = _sealer(self._task, key_set)
 
     def _channel(self) -> Any:
@@ -255,8 +255,8 @@ def tasks(identities: Identities) -> tuple[Task, Task]:
 
 async def withstand(name: str, folder: Path, seconds: float, proxied: bool) -> Withstood:
     """Run an attack on a pipeline in `folder` for so many seconds; return what it did."""
-    door = ATTACKS[name].door
-    async with LocalPipeline(tasks, folder / "pipeline", behind_proxy=proxied, https=door) as pipeline:
+    https = ATTACKS[name].https
+    async with LocalPipeline(tasks, folder / "pipeline", behind_proxy=proxied, https=https) as pipeline:
         with contextlib.ExitStack() as held:
             proxy = held.enter_context(proxy_before(pipeline, folder / "proxy")) if proxied else None
             return await _attacked(name, pipeline, folder, seconds, proxy)
@@ -325,7 +325,7 @@ def table(rows: Sequence[Withstood]) -> Table:
     for row in rows:
         shown.add_row(
             ATTACKS[row.name].hole,
-            f"proxy, {row.proxy_mebibytes:.0f} MiB" if row.proxied else "https" if ATTACKS[row.name].door else "bare",
+            f"proxy, {row.proxy_mebibytes:.0f} MiB" if row.proxied else "https" if ATTACKS[row.name].https else "bare",
             f"{row.mebibytes:.0f} MiB",
             f"{1000 * row.quiet:.0f} → {1000 * row.during:.0f} ms",
             f"{row.ratio:.1f}",
@@ -360,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     console, rows = Console(highlight=False, width=150), []
     for name in chosen.only or ATTACKS:
-        ways = [False] * (not chosen.proxied) + [True] * (not (chosen.bare or ATTACKS[name].door))
+        ways = [False] * (not chosen.proxied) + [True] * (not (chosen.bare or ATTACKS[name].https))
         for proxied in ways:
             with tempfile.TemporaryDirectory(prefix="hubbub-withstand-") as folder, few_files():
                 rows.append(asyncio.run(withstand(name, Path(folder), chosen.seconds, proxied)))

@@ -26,7 +26,7 @@ RATES = {
     "cli/test_questions.py": 25 * SIX,
     "cli/test_tasks.py": 7 * SIX,
     "simulation/test_flood.py": 2 * 1e-5 + 2 * 1e-6,
-    "simulation/test_over_time.py": 4 * SIX,
+    "simulation/test_longitudinal.py": 4 * SIX,
     "simulation/test_pipeline.py": (4 + 4 + 7) * SIX,
     "simulation/test_questions.py": 60 * SIX,
     "simulation/test_relay.py": 2e-5,
@@ -41,5 +41,5 @@ RATES = {
 }
 """The rate of each file whose tests draw afresh in every run, all its checks together."""
 
-SEEDED = frozenset(f"statistical/test_{name}.py" for name in ("discovery", "estimates", "hashed", "questions"))
+SEEDED = frozenset(f"statistical/test_{name}.py" for name in ("estimates", "hashed", "heavy_hitters", "questions"))
 """Files that state the rate of a new seed, and fix theirs."""

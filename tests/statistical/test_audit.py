@@ -1,4 +1,4 @@
-"""An empirical audit: attack real reports, bound ε from below with confidence, compare with what is certified.
+"""Attack real reports, bound ε from below with confidence, compare with what is certified.
 
 A victim reports through the real client randomizer, holding one of two values; everyone else holds a value that hides
 it worst. The attacker sees the counts and knows the mechanism: it says "the first value" where their likelihood ratio

@@ -1,4 +1,4 @@
-"""Estimates of simulated batches: unbiased, with errors that are what they say, and sensitive to a wrong randomizer.
+"""Unbiased, with errors that are what they say, and sensitive to a wrong randomizer.
 
 Inputs are fixed, reports are drawn from the exact laws of rounding and the randomizer, 2,000 batches a case. A mean
 passes within Z standard errors, a coverage within Z binomial deviations; Z = 4.9 is a two-sided false-alarm rate of
@@ -20,8 +20,8 @@ from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.queries.randomizers.randomizer import Tally
+from support.estimate_rows import consistent, counts, number
 from support.queries import krr_query, unary_query
-from support.rows import consistent, counts, number
 
 Z = 4.9
 BATCHES = 2000
@@ -71,7 +71,7 @@ def simulate(query: Query, groups: Sequence[Group], seed: int) -> np.ndarray:
 def simulate_bits(query: Query, groups: Sequence[Group], generator: np.random.Generator) -> np.ndarray:
     """The same for unary encoding: bits are independent given the symbol, so each count is a sum of two binomials."""
     found = np.zeros((BATCHES, query.symbols), dtype=np.int64)
-    own, another = (float(query.randomizer.base + keep) for keep in (query.randomizer.keep, 0))
+    own, another = (float(query.randomizer.support_other + keep) for keep in (query.randomizer.support_gap, 0))
     for size, law in groups:
         holders = generator.multinomial(size, law, size=BATCHES)
         found += generator.binomial(holders, own) + generator.binomial(size - holders, another)

@@ -18,7 +18,7 @@ from hubbub.accountant.mechanisms import TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.queries.estimation.estimates import Row
 from hubbub.queries.longitudinal.direct import SendingStates
-from hubbub.queries.longitudinal.over_rounds import Batch, Moment
+from hubbub.queries.longitudinal.over_rounds import Batch, RoundContext
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 from hubbub.queries.longitudinal.tree import SendingNodes
@@ -47,7 +47,7 @@ def counted(query: Query, states: np.ndarray[Any, Any], random: Any) -> dict[int
     for person, stream in enumerate(states.tolist()):
         memory = None
         for number, state in enumerate(stream):
-            encoded = query.encode_at(state, Moment(number, memory), random)
+            encoded = query.encode_at(state, RoundContext(number, memory), random)
             memory = encoded.memory
             report = query.randomize(encoded.symbol, random)
             symbols[person, number] = int.from_bytes(report, "big")
@@ -106,7 +106,7 @@ def test_a_wrong_law_is_rejected() -> None:
     states = np.ones((8000, 1), dtype=bool)
     honest = SENDINGS["direct"]
     lying = Query(Longitudinal("active", CHANGES, "direct", periods=PERIODS), SendingStates(2, 2**31 - 2**29, HORIZON))
-    drawn = [lying.encode_at(True, Moment(0), os.urandom).symbol for _ in states]
+    drawn = [lying.encode_at(True, RoundContext(0), os.urandom).symbol for _ in states]
     batch = Batch(honest.tally(b"".join(lying.randomize(symbol, os.urandom) for symbol in drawn)))
     taken = Query(lying.question, honest).estimates_over(0, {0: batch}).rows[0]
     # The bias is 8000/8 = 1000, the standard error √(8000·3/4) = 77: never below 5.9, but once in 10¹¹ runs.

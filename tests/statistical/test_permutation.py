@@ -1,4 +1,4 @@
-"""The permutation is uniform: chi-square over all permutations of a few elements, from the real CSPRNG.
+"""Chi-square over all permutations of a few elements, from the real CSPRNG.
 
 False-alarm rate of each test here: 1e-9, by the chi-square law that the statistics approach (at least 250 expected in
 each cell of the small ones). Their power is shown by a permutation that keeps ties, which is rejected.

@@ -1,4 +1,4 @@
-"""What questions publish: unbiased, with the errors that they state, intervals that cover, bands that cover at once.
+"""Unbiased, with the errors that they state, intervals that cover, bands that cover at once.
 
 Inputs are fixed, reports are drawn from the exact laws of the encoding and the randomizer. A mean passes within Z of
 its standard errors, a coverage within Z binomial deviations below 95 %; Z = 4.9 is a false-alarm rate of 1e-6 a check.
@@ -25,7 +25,7 @@ from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from support.batches import People, at, published, simulated
+from support.simulated_batches import People, at, published, simulated
 
 Z = 4.9
 BATCHES = 600
@@ -249,8 +249,8 @@ SITE_TRUTH = TOP.question.truth([SITES[place] for place, size in enumerate(SITE_
 
 
 def false_share(estimates: Estimates) -> float:
-    """The share of those told from zero that nobody holds; 0 where there are none."""
-    told = [row for row in estimates.rows if row.told_from_zero]
+    """The share of those significantly different from zero that nobody holds; 0 where there are none."""
+    told = [row for row in estimates.rows if row.significant]
     return sum(SITE_TRUTH[row.key] == 0 for row in told) / max(len(told), 1)
 
 

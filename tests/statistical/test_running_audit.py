@@ -19,20 +19,20 @@ import pytest
 from scipy import stats
 
 from hubbub.client.device import DeviceReceipt
-from hubbub.deploy.audit.audit import Audit, Options, Parts, audited_task, run
+from hubbub.deploy.audit.audit import Audit, AuditOptions, AuditParts, audited_task, run
 from hubbub.deploy.audit.inference import epsilon_shown
-from hubbub.deploy.audit.participants import ASKED, People, Victim
+from hubbub.deploy.audit.participants import REPEATED_SUBMISSIONS, Participants, Victim
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Privacy, Schedule, Task
 from hubbub.protos.transport.channels import TLS
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random
-from support import broken
-from support.flood import flood
+from support import faulty_services
+from support.flooding import flood
 from support.queries import krr_query
 from support.samples import MOST, changed
 
@@ -61,16 +61,16 @@ HIDDEN_BY_DUMMIES = task(Fraction(1, 50), 32)
 HIDDEN_BY_CHANCE = task(Fraction(4, 5), 0)
 
 
-def audited(asked: Task, folder: Path, options: Options, parts: Parts | None = None) -> Audit:
+def audited(asked: Task, folder: Path, options: AuditOptions, parts: AuditParts | None = None) -> Audit:
     return asyncio.run(run(audited_task(asked, options), options, folder, parts=parts))
 
 
-def shuffler(fault: str) -> Parts:
-    return Parts({Role.SHUFFLER: broken.program(fault, "shuffler")})
+def shuffler(fault: str) -> AuditParts:
+    return AuditParts({Role.SHUFFLER: faulty_services.program(fault, "shuffler")})
 
 
-def both(fault: str) -> Parts:
-    return Parts({role: broken.program(fault, role.value) for role in (Role.SHUFFLER, Role.ANALYZER)})
+def both(fault: str) -> AuditParts:
+    return AuditParts({role: faulty_services.program(fault, role.value) for role in (Role.SHUFFLER, Role.ANALYZER)})
 
 
 def power(right: float, wrong: float, certified: float, judged: int = ROUNDS // 4) -> float:
@@ -82,7 +82,7 @@ def power(right: float, wrong: float, certified: float, judged: int = ROUNDS // 
 
 
 def test_the_right_system_is_consistent(tmp_path: Path) -> None:
-    found = audited(HIDDEN_BY_DUMMIES, tmp_path, Options(128, confidence=1 - FALSE_ALARM, short=4))
+    found = audited(HIDDEN_BY_DUMMIES, tmp_path, AuditOptions(128, confidence=1 - FALSE_ALARM, short=4))
     assert found.consistent
     assert found.attained <= found.certified < found.visible
     assert [each.opened for each in found.attacks] == [124, 0]
@@ -91,7 +91,7 @@ def test_the_right_system_is_consistent(tmp_path: Path) -> None:
 
 def test_an_order_that_is_kept_is_caught(tmp_path: Path) -> None:
     """The victim's report is the first, so its place gives it away. Missed with probability 10⁻⁶."""
-    options = Options(ROUNDS, confidence=CONFIDENCE, short=0)
+    options = AuditOptions(ROUNDS, confidence=CONFIDENCE, short=0)
     found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, shuffler("keep_order"))
     assert power(0.99, 0.01, found.certified) > 1 - 1e-6
     assert not found.consistent
@@ -101,7 +101,7 @@ def test_an_order_that_is_kept_is_caught(tmp_path: Path) -> None:
 
 def test_dummies_that_the_shuffler_knows_are_caught(tmp_path: Path) -> None:
     """Only the other person's γ = 0.02 is left to hide the victim: 0.99 against 0.02. Missed with probability 10⁻⁵."""
-    options = Options(ROUNDS, confidence=CONFIDENCE, short=0)
+    options = AuditOptions(ROUNDS, confidence=CONFIDENCE, short=0)
     found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, shuffler("know_dummies"))
     assert power(0.99, 0.02, found.certified) > 1 - 1e-5
     assert not found.consistent
@@ -109,7 +109,7 @@ def test_dummies_that_the_shuffler_knows_are_caught(tmp_path: Path) -> None:
 
 def test_dummies_that_are_left_out_are_in_no_certificate_that_verifies(tmp_path: Path) -> None:
     """Whatever the analyzer overlooks as it takes a batch: what it counts beside dummies is bound to the task's."""
-    options = Options(24, confidence=0.9, short=0)
+    options = AuditOptions(24, confidence=0.9, short=0)
     with pytest.raises(Refusal, match="0 dummies are stored, the task says 32"):
         audited(HIDDEN_BY_DUMMIES, tmp_path, options, both("leave_dummies_out"))
 
@@ -122,7 +122,7 @@ def test_a_biased_randomizer_is_caught(tmp_path: Path, monkeypatch: pytest.Monke
         return right(KRandomizedResponse(self.symbols, self.gamma // 40), symbol, random)
 
     monkeypatch.setattr(KRandomizedResponse, "randomize", biased)
-    found = audited(HIDDEN_BY_CHANCE, tmp_path, Options(ROUNDS, confidence=CONFIDENCE, short=0))
+    found = audited(HIDDEN_BY_CHANCE, tmp_path, AuditOptions(ROUNDS, confidence=CONFIDENCE, short=0))
     assert power(0.99, 0.02, found.certified) > 1 - 1e-5
     assert not found.consistent
 
@@ -141,8 +141,8 @@ def test_retries_that_are_randomized_anew_are_caught(tmp_path: Path) -> None:
     More rounds than elsewhere, as the event that is chosen on half of them need not be the best: of 96, two in 8,000
     simulated audits missed it, of 128 none in 4,000.
     """
-    options = Options(rounds := 128, confidence=CONFIDENCE, short=0)
-    found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, Parts(victim=Forgetful))
+    options = AuditOptions(rounds := 128, confidence=CONFIDENCE, short=0)
+    found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, AuditParts(victim=Forgetful))
     # The mean number of "yes" is 28 or 16, and half of them lies between.
     rates = _more_say_yes(22, 0.99), _more_say_yes(22, 0.01)
     assert power(*rates, found.certified, rounds // 4) > 1 - 1e-5
@@ -151,44 +151,44 @@ def test_retries_that_are_randomized_anew_are_caught(tmp_path: Path) -> None:
 
 def _more_say_yes(threshold: int, chance: float) -> float:
     """P[more than `threshold` reports say "yes"], where each of the victim's does with this chance."""
-    victim = stats.binom.pmf(np.arange(ASKED + 1), ASKED, chance)
+    victim = stats.binom.pmf(np.arange(REPEATED_SUBMISSIONS + 1), REPEATED_SUBMISSIONS, chance)
     other, dummies = np.array([0.99, 0.01]), stats.binom.pmf(np.arange(33), 32, 0.5)
     return float(np.convolve(np.convolve(victim, other), dummies)[threshold + 1 :].sum())
 
 
-class Flood(People):
+class Flood(Participants):
     """Broken: everyone but the victim is made up by the attacker, and reports what it chose."""
 
-    async def crowd(self, task: SignedTask, _others: Mapping[str, Any], count: int) -> None:
+    async def others_answer(self, task: SignedTask, _others: Mapping[str, Any], count: int) -> None:
         answers = await flood(self.pipeline.shuffler, TLS(self.pipeline.authority), task.task, count)
         refused = [answer for answer in answers if isinstance(answer, Refusal)]
         if refused:
             raise refused[0]
 
 
-FLOODED = Options(160, confidence=CONFIDENCE, short=0)
+FLOODED = AuditOptions(160, confidence=CONFIDENCE, short=0)
 
 
-def crowded(admission: Admission) -> Task:
+def crowded(admission: AdmissionPolicy) -> Task:
     """The same question for a hundred people, who hide the victim well if they are people."""
     return changed(task(Fraction(1, 8), 0), admission=admission, minimum_reports=100)
 
 
 def test_a_flood_in_an_open_task_is_caught(tmp_path: Path) -> None:
     """The victim's own γ is all that is left to hide it: 15/16 against 1/16. Missed with probability 10⁻⁴."""
-    found = audited(crowded(OPEN), tmp_path, FLOODED, Parts(people=Flood))
+    found = audited(crowded(OPEN), tmp_path, FLOODED, AuditParts(participants=Flood))
     assert power(15 / 16, 1 / 16, found.certified, FLOODED.rounds // 4) > 1 - 1e-4
     assert not found.consistent
 
 
 def test_a_flood_in_an_enrolled_task_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal) as caught:
-        audited(crowded(ENROLLED), tmp_path, FLOODED, Parts(people=Flood))
+        audited(crowded(ENROLLED), tmp_path, FLOODED, AuditParts(participants=Flood))
     assert caught.value.reason is Reason.NOT_ENROLLED
 
 
 def test_a_batch_under_the_minimum_is_caught(tmp_path: Path) -> None:
     """One that is released is enough, whatever its numbers are."""
-    found = audited(HIDDEN_BY_CHANCE, tmp_path, Options(32, confidence=0.8, short=8), both("release_few"))
+    found = audited(HIDDEN_BY_CHANCE, tmp_path, AuditOptions(32, confidence=0.8, short=8), both("release_few"))
     assert found.released_short == 8
     assert not found.consistent

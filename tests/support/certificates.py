@@ -11,7 +11,7 @@ from hubbub.protos.identity.documents import SignedDocument, canonical
 from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord
 from hubbub.protos.records.counts import DIGEST
-from hubbub.protos.records.release_chain import Release, place_after
+from hubbub.protos.records.release_chain import Release, position_after
 from hubbub.protos.sealing.envelope import FIRST_HOP
 from hubbub.protos.task.task import Task
 from support.samples import Parties, signed
@@ -48,7 +48,7 @@ def batch_records(
             {"too_late": 2},
             added,
             admission=task.admission.mode.value,
-            place=place_after(task.id, before),
+            place=position_after(task.id, before),
         ).signed_by(parties.shuffler)
         for index, query in enumerate(latest.queries)
     ]

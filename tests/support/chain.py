@@ -1,4 +1,4 @@
-"""A chain of shufflers over real stores: the first is played by hand; hops and analyzer are real, in one process."""
+"""The first is played by hand; hops and analyzer are real, in one process."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hubbub.analyzer.accept import Acceptor
-from hubbub.analyzer.certify import Certifier
+from hubbub.analyzer.certifier import Certifier
+from hubbub.analyzer.receiver import BatchReceiver
 from hubbub.analyzer.records import Past
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import Known, Release, Stretch, place_after
+from hubbub.protos.records.release_chain import Known, Release, ReleaseChunk, position_after
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.task import Privacy, Schedule, Task
-from hubbub.service.processes.opening_pool import Workers
-from hubbub.shuffler.hop.accept import Hop
-from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
-from hubbub.shuffler.release.delivery import Analyzer, Parcel, hand_over
+from hubbub.service.processes.opening_pool import OpeningPool
+from hubbub.shuffler.hop.receiver import Hop
+from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
+from hubbub.shuffler.release.delivery import Analyzer, BatchDelivery, deliver_batch
 from support.queries import report
 from support.samples import START, Parties, sample_task, signed
-from support.stores import store_in
+from support.store_contents import store_in
 
 T = TypeVar("T")
 
@@ -39,17 +39,17 @@ def no_numbers(_task: Task, _past: Past) -> dict[str, Any]:
 
 
 class Link:
-    """Who comes after a party, called in the same process; `trouble` is asked before and after each call."""
+    """Who comes after a party, called in the same process; `incident` is asked before and after each call."""
 
     def __init__(self, to: Any, name: str) -> None:
         self.to = to
         self.name = name
-        self.trouble: Callable[[str], None] = lambda _point: None
+        self.incident: Callable[[str], None] = lambda _point: None
 
     async def _call(self, call: str, *values: Any) -> Any:
-        self.trouble(f"before {call} at {self.name}")
+        self.incident(f"before {call} at {self.name}")
         answer = await getattr(self.to, call)(*values)
-        self.trouble(f"after {call} at {self.name}")
+        self.incident(f"after {call} at {self.name}")
         return answer
 
     async def get_key(self, task_id: bytes, round_number: int, _deadline: float) -> SignedDocument:
@@ -60,11 +60,11 @@ class Link:
         known: Known = await self._call("get_releases", task_id)
         return known
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, _deadline: float) -> int:
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk, _deadline: float) -> int:
         return int(await self._call("begin", record, key_set, releases))
 
-    async def put(self, stretch: Envelopes, _deadline: float) -> int:
-        return int(await self._call("put", stretch))
+    async def put(self, chunk: Envelopes, _deadline: float) -> int:
+        return int(await self._call("put", chunk))
 
     async def commit(self, batch: BatchId, digest: bytes, _deadline: float) -> Committed:
         committed: Committed = await self._call("commit", batch, digest)
@@ -80,10 +80,10 @@ class Chain:
         privacy = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=dummies)
         schedule = Schedule(START, length=3600, grace=60, rounds=rounds)
         self.task = sample_task(self.parties, minimum_reports=5, schedule=schedule, privacy=privacy, admission=ENROLLED)
-        self.workers = Workers(1)
+        self.opening_pool = OpeningPool(1)
         self._key = self.task.hpke.generate_key()
         self.released: list[Release] = []
-        self.troubled: Callable[[str], None] = lambda _point: None
+        self.failing: Callable[[str], None] = lambda _point: None
         self._open = contextlib.ExitStack()
 
     async def start(self) -> None:
@@ -93,22 +93,24 @@ class Chain:
         both = signed(self.task, self.parties)
         await self.analyzer_store.add_tasks([both])
         self.certifier = Certifier(self.parties.analyzer, self.analyzer_store, no_numbers)
-        self.acceptor = Acceptor({self.task.id: both}, self.parties.analyzer, self.analyzer_store, self.workers)
-        self.links = [self._link(self.acceptor, "analyzer")]
+        self.receiver = BatchReceiver(
+            {self.task.id: both}, self.parties.analyzer, self.analyzer_store, self.opening_pool
+        )
+        self.links = [self._link(self.receiver, "analyzer")]
         self.hops: list[Hop] = []
         self.stores: list[HopStore] = []
         for index, identity in reversed(list(enumerate(self.parties.hops))):
             store = self._open.enter_context(contextlib.closing(store_in(HopStore, self.at(f"hop-{index + 2}"))))
             await store.add_tasks([self.task])
             taker: Analyzer = self.links[0]
-            hop = Hop({self.task.id: self.task}, identity, store, self.workers, taker, "next:1")
+            hop = Hop({self.task.id: self.task}, identity, store, self.opening_pool, taker, "next:1")
             self.hops.insert(0, hop)
             self.stores.insert(0, store)
             self.links.insert(0, self._link(hop, f"hop-{index + 2}"))
 
     def _link(self, to: Any, name: str) -> Link:
         link = Link(to, name)
-        link.trouble = lambda point: self.troubled(point)
+        link.incident = lambda point: self.failing(point)
         return link
 
     async def restart(self) -> None:
@@ -145,16 +147,18 @@ class Chain:
         sealer = await self.sealer(number)
         return [sealer.inner(report(symbol), query) for symbol in symbols]
 
-    async def parcel(self, envelopes: Sequence[bytes], query: int = 0, number: int = 0, **changes: Any) -> Parcel:
+    async def delivery(
+        self, envelopes: Sequence[bytes], query: int = 0, number: int = 0, **changes: Any
+    ) -> BatchDelivery:
         """One query's batch of a round, of whose other queries nothing will be delivered."""
-        return (await self.parcels({query: envelopes}, number, **changes))[query]
+        return (await self.deliveries({query: envelopes}, number, **changes))[query]
 
-    async def parcels(
+    async def deliveries(
         self, batches: Mapping[int, Sequence[bytes]], number: int = 0, **changes: Any
-    ) -> dict[int, Parcel]:
+    ) -> dict[int, BatchDelivery]:
         """The batches of a round, signed together and released after the rounds before."""
         key_set, before = await self.key_set(number), [each for each in self.released if each.round != number]
-        place, dummies = place_after(self.task.id, before), self.task.privacy.dummies
+        place, dummies = position_after(self.task.id, before), self.task.privacy.dummies
         reports = len(next(iter(batches.values()))) - dummies
         records = []
         for query in range(len(self.task.queries)):
@@ -167,22 +171,22 @@ class Chain:
             records.append(dataclasses.replace(record, **changes))
         documents = [record.signed_by(self.parties.shuffler) for record in records]
         self.released = [*before, Release.signed(number, records[0].reports, dummies, documents)]
-        releases = Stretch(0, tuple(self.released))
+        releases = ReleaseChunk(0, tuple(self.released))
         return {
-            query: Parcel(record.batch, documents[query], key_set, releases, record.digest)
+            query: BatchDelivery(record.batch, documents[query], key_set, releases, record.digest)
             for query, record in enumerate(records)
         }
 
-    async def deliver(self, parcel: Parcel, envelopes: Sequence[bytes]) -> Committed:
+    async def deliver(self, delivery: BatchDelivery, envelopes: Sequence[bytes]) -> Committed:
         async def read(offset: int) -> Sequence[bytes]:
             return envelopes[offset : offset + 4]
 
-        return await hand_over(self.links[0], parcel, read)
+        return await deliver_batch(self.links[0], delivery, read)
 
     async def delivered(self, symbols: Sequence[int], query: int = 0, number: int = 0) -> Committed:
         """Seal, and deliver."""
         envelopes = await self.seal(symbols, query, number)
-        return await self.deliver(await self.parcel(envelopes, query, number), envelopes)
+        return await self.deliver(await self.delivery(envelopes, query, number), envelopes)
 
     async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something, and once more over parties that were all started anew where it fails."""

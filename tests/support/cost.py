@@ -1,4 +1,4 @@
-"""What each test costs: the CPU seconds of its process and of all that it started, whoever waits for them.
+"""The CPU seconds of its process and of all that it started, whoever waits for them.
 
 Wall time says more about who else uses a machine; CPU seconds say what a test asks of it. `--cost FILE` adds a line for
 each test, for each module that is collected, and for each process's collection as a whole.

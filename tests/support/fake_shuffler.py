@@ -129,7 +129,7 @@ class FakeShuffler:
             raise RuntimeError("the answer is lost")
         return answers
 
-    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+    async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Give one credential a ticket, under the master key of this generation."""
         self.redeemed += redemptions
         self.redeemed_together.append(len(redemptions))

@@ -113,7 +113,7 @@ _DEEP = re.compile(r'"deep ([0-9]+)"')
 
 
 def of_bytes(data: bytes, draw: Random) -> bytes:
-    """Flip, cut, repeat or insert a stretch."""
+    """Flip, cut, repeat or insert a chunk."""
     changed = bytearray(data)
     for _ in range(draw.choice((1, 1, 2, 4))):
         at = draw.randrange(len(changed) + 1)

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: the machine's own (`HUBBUB_TEST_POSTGRES`), or one from a package, once a process.
+"""The machine's own (`HUBBUB_TEST_POSTGRES`), or one from a package, once a process.
 
 Each test has a database of its own. A folder remembers which one is its store's, so that a copy of the folder opens the
 same.
@@ -27,12 +27,12 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.analyzer.postgres import store as analyzer
-from hubbub.analyzer.postgres.keyring import Keyring as AnalyzerKeyring
+from hubbub.analyzer.postgres.keyring import AnalyzerKeyring as AnalyzerKeyring
 from hubbub.service.postgres.schema import Schema, bring_forward
-from hubbub.service.sqlite.secure_delete import PAGE_BYTES, taken_out
-from hubbub.shuffler.stores.postgres import PostgresStore
+from hubbub.service.sqlite.secure_delete import PAGE_BYTES, unpad
+from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
 from hubbub.shuffler.stores.postgres import store as shuffler
-from hubbub.shuffler.stores.postgres.keyring import Keyring as ShufflerKeyring
+from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring as ShufflerKeyring
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 
 ADDRESS_FILE = "address"
@@ -60,13 +60,13 @@ class Kind(Generic[S]):
             self.create(folder)
             kept.write_text(new_database())
         of_keyring = {"connection": named.pop("sqlite")} if "sqlite" in named else {}
-        troubles = named.pop("troubles", None)
-        keyring = self.keyring(folder, troubles=troubles, **of_keyring)
-        return self.store(keyring, kept.read_text(), troubles=troubles, **named)
+        incidents = named.pop("incidents", None)
+        keyring = self.keyring(folder, incidents=incidents, **of_keyring)
+        return self.store(keyring, kept.read_text(), incidents=incidents, **named)
 
 
-SHUFFLER = Kind(SCHEMA, ShufflerKeyring.create, ShufflerKeyring, shuffler.PostgresStore)
-ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring.create, AnalyzerKeyring, analyzer.PostgresStore)
+SHUFFLER = Kind(SCHEMA, ShufflerKeyring.create, ShufflerKeyring, shuffler.ShufflerPostgresStore)
+ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring.create, AnalyzerKeyring, analyzer.AnalyzerPostgresStore)
 KINDS: tuple[Kind[Any], ...] = (SHUFFLER, ANALYZER)
 
 
@@ -204,7 +204,7 @@ def drop_database(address: str) -> None:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(_name(address))))
 
 
-def store_in(folder: Path, **named: Any) -> PostgresStore:
+def store_in(folder: Path, **named: Any) -> ShufflerPostgresStore:
     """Open the shuffler's store whose keyring is in a folder, or make it."""
     return SHUFFLER.store_in(folder, **named)
 
@@ -214,7 +214,7 @@ def secrets_in(folder: Path) -> list[bytes]:
     with contextlib.closing(sqlite3.connect(f"file:{folder / 'keyring.db'}?mode=ro", uri=True)) as connection:
         rows = connection.execute("SELECT * FROM secret").fetchall()
     columns = [value for row in rows for value in row if isinstance(value, bytes) and len(value) > PAGE_BYTES]
-    return [taken_out(value) for value in columns]
+    return [unpad(value) for value in columns]
 
 
 def kept_in_files(since: float) -> Iterator[bytes]:

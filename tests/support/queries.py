@@ -1,4 +1,4 @@
-"""Queries for tests: kRR over a question in one call, and calibration by numbers alone."""
+"""KRR over a question in one call, and calibration by numbers alone."""
 
 from __future__ import annotations
 

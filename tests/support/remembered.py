@@ -1,4 +1,4 @@
-"""Compositions that are computed once: many tests of budgets, ledgers and certificates ask for the same ones."""
+"""Many tests of budgets, ledgers and certificates ask for the same ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples: identities, a task with both kinds of query, and a TLS authority, all made afresh."""
+"""Identities, a task with both kinds of query, and a TLS authority, all made afresh."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.identity.keys import Identity, Role
-from hubbub.protos.task.admission import OPEN, Admission
+from hubbub.protos.task.admission import OPEN, AdmissionPolicy
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Identities, Privacy, Schedule, Task, is_large
 from hubbub.protos.transport.channels import TLS
@@ -67,7 +67,7 @@ def sample_task(
     schedule: Schedule | None = None,
     queries: tuple[Query, ...] = QUERIES,
     privacy: Privacy | None = None,
-    admission: Admission = OPEN,
+    admission: AdmissionPolicy = OPEN,
     maximum_reports: int = MOST,
 ) -> Task:
     """A task with a histogram and an optional sum. The default privacy is weak, so that small minimums support it."""

@@ -1,4 +1,4 @@
-"""What tests on Spark need: a session, and a reason to skip where there is no Java."""
+"""A session, and a reason to skip where there is no Java."""
 
 from __future__ import annotations
 

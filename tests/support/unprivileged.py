@@ -1,4 +1,4 @@
-"""A program without privileges: drops all capabilities for good and becomes the program that its arguments name.
+"""Drops all capabilities for good and becomes the program that its arguments name.
 
 A process with privileges is kept from those without by the system itself: only beside a service that has no more than
 they have does it show whether the service keeps its memory in.

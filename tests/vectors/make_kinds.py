@@ -20,17 +20,17 @@ sys.path.insert(0, str(TESTS))
 
 from hubbub.accountant.mechanisms import TreeNodes  # noqa: E402
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector  # noqa: E402
-from hubbub.analyzer.records import History, StoredBatch  # noqa: E402
+from hubbub.analyzer.records import History, ReceivedBatch  # noqa: E402
 from hubbub.analyzer.results import results_of  # noqa: E402
 from hubbub.protos.messages import Committed  # noqa: E402
 from hubbub.protos.records.batch import BatchId, BatchRecord  # noqa: E402
-from hubbub.protos.records.release_chain import place_after  # noqa: E402
+from hubbub.protos.records.release_chain import position_after  # noqa: E402
 from hubbub.protos.records.results import RoundId, RoundResults  # noqa: E402
 from hubbub.protos.rpc.results import write_results  # noqa: E402
 from hubbub.protos.task.signed_task import SignedTask  # noqa: E402
 from hubbub.protos.task.task import Privacy, Schedule, Task  # noqa: E402
 from hubbub.queries.longitudinal.direct import SendingStates  # noqa: E402
-from hubbub.queries.longitudinal.over_rounds import Memory, Moment  # noqa: E402
+from hubbub.queries.longitudinal.over_rounds import Memory, RoundContext  # noqa: E402
 from hubbub.queries.longitudinal.question import Longitudinal  # noqa: E402
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector  # noqa: E402
 from hubbub.queries.longitudinal.tree import SendingNodes  # noqa: E402
@@ -134,7 +134,7 @@ def reports_of(name: str) -> list[bytes]:
     for number in range(kind.rounds):
         sent = b""
         for device in range(DEVICES):
-            moment = Moment(number, memories[device])
+            moment = RoundContext(number, memories[device])
             encoded = kind.query.encode_at(kind.answer(device, number), moment, random)
             memories[device] = encoded.memory
             sent += kind.query.randomize(encoded.symbol, random)
@@ -147,16 +147,16 @@ def history_of(task: Task, rounds: list[bytes]) -> History:
     return [(number, [_batch(task, number, reports)]) for number, reports in enumerate(rounds)]
 
 
-def _batch(task: Task, number: int, reports: bytes) -> StoredBatch:
+def _batch(task: Task, number: int, reports: bytes) -> ReceivedBatch:
     tally = task.queries[0].randomizer.tally(reports)
     record = BatchRecord(
         *(BatchId(task.id, number, 0), tally.valid, bytes(32), bytes(32), "schedule"),
         admission=task.admission.mode.value,
-        place=place_after(task.id, ()),
+        place=position_after(task.id, ()),
     )
     document, committed = record.signed_by(PARTIES.shuffler), Committed(tally.valid, {})
     counted = tally.counts.astype("<i8").tobytes()
-    return StoredBatch(record.batch, document, tally.valid, 0, bytes(32), tally.valid, committed, counted)
+    return ReceivedBatch(record.batch, document, tally.valid, 0, bytes(32), tally.valid, committed, counted)
 
 
 def published(task: Task, rounds: list[bytes], certificate: bytes) -> RoundResults:

@@ -31,7 +31,7 @@ from hubbub.protos.identity.formats import (  # noqa: E402
 from hubbub.protos.identity.keys import Identity, KeyRecord, Role  # noqa: E402
 from hubbub.protos.identity.successions import Succession  # noqa: E402
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord  # noqa: E402
-from hubbub.protos.records.release_chain import Place  # noqa: E402
+from hubbub.protos.records.release_chain import ChainPosition  # noqa: E402
 from hubbub.protos.task.admission import ENROLLED  # noqa: E402
 from hubbub.protos.task.task import Privacy, Task  # noqa: E402
 from hubbub.queries.questions.histogram import Histogram  # noqa: E402
@@ -87,7 +87,7 @@ def vector_succession() -> Succession:
 
 def vector_records() -> tuple[SignedDocument, SignedDocument]:
     """The record of a batch beside dummies, released after three rounds; and that of a hop that it came through."""
-    batch, place = BatchId(vector_task().id, 1, 0), Place(3, bytes([5]) * 32)
+    batch, place = BatchId(vector_task().id, 1, 0), ChainPosition(3, bytes([5]) * 32)
     record = BatchRecord(
         *(batch, 120, bytes([6]) * 32, bytes([7]) * 32, "schedule", {"too_late": 2}, 30),
         admission="enrolled",

@@ -35,29 +35,29 @@ from unit.analyzer.conftest import SYMBOLS, Bench  # noqa: E402
 from unit.shuffler.world import World, unreachable  # noqa: E402
 
 from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
-from hubbub.client.privacy.ledger import Proven  # noqa: E402
+from hubbub.client.privacy.ledger import ProvenLoss  # noqa: E402
 from hubbub.client.state.enrollment import take_tickets  # noqa: E402
 from hubbub.client.state.file import STATE  # noqa: E402
-from hubbub.client.state.longitudinal import Step  # noqa: E402
-from hubbub.client.state.store import DONE, Drawn, Round, State  # noqa: E402
+from hubbub.client.state.longitudinal import MemoryUpdate  # noqa: E402
+from hubbub.client.state.store import DONE, Drawn, RoundRef, State  # noqa: E402
 from hubbub.client.state.successions import keep_successions  # noqa: E402
 from hubbub.protos.enrollment.tickets import new_tickets  # noqa: E402
 from hubbub.protos.identity.keys import Identity, Role  # noqa: E402
 from hubbub.protos.identity.successions import Succession  # noqa: E402
+from hubbub.protos.messages import CredentialAction as MasterStep  # noqa: E402
 from hubbub.protos.messages import Envelopes, RoundState, Submission  # noqa: E402
-from hubbub.protos.messages import Step as MasterStep  # noqa: E402
 from hubbub.protos.task.admission import OPEN  # noqa: E402
 from hubbub.shuffler.hop.sqlite import LAYOUT as HOP  # noqa: E402
+from hubbub.shuffler.records import RedeemedTicket  # noqa: E402
 from hubbub.shuffler.records import Round as ShufflerRound  # noqa: E402
-from hubbub.shuffler.records import Spent  # noqa: E402
 from hubbub.shuffler.stores.postgres import tables  # noqa: E402
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support import postgres  # noqa: E402
-from support.bills import BILL  # noqa: E402
 from support.chain import Chain  # noqa: E402
+from support.charges import BILL  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402
 from support.samples import Parties, sample_task  # noqa: E402
-from support.stores import analyzer_content, hop_content, shuffler_content, state_content, within  # noqa: E402
+from support.store_contents import analyzer_content, hop_content, shuffler_content, state_content, within  # noqa: E402
 
 FOLDER = Path(__file__).parent / "stores"
 
@@ -89,9 +89,9 @@ async def shuffler(world: World) -> dict[str, Any]:
     """
     await world.start()
     await world.live(0)
-    world.analyzer.trouble = unreachable("begin")
+    world.analyzer.incident = unreachable("begin")
     world.clock.now = float(world.task.schedule.opens(1))
-    world.rounds.alarm.wake()
+    world.rounds.timer.recheck()
     await world.until(lambda: world.has_keys_of(1))
     await world.fill(round_number=1)
     await world.cut(1)
@@ -104,9 +104,9 @@ async def shuffler(world: World) -> dict[str, Any]:
     assert open_ is not None
     assert open_.keys is not None
     enrolled = await world.store.add_round(world.task.id, 3)
-    await world.store.install(enrolled, replace(open_.keys, place_key=os.urandom(32)))
+    await world.store.install(enrolled, replace(open_.keys, pseudonym_key=os.urandom(32)))
     await world.store.step_masters(MasterStep.STATUS, os.urandom(32), 0)
-    await world.store.spend([Spent(bytes(32), bytes(32), bytes(16), 2**40)])
+    await world.store.spend([RedeemedTicket(bytes(32), bytes(32), bytes(16), 2**40)])
     await world.store.revoke([bytes(32)])
     content = await shuffler_content(world.store)
     await world.stop()
@@ -167,12 +167,12 @@ async def hop(folder: Path) -> None:
     with contextlib.closing(Chain(folder)) as chain:
         await chain.start()
         sent = {query: await chain.seal([0, 1, 2, 0, 1, 2], query) for query in range(2)}
-        for query, parcel in (await chain.parcels(sent)).items():
-            await chain.deliver(parcel, sent[query])
+        for query, delivery in (await chain.deliveries(sent)).items():
+            await chain.deliver(delivery, sent[query])
         envelopes = await chain.seal([0, 1, 2, 0, 1], number=1)
-        parcel = await chain.parcel(envelopes, number=1)
-        await chain.hops[0].begin(parcel.record, parcel.key_set, parcel.releases)
-        await chain.hops[0].put(Envelopes(parcel.batch, 0, tuple(envelopes[:3])))
+        delivery = await chain.delivery(envelopes, number=1)
+        await chain.hops[0].begin(delivery.record, delivery.key_set, delivery.releases)
+        await chain.hops[0].put(Envelopes(delivery.batch, 0, tuple(envelopes[:3])))
         content = await hop_content(chain.stores[0])
     keep("hop", HOP.version, chain.at("hop-2") / "hop.db", content)
 
@@ -183,14 +183,14 @@ def client(folder: Path) -> None:
     fake = FakeShuffler(sample_task(parties), parties)
     state = State(folder / "state.db")
     for number in range(3):
-        of = Round(fake.task.id, number)
+        of = RoundRef(fake.task.id, number)
         state.pin(of, fake.keys(number)[2], 1000.0 * (number + 1))
         state.keep(of, {"kiosk": Submission(os.urandom(16), os.urandom(232))}, BILL)
-    state.settle(Round(fake.task.id, 1), {"kiosk": DONE})
-    step = Step(None, {"active": {"changes": 1, "period": 4, "state": 1}}, 9000.0)
+    state.settle(RoundRef(fake.task.id, 1), {"kiosk": DONE})
+    step = MemoryUpdate(None, {"active": {"changes": 1, "period": 4, "state": 1}}, 9000.0)
     drawn = Drawn(os.urandom(16), os.urandom(8))
-    state.keep_reports(Round(fake.task.id, 3), "kiosk", drawn, 4000.0, BILL, step, moment=3456.75)
-    state.learn(Round(fake.task.id, 1), Proven(1, 0, Fraction(5, 4)), None)
+    state.keep_reports(RoundRef(fake.task.id, 3), "kiosk", drawn, 4000.0, BILL, step, send_time=3456.75)
+    state.add_certificate(RoundRef(fake.task.id, 1), ProvenLoss(1, 0, Fraction(5, 4)), None)
     state.opt_out("other")
     old, new = parties.shuffler, Identity.generate()
     succession = Succession(Role.SHUFFLER, old.public, new.public, parties.operator.public, 1_796_083_200)

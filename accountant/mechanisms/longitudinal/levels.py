@@ -1,4 +1,4 @@
-"""How many devices have drawn one level: who misses a round shows their level, and then only these hide them."""
+"""Who misses a round shows their level, and then only these hide them."""
 
 from math import floor, inf, log
 from typing import Final

@@ -1,4 +1,4 @@
-"""Strategy: how devices tell of a boolean that changes over time, and the registry of all of them."""
+"""How devices tell of a boolean that changes over time, and the registry of all of them."""
 
 from collections.abc import Mapping
 from fractions import Fraction

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hubbub.accountant.calibration.design import Calibration
     from hubbub.accountant.mechanisms import AnyMechanism
     from hubbub.accountant.pairs import Part
-    from hubbub.planning.comparison import Aim
+    from hubbub.planning.comparison import PrivacyTarget
     from hubbub.queries.design import Design
     from hubbub.queries.randomizers.randomizer import Randomizer
 
@@ -265,7 +265,7 @@ def calibrate(
         started = time.perf_counter()
         if query is QueryKind.TEXT or randomizer == "auto":
             _hold_delta(delta, reports)
-            aim = comparison.Aim(epsilon, delta, reports, local_epsilon_cap, honest_share)
+            aim = comparison.PrivacyTarget(epsilon, delta, reports, local_epsilon_cap, honest_share)
             _compare(query, categories, optional, share, aim, dummies, started, as_json)
             return
         with as_usage_error(FieldError):
@@ -284,9 +284,9 @@ def calibrate(
 
 
 def _hold_delta(delta: float, reports: int, epsilon_upper: float | None = None) -> None:
-    from hubbub.cli.tables.delta_warnings import hold_delta
+    from hubbub.cli.tables.delta_warnings import check_delta
 
-    hold_delta(delta, reports, epsilon_upper)
+    check_delta(delta, reports, epsilon_upper)
 
 
 def _compare(
@@ -294,20 +294,20 @@ def _compare(
     categories: int | None,
     optional: bool,
     share: float,
-    aim: Aim,
+    aim: PrivacyTarget,
     dummies: int,
     started: float,
     as_json: bool,
 ) -> None:
     from hubbub.cli.tables.randomizers import print_candidates
     from hubbub.deploy.errors import as_usage_error
-    from hubbub.planning.comparison import best, compared
+    from hubbub.planning.comparison import best, compare_randomizers
     from hubbub.planning.plan import counted_questions
     from hubbub.queries.errors import FieldError
 
     with as_usage_error(FieldError):
         question, listed = counted_questions(query.value, categories, optional, share)
-    candidates = compared(question, aim, dummies, listed)
+    candidates = compare_randomizers(question, aim, dummies, listed)
     chosen = best(candidates, dummies)
     if chosen is None:
         raise AccountingError("; ".join(dict.fromkeys(each.why_not for each in candidates if each.why_not)))

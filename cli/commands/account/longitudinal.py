@@ -14,7 +14,7 @@ from hubbub.cli.output import Json, console, failures, print_json, progress_cons
 
 if TYPE_CHECKING:
     from hubbub.accountant.mechanisms.longitudinal import Horizon
-    from hubbub.planning.longitudinal import Candidate
+    from hubbub.planning.longitudinal import StrategyCandidate
 
 
 def longitudinal(
@@ -54,14 +54,14 @@ def longitudinal(
     """
     with failures(as_json), option_values():
         from hubbub.accountant.mechanisms.longitudinal import Horizon
-        from hubbub.planning.longitudinal import Wanted, chosen, compared
+        from hubbub.planning.longitudinal import StrategyTargets, chosen, compare_strategies
         from hubbub.planning.longitudinal_goals import Goal
 
         started, horizon = time.perf_counter(), Horizon(periods, changes)
         goal = Goal.over_all(epsilon, delta, reports, epsilon_local, honest_share)
-        wanted = Wanted.of(horizon, goal, steady_share, changing)
+        wanted = StrategyTargets.of(horizon, goal, steady_share, changing)
         with progress_console().status("calibrating") as status:
-            found = compared(wanted, progress=lambda name: status.update(f"calibrating {name}"))
+            found = compare_strategies(wanted, progress=lambda name: status.update(f"calibrating {name}"))
         best = chosen(found)
         choice = best.name if best.sending is not None else None
         theorem = _theorem(horizon, found, reports)
@@ -76,7 +76,7 @@ def longitudinal(
         console().print(f"{assumed} (--steady-share)", markup=False, soft_wrap=True)
 
 
-def _theorem(horizon: Horizon, found: Sequence[Candidate], reports: int) -> dict[str, Any]:
+def _theorem(horizon: Horizon, found: Sequence[StrategyCandidate], reports: int) -> dict[str, Any]:
     """Return the paper's bound on the largest error of `sampled`: at its local ε, at most 1, where the theorem ends."""
     from hubbub.accountant.errors import OutsideConditions
     from hubbub.accountant.longitudinal.theorem import EPSILON_MOST, FAILURE, theorem_6
@@ -91,7 +91,7 @@ def _theorem(horizon: Horizon, found: Sequence[Candidate], reports: int) -> dict
         return {**row, "why_not": str(error)}
 
 
-def _print(found: Sequence[Candidate], chosen: str | None, theorem: dict[str, Any]) -> None:
+def _print(found: Sequence[StrategyCandidate], chosen: str | None, theorem: dict[str, Any]) -> None:
     from hubbub.accountant.numbers import round_up_significant
     from hubbub.cli.tables.tables import print_table
 

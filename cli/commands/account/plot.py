@@ -24,13 +24,13 @@ from hubbub.cli.commands.account.options import (
     Truthful,
 )
 from hubbub.cli.output import Json, console, failures, print_json
-from hubbub.cli.plots.plan import Picture, PicturePlan, Scale, document, evaluate
+from hubbub.cli.plots.plan import Plot, PlotPlan, Scale, document, evaluate
 from hubbub.cli.plots.variables import Range, Variable
 from hubbub.cli.progress import progress_bars
 from hubbub.protos.errors import UsageError
 
 if TYPE_CHECKING:
-    from hubbub.cli.plots.sweep import Question
+    from hubbub.cli.plots.sweep import SweepQuestion
 
 
 class AxisScale(StrEnum):
@@ -41,7 +41,7 @@ class AxisScale(StrEnum):
 
 
 Mechanism = Annotated[MechanismName, typer.Option("--mechanism", help="The mechanism, as in `account epsilon`.")]
-Over = Annotated[Variable, typer.Option("--over", help="What varies along the picture.")]
+Over = Annotated[Variable, typer.Option("--over", help="What varies along the plot.")]
 First = Annotated[float, typer.Option("--from", help="Its smallest value.")]
 Last = Annotated[float, typer.Option("--to", help="Its largest value.")]
 Points = Annotated[int, typer.Option("--points", help="How many values, the ends included.")]
@@ -53,7 +53,7 @@ Bounds = Annotated[
     list[str] | None,
     typer.Option("--bound", help="A bound to draw, or best, or attack; repeatable. Left out, all that apply."),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="The picture's file; its name ends in .svg or .png.")]
+Out = Annotated[Path | None, typer.Option("--out", help="The plot's file; its name ends in .svg or .png.")]
 Reports = Annotated[int | None, typer.Option("--reports", help="Reports in the batch, n.")]
 Delta = Annotated[float | None, typer.Option("--delta", help="The δ of (ε, δ), above 0 and below 1.")]
 
@@ -90,10 +90,10 @@ def plot(
     """
     with failures(as_json):
         from hubbub.cli.mechanisms.arguments import Description
-        from hubbub.cli.plots.sweep import Question
+        from hubbub.cli.plots.sweep import SweepQuestion
 
         said = Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma)
-        question = Question(said, reports, delta, rounds, honest_share, dummies)
+        question = SweepQuestion(said, reports, delta, rounds, honest_share, dummies)
         along = Range(over, first, last, points, _scale(axis))
         _draw_bounds(question, along, bound or (), out, as_json)
 
@@ -102,20 +102,20 @@ def _scale(axis: AxisScale | None) -> Scale | None:
     return None if axis is None else "linear" if axis is AxisScale.LINEAR else "log"
 
 
-def _draw_bounds(question: Question, along: Range, bounds: Sequence[str], out: Path | None, as_json: bool) -> None:
+def _draw_bounds(question: SweepQuestion, along: Range, bounds: Sequence[str], out: Path | None, as_json: bool) -> None:
     from hubbub.cli.plots.sweep import sweep
 
     _check_output(out, as_json)
-    picture = _evaluated(sweep(question, along, bounds))
-    _give(picture if bounds else _only_applying(picture), out, as_json)
+    drawing = _evaluated(sweep(question, along, bounds))
+    _give(drawing if bounds else _only_applying(drawing), out, as_json)
 
 
-def _only_applying(picture: Picture) -> Picture:
+def _only_applying(drawing: Plot) -> Plot:
     """Leave out curves that apply nowhere. If that leaves none, keep them all: the error then says why of each."""
     from hubbub.cli.plots.sweep import only_applying
 
-    some = only_applying(picture)
-    return some if some.panels[0].series else picture
+    some = only_applying(drawing)
+    return some if some.panels[0].series else drawing
 
 
 def _check_output(out: Path | None, as_json: bool) -> None:
@@ -128,15 +128,15 @@ def _check_output(out: Path | None, as_json: bool) -> None:
         raise UsageError("give --out with a name that ends in .svg or .png, or --json for the points alone, or both")
 
 
-def _evaluated(plan: PicturePlan) -> Picture:
+def _evaluated(plan: PlotPlan) -> Plot:
     with progress_bars() as bars:
         bar = bars.add_task("bounds", total=plan.points)
         return evaluate(plan, lambda: bars.advance(bar))
 
 
-def _give(picture: Picture, out: Path | None, as_json: bool) -> None:
-    """Write the picture, and say on stdout what is in it."""
-    series = [each for panel in picture.panels for each in panel.series]
+def _give(drawing: Plot, out: Path | None, as_json: bool) -> None:
+    """Write the plot, and say on stdout what is in it."""
+    series = [each for panel in drawing.panels for each in panel.series]
     if all(each.empty for each in series):
         reasons = "; ".join(f"{each.label}: {each.why_not}" for each in series)
         raise OutsideConditions(f"no bound applies anywhere in this range. {reasons}")
@@ -144,9 +144,9 @@ def _give(picture: Picture, out: Path | None, as_json: bool) -> None:
         from hubbub.cli.plots.draw import check_drawable, drawn
         from hubbub.deploy.files import save
 
-        save(out, drawn(picture, check_drawable(out)))
+        save(out, drawn(drawing, check_drawable(out)))
     if as_json:
-        print_json(document(picture))
+        print_json(document(drawing))
         return
     for each in series:
         shown = sum(value is not None for value in each.y)

@@ -1,1 +1,1 @@
-"""The gallery: what `hubbub demo` can show, each on real data. A demonstration is a value; `registry` has them all."""
+"""What `hubbub demo` can show, each on real data. A scenario is a value; `registry` has them all."""

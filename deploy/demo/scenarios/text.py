@@ -1,4 +1,4 @@
-"""Text: which texts people hold, where the task does not list them. Candidates are looked up afterwards."""
+"""Which texts people hold, where the task does not list them. Candidates are looked up afterwards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from hubbub.deploy.demo.scenarios.scenario import Demonstration
+from hubbub.deploy.demo.scenarios.scenario import Scenario
 from hubbub.deploy.demo.scenarios.tables import flights_table, table
 from hubbub.planning.simulate.dataset import Dataset, from_table
 from hubbub.queries.texts.text import Text
@@ -29,7 +29,7 @@ def destinations() -> Dataset:
     return replace(dataset, candidates=tuple(dict.fromkeys(airports["name"].to_pylist())))
 
 
-TEXT = Demonstration(
+TEXT = Scenario(
     "text",
     "each flight is a device, and says the name of the airport it went to; the task lists none",
     destinations,

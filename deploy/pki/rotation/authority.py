@@ -1,4 +1,4 @@
-"""Authority: who makes TLS certificates. The file that everybody trusts holds all that are pending, active or retired.
+"""Who makes TLS certificates. The file that everybody trusts holds all that are pending, active or retired.
 
 The first certificate in it is the active one's. One that was made later is pending: trusted, and issuing nothing yet.
 One that was made earlier is retired: what it issued is still trusted.
@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives import serialization
 from hubbub.deploy.files import save
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.rotation.certificate import shown_certificate
-from hubbub.deploy.pki.rotation.key import ORDER, Key, Place, Wanted, of_operator
+from hubbub.deploy.pki.rotation.key import ORDER, Key, KeyLocation, KeyRequest, of_operator
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import KeyState
 from hubbub.protos.transport.tls_files import (
-    Certificate,
-    CertificateError,
+    TlsCertificate,
+    TlsCertificateError,
     certificates_in,
     check_issued,
     check_pair,
@@ -30,55 +30,55 @@ from hubbub.protos.transport.tls_files import (
 _WHAT = "the TLS authority"
 
 
-class Authorities:
+class AuthorityRotation:
     """TLS authorities: one active, at most one pending, any number of retired ones."""
 
     name = "authority"
 
-    def held(self, place: Place) -> list[Key]:
+    def held(self, location: KeyLocation) -> list[Key]:
         """Read the file of authorities that the party trusts."""
-        trusted = _trusted(place)
+        trusted = _trusted(location)
         keys = [
             shown_certificate(self.name, f"authority-{each.serial_number:x}"[:20], state, each)
             for each, state in zip(trusted, _states(trusted), strict=True)
         ]
         return sorted(keys, key=lambda key: ORDER[key.state])
 
-    def add(self, place: Place, _wanted: Wanted) -> str:
+    def add(self, location: KeyLocation, _request: KeyRequest) -> str:
         """Make an authority, and trust its certificates from now on."""
-        of_operator(place, _WHAT)
-        trusted = _trusted(place)
-        _active, pending = _key_files(place)
+        of_operator(location, _WHAT)
+        trusted = _trusted(location)
+        _active, pending = _key_files(location)
         if KeyState.PENDING not in _states(trusted):
             # A key without its certificate is what a crash here left behind; nothing was ever issued with it.
             pending.unlink(missing_ok=True)
             made = Authority.generate(after=max(trusted, key=_made))
             made.save_key(pending)
-            _write(place, [*trusted, made.certificate])
+            _write(location, [*trusted, made.certificate])
         return (
-            f"give {place.authority} to every party and device in the place of the one they have; once all have it, "
+            f"give {location.authority} to every party and device in the place of the one they have; once all have it, "
             "`hubbub keys activate authority`"
         )
 
-    def activate(self, place: Place) -> str:
+    def activate(self, location: KeyLocation) -> str:
         """Issue with the pending authority from now on; the private key of the one before is destroyed."""
-        of_operator(place, _WHAT)
-        trusted = _trusted(place)
-        active, pending = _key_files(place)
+        of_operator(location, _WHAT)
+        trusted = _trusted(location)
+        active, pending = _key_files(location)
         states = _states(trusted)
         if KeyState.PENDING in states:
             following = trusted[states.index(KeyState.PENDING)]
             private = key_in(pending.read_bytes(), str(pending))
-            check_pair(following, private, str(place.authority), str(pending))
-            _write(place, [following, *(each for each in trusted if each != following)])
-            states, trusted = _states(_trusted(place)), _trusted(place)
+            check_pair(following, private, str(location.authority), str(pending))
+            _write(location, [following, *(each for each in trusted if each != following)])
+            states, trusted = _states(_trusted(location)), _trusted(location)
         elif not pending.exists():
             return "no authority is pending, so nothing changed; `hubbub keys add authority` makes one"
         # After a crash between the two files, the same call ends here. A key whose certificate was never written is
         # another one: it must not take the place of the one that is in use.
         try:
-            check_pair(trusted[0], key_in(pending.read_bytes(), str(pending)), str(place.authority), str(pending))
-        except CertificateError as error:
+            check_pair(trusted[0], key_in(pending.read_bytes(), str(pending)), str(location.authority), str(pending))
+        except TlsCertificateError as error:
             what = f"{pending} has no certificate, so nothing changed; `hubbub keys add authority` begins anew"
             raise HubbubError(what) from error
         pending.replace(active)
@@ -87,26 +87,26 @@ class Authorities:
             "use theirs, `hubbub keys remove authority`"
         )
 
-    def remove(self, place: Place) -> str:
+    def remove(self, location: KeyLocation) -> str:
         """Trust the retired authorities no more, once the operator's own certificate is not of one of them."""
-        of_operator(place, _WHAT)
-        trusted = _trusted(place)
+        of_operator(location, _WHAT)
+        trusted = _trusted(location)
         kept = [each for each, state in zip(trusted, _states(trusted), strict=True) if state is not KeyState.RETIRED]
-        chain = certificates_in(place.certificate.read_bytes(), str(place.certificate))
-        own = Certificate.of(chain[0], str(place.certificate))
+        chain = certificates_in(location.certificate.read_bytes(), str(location.certificate))
+        own = TlsCertificate.of(chain[0], str(location.certificate))
         check_issued(chain, kept, own, "the authorities that would be left")
-        _write(place, kept)
-        return f"give {place.authority} to every party and device in the place of the one they have"
+        _write(location, kept)
+        return f"give {location.authority} to every party and device in the place of the one they have"
 
 
-def _key_files(place: Place) -> tuple[Path, Path]:
+def _key_files(location: KeyLocation) -> tuple[Path, Path]:
     """Return the files of the active and of the pending authority's private key, in the operator's folder."""
-    folder = place.authority.parent.parent
+    folder = location.authority.parent.parent
     return folder / "authority.key", folder / "authority.next.key"
 
 
-def _trusted(place: Place) -> list[x509.Certificate]:
-    return certificates_in(place.authority.read_bytes(), str(place.authority))
+def _trusted(location: KeyLocation) -> list[x509.Certificate]:
+    return certificates_in(location.authority.read_bytes(), str(location.authority))
 
 
 def _states(trusted: Sequence[x509.Certificate]) -> list[KeyState]:
@@ -122,5 +122,5 @@ def _made(certificate: x509.Certificate) -> float:
     return certificate.not_valid_before_utc.timestamp()
 
 
-def _write(place: Place, trusted: Sequence[x509.Certificate]) -> None:
-    save(place.authority, b"".join(each.public_bytes(serialization.Encoding.PEM) for each in trusted))
+def _write(location: KeyLocation, trusted: Sequence[x509.Certificate]) -> None:
+    save(location.authority, b"".join(each.public_bytes(serialization.Encoding.PEM) for each in trusted))

@@ -1,4 +1,4 @@
-"""Certificate: a party's own TLS certificate. The next one waits in `next/` beside it, the one before in `retired/`."""
+"""A party's own TLS certificate. The next one waits in `next/` beside it, the one before in `retired/`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 
 from hubbub.deploy.pki.authority import Authority
 from hubbub.deploy.pki.renewal import hosts_for
-from hubbub.deploy.pki.rotation.key import Key, Place, Wanted
+from hubbub.deploy.pki.rotation.key import Key, KeyLocation, KeyRequest
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import KeyState
@@ -20,51 +20,51 @@ from hubbub.protos.transport.tls_files import certificates_in
 _FOLDERS = {KeyState.ACTIVE: ".", KeyState.PENDING: "next", KeyState.RETIRED: "retired"}
 
 
-class Certificates:
+class CertificateRotation:
     """TLS certificates of one party: one active, at most one pending and one retired."""
 
     name = "certificate"
 
-    def held(self, place: Place) -> list[Key]:
+    def held(self, location: KeyLocation) -> list[Key]:
         """Read what is in the active certificate's folder and the two below it."""
-        files = {state: _pair(place, state)[0] for state in _FOLDERS}
+        files = {state: _pair(location, state)[0] for state in _FOLDERS}
         return [
             shown_certificate(self.name, file.stem, state, certificates_in(file.read_bytes(), str(file))[0])
             for state, file in files.items()
             if state is KeyState.ACTIVE or file.exists()
         ]
 
-    def add(self, place: Place, wanted: Wanted) -> str:
+    def add(self, location: KeyLocation, request: KeyRequest) -> str:
         """Make one with the operator's authority, for the hosts of the one that is active."""
-        certificate, key = _pair(place, KeyState.PENDING)
+        certificate, key = _pair(location, KeyState.PENDING)
         if certificate.exists():
             return f"{certificate} is pending already; `hubbub keys activate certificate` puts it in place"
-        folder = wanted.authority or (place.certificate.parent.parent if place.party is Role.OPERATOR else None)
+        folder = request.authority or (location.certificate.parent.parent if location.party is Role.OPERATOR else None)
         if folder is None:
             raise HubbubError(
                 f"name the operator's folder with --authority; where it is not on this machine, have the operator run "
-                f"`hubbub certificate {place.name}`, and put both files into {certificate.parent}"
+                f"`hubbub certificate {location.name}`, and put both files into {certificate.parent}"
             )
         issuer = Authority.load(folder / "authority.key", folder / "tls" / "authority.pem")
         # Nobody calls the operator, so its certificate names no host.
-        calls_only = place.party is Role.OPERATOR
-        hosts = [] if calls_only else hosts_for(place.name, wanted.hosts, place.certificate, folder)
+        calls_only = location.party is Role.OPERATOR
+        hosts = [] if calls_only else hosts_for(location.name, request.hosts, location.certificate, folder)
         certificate.parent.mkdir(mode=0o700, exist_ok=True)
         # A key without its certificate is what a crash here left behind.
         key.unlink(missing_ok=True)
-        issuer.issue(place.name, hosts, certificate, key)
+        issuer.issue(location.name, hosts, certificate, key)
         return f"{certificate} is pending; `hubbub keys activate certificate` puts it in place"
 
-    def activate(self, place: Place) -> str:
+    def activate(self, location: KeyLocation) -> str:
         """Put the pending pair in the place of the active one; a service that runs takes it within seconds."""
-        certificate, key = _pair(place, KeyState.PENDING)
+        certificate, key = _pair(location, KeyState.PENDING)
         if not certificate.exists() and not key.exists():
             return f"no certificate is pending in {certificate.parent}, so nothing changed"
         # A crash between the two files, below, leaves the new key in place: the same call then ends what it began.
-        left = [(place.certificate_key, key)] if key.exists() else []
+        left = [(location.certificate_key, key)] if key.exists() else []
         # All that a service checks, so that it never finds files that it cannot use.
-        TLS(place.authority, certificate, key if left else place.certificate_key).check(time.time(), own=True)
-        for active, pending in (*left, (place.certificate, certificate)):
+        TLS(location.authority, certificate, key if left else location.certificate_key).check(time.time(), own=True)
+        for active, pending in (*left, (location.certificate, certificate)):
             retired = active.parent / _FOLDERS[KeyState.RETIRED] / active.name
             retired.parent.mkdir(mode=0o700, exist_ok=True)
             # A link, so that there is an active file at every moment; the new one takes its place in one step.
@@ -73,17 +73,17 @@ class Certificates:
             pending.replace(active)
         return "a service that runs takes it within seconds; `hubbub keys remove certificate` destroys the one before"
 
-    def remove(self, place: Place) -> str:
+    def remove(self, location: KeyLocation) -> str:
         """Delete the retired pair."""
-        for path in _pair(place, KeyState.RETIRED):
+        for path in _pair(location, KeyState.RETIRED):
             path.unlink(missing_ok=True)
         return ""
 
 
-def _pair(place: Place, state: KeyState) -> tuple[Path, Path]:
+def _pair(location: KeyLocation, state: KeyState) -> tuple[Path, Path]:
     """Return the files of a certificate and its key in a state."""
     folder = _FOLDERS[state]
-    return tuple(path.parent / folder / path.name for path in (place.certificate, place.certificate_key))  # type: ignore[return-value]
+    return tuple(path.parent / folder / path.name for path in (location.certificate, location.certificate_key))  # type: ignore[return-value]
 
 
 def shown_certificate(kind: str, name: str, state: KeyState, found: x509.Certificate) -> Key:

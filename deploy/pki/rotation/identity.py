@@ -1,4 +1,4 @@
-"""Identity: the Ed25519 key that a party signs with. A signed succession says from when on another one follows it."""
+"""The Ed25519 key that a party signs with. A signed succession says from when on another one follows it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hubbub.deploy.files import save
-from hubbub.deploy.pki.rotation.key import ORDER, Key, Place, Wanted
+from hubbub.deploy.pki.rotation.key import ORDER, Key, KeyLocation, KeyRequest
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import Identity, Role, load_public
@@ -22,7 +22,7 @@ LEAD_SECONDS = 2 * DAY
 
 
 @dataclass(frozen=True)
-class _Step:
+class _IdentityChange:
     """An identity of the party: since when it signs (0 for the first), and its private key's file, if it is here."""
 
     since: int
@@ -30,16 +30,16 @@ class _Step:
     file: Path | None
 
 
-class Identities:
+class IdentityRotation:
     """A party's identities: retired ones that sign what is left of earlier rounds, one active, at most one pending."""
 
     name = "identity"
 
-    def held(self, place: Place) -> list[Key]:
+    def held(self, location: KeyLocation) -> list[Key]:
         """Read the private keys, where this machine has them, and the successions."""
-        if place.identity is None or not place.identity.exists():
+        if location.identity is None or not location.identity.exists():
             return []
-        chain = _chain(place)
+        chain = _chain(location)
         ends = [step.since for step in chain[1:]]
         keys = []
         for step, state, until in zip(chain, _states(chain, time.time()), [*ends, None], strict=True):
@@ -49,41 +49,41 @@ class Identities:
             keys.append(Key(self.name, where, state, fingerprint(step.public), step.since or None, until))
         return sorted(keys, key=lambda key: ORDER[key.state])
 
-    def add(self, place: Place, wanted: Wanted) -> str:
+    def add(self, location: KeyLocation, request: KeyRequest) -> str:
         """Make an identity, and a succession that it and the one before have signed; the witness is still to sign."""
-        if place.party is Role.HOP:
+        if location.party is Role.HOP:
             raise HubbubError(
                 "tasks name a hop's identity and none follows it; make a new one and name it in new tasks"
             )
-        path = _identity_of(place)
+        path = _identity_of(location)
         drafts = sorted(path.parent.glob("succession-*.json"))
         if drafts:
             return _next(Succession.decode(drafts[0].read_bytes()), drafts[0])
-        last = _chain(place)[-1]
+        last = _chain(location)[-1]
         if last.file is None:
             raise HubbubError("the private key of the last identity is not on this machine; run this where it is")
-        begins = int(time.time()) + LEAD_SECONDS if wanted.begins is None else wanted.begins
+        begins = int(time.time()) + LEAD_SECONDS if request.begins is None else request.begins
         if begins <= last.since:
             raise HubbubError(f"the identity before it signs from {at(last.since)} on; let the next one begin later")
-        made, witness = Identity.generate(), _witness(place, wanted, begins)
-        succession = Succession(place.party, last.public, made.public, witness, begins)
+        made, witness = Identity.generate(), _witness(location, request, begins)
+        succession = Succession(location.party, last.public, made.public, witness, begins)
         short = made.public.hex()[:8]
         made.save(path.with_name(f"{path.stem}-{short}.pem"))
         made.save_public(path.with_name(f"{path.stem}-{short}.pub.pem"))
         signed = succession.signed_by(Identity.load(last.file)).signed_by(made)
-        draft = path.with_name(f"succession-{place.party.value}-{short}.json")
+        draft = path.with_name(f"succession-{location.party.value}-{short}.json")
         save(draft, signed.encode())
         return _next(signed, draft)
 
-    def activate(self, place: Place) -> str:
+    def activate(self, location: KeyLocation) -> str:
         """Put the succession among those that the party goes by, once all have signed; it begins at its time."""
-        path = _identity_of(place)
+        path = _identity_of(location)
         drafts = sorted(path.parent.glob("succession-*.json"))
         if not drafts:
             return "no succession waits here; `hubbub keys add identity` makes one"
         succession = Succession.decode(drafts[0].read_bytes())
         succession.check()
-        folder = next((each for each in place.successions if each.is_dir()), None)
+        folder = next((each for each in location.successions if each.is_dir()), None)
         if folder is None:
             raise HubbubError(
                 'the settings name no folder of successions; add one, such as successions = ["successions"]'
@@ -94,15 +94,15 @@ class Identities:
             f"again before {at(succession.begins)}, when it begins"
         )
 
-    def remove(self, place: Place) -> str:
+    def remove(self, location: KeyLocation) -> str:
         """Destroy the private keys of retired identities, once no round is left that they sign."""
-        path, chain = _identity_of(place), _chain(place)
+        path, chain = _identity_of(location), _chain(location)
         states = _states(chain, time.time())
         active = states.index(KeyState.ACTIVE)
         retired = [step.file for step in chain[:active] if step.file is not None]
         if not retired:
             return "no retired identity is here, so nothing changed"
-        _check_over(place, chain[active].since)
+        _check_over(location, chain[active].since)
         for file in retired:
             successor = chain[active].file
             if file == path and successor is not None:
@@ -113,36 +113,39 @@ class Identities:
         return "start the service again"
 
 
-def _identity_of(place: Place) -> Path:
-    if place.identity is None:
+def _identity_of(location: KeyLocation) -> Path:
+    if location.identity is None:
         raise HubbubError("the settings name no identity; add it")
-    return place.identity
+    return location.identity
 
 
-def _chain(place: Place) -> list[_Step]:
+def _chain(location: KeyLocation) -> list[_IdentityChange]:
     """Return the party's identities, oldest first, by the successions that it goes by."""
-    path = _identity_of(place)
-    own, found = Identity.load(path).public, _successions(place)
-    ours = sorted((each for each in found if each.role is place.party), key=lambda each: each.begins)
+    path = _identity_of(location)
+    own, found = Identity.load(path).public, _successions(location)
+    ours = sorted((each for each in found if each.role is location.party), key=lambda each: each.begins)
     files = {own: path} | {key: file for file in path.parent.glob(f"{path.stem}-*.pem") if (key := _public(file))}
     before = {each.new: each.old for each in ours}
     first = own
     while first in before:
         first = before.pop(first)
-    return [_Step(0, first, files.get(first)), *(_Step(each.begins, each.new, files.get(each.new)) for each in ours)]
+    return [
+        _IdentityChange(0, first, files.get(first)),
+        *(_IdentityChange(each.begins, each.new, files.get(each.new)) for each in ours),
+    ]
 
 
-def _states(chain: list[_Step], now: float) -> list[KeyState]:
+def _states(chain: list[_IdentityChange], now: float) -> list[KeyState]:
     """Return the state of each identity of a chain; exactly one is active, since the first has signed from 0 on."""
     begun = sum(step.since <= now for step in chain)
     retired, pending = [KeyState.RETIRED] * (begun - 1), [KeyState.PENDING] * (len(chain) - begun)
     return [*retired, KeyState.ACTIVE, *pending]
 
 
-def _successions(place: Place) -> list[Succession]:
+def _successions(location: KeyLocation) -> list[Succession]:
     from hubbub.service.runtime.succession_files import load_successions
 
-    return load_successions(place.successions)
+    return load_successions(location.successions)
 
 
 def _public(file: Path) -> bytes | None:
@@ -152,14 +155,14 @@ def _public(file: Path) -> bytes | None:
         return None
 
 
-def _witness(place: Place, wanted: Wanted, begins: int) -> bytes:
+def _witness(location: KeyLocation, request: KeyRequest, begins: int) -> bytes:
     """Return the identity of the witness at that time: the public key that is given, or what follows it."""
-    role = WITNESSES[place.party]
-    path = wanted.witness or place.operator_key
+    role = WITNESSES[location.party]
+    path = request.witness or location.operator_key
     if path is None:
         raise HubbubError(f"name the {role.value}'s public key with --witness; it signs the succession too")
     public = load_public(path)
-    follow = sorted((each for each in _successions(place) if each.role is role), key=lambda each: each.begins)
+    follow = sorted((each for each in _successions(location) if each.role is role), key=lambda each: each.begins)
     for each in follow:
         if each.old == public and each.begins <= begins:
             public = each.new
@@ -176,14 +179,14 @@ def _next(succession: Succession, draft: Path) -> str:
     return f"{draft} is signed by all; `hubbub keys activate identity` puts it among the successions"
 
 
-def _check_over(place: Place, began: int) -> None:
+def _check_over(location: KeyLocation, began: int) -> None:
     """Return only if the time of every round is over that the identities before `began` sign.
 
     Raises:
         HubbubError: naming the task and when it is.
     """
     now = time.time()
-    for path in files_in(place.tasks):
+    for path in files_in(location.tasks):
         task = SignedTask.decode(path.read_bytes()).task
         earlier = [number for number in range(task.schedule.rounds) if prepared_from(task.schedule, number) < began]
         until = key_validity(task.schedule, earlier[-1]).not_after if earlier else 0

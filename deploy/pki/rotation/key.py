@@ -1,4 +1,4 @@
-"""Key: a key of a party as it is shown, where a party keeps its keys, and what every kind of key can do."""
+"""A key of a party as it is shown, where a party keeps its keys, and what every kind of key can do."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.service.settings import load
 
 if TYPE_CHECKING:
-    from hubbub.analyzer.settings import Settings as AnalyzerSettings
-    from hubbub.shuffler.settings import Settings as ShufflerSettings
+    from hubbub.analyzer.settings import AnalyzerSettings as AnalyzerSettings
+    from hubbub.shuffler.settings import ShufflerSettings as ShufflerSettings
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _moment(seconds: float | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Place:
+class KeyLocation:
     """Where a party's keys are, by its settings; `operator` are the settings themselves where they are the operator's.
 
     `identity` is None where the settings name none.
@@ -100,7 +100,7 @@ def _named(path: Path | bytes | None, name: str) -> Path:
     return path
 
 
-def place_of(settings: Path) -> Place:
+def location_of(settings: Path) -> KeyLocation:
     """Return where the party keeps its keys whose settings file this is: the operator's, or a service's.
 
     Raises:
@@ -110,7 +110,9 @@ def place_of(settings: Path) -> Place:
     # Each name is a setting of that party alone, and required there.
     if "shuffler_control" in names:
         operator = load(settings, OperatorSettings, "operator")
-        return Place(Role.OPERATOR, operator.tls.paths(), operator.identity, operator.successions, operator=operator)
+        return KeyLocation(
+            Role.OPERATOR, operator.tls.paths(), operator.identity, operator.successions, operator=operator
+        )
     if "shuffler_key" in names:
         from hubbub.analyzer.settings import load as load_analyzer
 
@@ -119,14 +121,14 @@ def place_of(settings: Path) -> Place:
         from hubbub.shuffler.hop.settings import load as load_hop
 
         hop = load_hop(settings)
-        return Place(Role.HOP, hop.tls.paths(), hop.identity)
+        return KeyLocation(Role.HOP, hop.tls.paths(), hop.identity)
     from hubbub.shuffler.settings import load as load_shuffler
 
     return _of_service(Role.SHUFFLER, load_shuffler(settings))
 
 
-def _of_service(role: Role, found: AnalyzerSettings | ShufflerSettings) -> Place:
-    return Place(role, found.tls.paths(), found.identity, found.successions, found.tasks, found.operator_key)
+def _of_service(role: Role, found: AnalyzerSettings | ShufflerSettings) -> KeyLocation:
+    return KeyLocation(role, found.tls.paths(), found.identity, found.successions, found.tasks, found.operator_key)
 
 
 def _top_names(settings: Path) -> set[str]:
@@ -137,7 +139,7 @@ def _top_names(settings: Path) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KeyRequest:
     """What a new key is to be: options that not every kind has; None where they are not given.
 
     Attributes:
@@ -153,8 +155,8 @@ class Wanted:
     witness: Path | None = None
 
 
-class Kind(Protocol):
-    """A kind of key that is turned over: pending ones are added, activated, retired by the next one, and removed.
+class KeyRotation(Protocol):
+    """A kind of key that is rotated: pending ones are added, activated, retired by the next one, and removed.
 
     Every change may be made again and then changes nothing more; it returns a sentence on what to do next.
     """
@@ -162,20 +164,20 @@ class Kind(Protocol):
     name: str
     """As on the command line."""
 
-    def held(self, place: Place) -> list[Key]:
+    def held(self, location: KeyLocation) -> list[Key]:
         """Return the party's keys of this kind, the active one first; none where it has none here.
 
         Raises:
             HubbubError, OSError: where they cannot be read.
         """
 
-    def add(self, place: Place, wanted: Wanted) -> str:
+    def add(self, location: KeyLocation, request: KeyRequest) -> str:
         """Make a pending key."""
 
-    def activate(self, place: Place) -> str:
+    def activate(self, location: KeyLocation) -> str:
         """Make the pending key the active one, which retires the one before."""
 
-    def remove(self, place: Place) -> str:
+    def remove(self, location: KeyLocation) -> str:
         """Destroy the retired keys, or end the trust in them."""
 
 
@@ -183,12 +185,12 @@ ORDER = {KeyState.ACTIVE: 0, KeyState.PENDING: 1, KeyState.RETIRED: 2}
 """The order in which keys of a kind are shown."""
 
 
-def of_operator(place: Place, what: str) -> OperatorSettings:
+def of_operator(location: KeyLocation, what: str) -> OperatorSettings:
     """Return the operator's settings.
 
     Raises:
         HubbubError: where the place is another party's; `what` is what the operator alone changes.
     """
-    if place.operator is None:
+    if location.operator is None:
         raise HubbubError(f"{what} is the operator's to change; give the operator's settings file")
-    return place.operator
+    return location.operator

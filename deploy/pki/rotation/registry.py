@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from hubbub.deploy.pki.rotation.authority import Authorities
-from hubbub.deploy.pki.rotation.certificate import Certificates
-from hubbub.deploy.pki.rotation.identity import Identities
-from hubbub.deploy.pki.rotation.key import Kind
-from hubbub.deploy.pki.rotation.master_key import Master
+from hubbub.deploy.pki.rotation.authority import AuthorityRotation
+from hubbub.deploy.pki.rotation.certificate import CertificateRotation
+from hubbub.deploy.pki.rotation.identity import IdentityRotation
+from hubbub.deploy.pki.rotation.key import KeyRotation
+from hubbub.deploy.pki.rotation.master_key import MasterKeyRotation
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Identities(), Certificates(), Authorities(), Master())}
+ROTATIONS: dict[str, KeyRotation] = {
+    kind.name: kind for kind in (IdentityRotation(), CertificateRotation(), AuthorityRotation(), MasterKeyRotation())
+}
 """Every kind by its name, in the order in which they are shown."""

@@ -1,4 +1,4 @@
-"""Capacity: limits on the submissions of a round, on the disk, and on those in work at once.
+"""Limits on the submissions of a round, on the disk, and on those in work at once.
 
 So disk and memory stay bounded under any load, and whatever was sealed into the submissions.
 """
@@ -33,8 +33,8 @@ def full(number: int, limit: int) -> Refusal:
 
 
 def disk(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
-    """NO_ROOM, until there is room again."""
-    return arrival.no_room
+    """DISK_FULL, until there is room again."""
+    return arrival.disk_full
 
 
 def capacity(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:

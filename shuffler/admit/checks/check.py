@@ -18,7 +18,8 @@ class Arrival:
 
     `now` is in seconds since 1970; `room` is how many more submissions may be in work, of `limit` at once. `revoked`
     are the numbers of enrolled devices that are admitted no more. `held` is how many submissions the round has;
-    `no_room` is the refusal where the disk has no room for more. `key_damaged`: the round's private key opens nothing.
+    `disk_full` is the refusal where the disk has no room for more. `key_damaged`: the round's private key opens
+    nothing.
     """
 
     task: Task
@@ -29,7 +30,7 @@ class Arrival:
     limit: int
     revoked: Collection[bytes] = field(default=frozenset(), repr=False)
     held: int = 0
-    no_room: Refusal | None = None
+    disk_full: Refusal | None = None
     key_damaged: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Credential: whether the device that a submission is proven to be of may submit to this task now."""
+"""Whether the device that a submission is proven to be of may submit to this task now."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hubbub.protos.enrollment.credentials import authority_tag, parted
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.admission import Admission, Mode
+from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 from hubbub.shuffler.tasks import at
 
@@ -33,7 +33,7 @@ def credential(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     return refusals if any(refusals) else None
 
 
-def not_enrolled(admission: Admission) -> Refusal:
+def not_enrolled(admission: AdmissionPolicy) -> Refusal:
     """Return the refusal of what no device that is admitted is proven to have sent."""
     if admission.mode is Mode.MTLS:
         message = "this task takes devices that show a certificate, at the port for them; call that one, with yours"
@@ -51,7 +51,7 @@ def expired(expires: int) -> Refusal:
 
 def revoked() -> Refusal:
     """Return the refusal of a device that is admitted no more."""
-    return Refusal(Reason.REVOKED, "the operator has revoked this device's enrolment; ask the operator why")
+    return Refusal(Reason.REVOKED, "the operator has revoked this device's enrollment; ask the operator why")
 
 
 def not_countersigned() -> Refusal:

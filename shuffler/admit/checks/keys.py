@@ -1,4 +1,4 @@
-"""Keys: whether a submission was sealed for this round's keys."""
+"""Whether a submission was sealed for this round's keys."""
 
 from __future__ import annotations
 

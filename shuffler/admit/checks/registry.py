@@ -1,4 +1,4 @@
-"""Registry: every check that a submission passes before it is opened. A new check is one more line here."""
+"""Every check that a submission passes before it is opened. A new check is one more line here."""
 
 from __future__ import annotations
 

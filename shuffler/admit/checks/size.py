@@ -1,4 +1,4 @@
-"""Size: all envelopes of a task have one length; otherwise an envelope's length would tell devices apart."""
+"""All envelopes of a task have one length; otherwise an envelope's length would tell devices apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time: whether a round takes submissions now."""
+"""Whether a round takes submissions now."""
 
 from __future__ import annotations
 

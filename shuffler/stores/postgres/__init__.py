@@ -1,5 +1,5 @@
-"""The shuffler's store on PostgreSQL: what can be erased is there only enciphered, its keys are in a keyring here."""
+"""What can be erased is there only enciphered, its keys are in a keyring here."""
 
-from hubbub.shuffler.stores.postgres.store import PostgresStore
+from hubbub.shuffler.stores.postgres.store import ShufflerPostgresStore
 
-__all__ = ["PostgresStore"]
+__all__ = ["ShufflerPostgresStore"]

@@ -1,4 +1,4 @@
-"""Enrolling: what devices are admitted with, as the store keeps it: in the keyring alone, as it must be erasable."""
+"""What devices are admitted with, as the store keeps it: in the keyring alone, as it must be erasable."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from hubbub.protos.messages import KeyState, Step
+from hubbub.protos.messages import CredentialAction, KeyState
 from hubbub.service.postgres.sessions import Sessions
-from hubbub.shuffler.records import Master, Revoked, Spent
-from hubbub.shuffler.stores.postgres.ingest import Admitting
-from hubbub.shuffler.stores.postgres.keyring import Keyring
+from hubbub.shuffler.records import MasterKey, RedeemedTicket, Revoked
+from hubbub.shuffler.stores.postgres.ingest import PostgresIngestStore
+from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
 from hubbub.shuffler.stores.sqlite import enrollment
 
 T = TypeVar("T")
 
 
-class Enrolling(Admitting):
+class EnrollmentStore(PostgresIngestStore):
     """The part of a store that keeps tickets, revoked devices and master keys."""
 
-    def __init__(self, keyring: Keyring, sessions: Sessions) -> None:
+    def __init__(self, keyring: ShufflerKeyring, sessions: Sessions) -> None:
         super().__init__(keyring, sessions)
         self._keyring = keyring
 
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
-        """Change what is kept of devices; see `Keyring.change`."""
+        """Change what is kept of devices; see `ShufflerKeyring.change`."""
         return await self._in_thread(lambda: self._keyring.change(work, everywhere=everywhere))
 
-    async def masters(self) -> list[Master]:
+    async def masters(self) -> list[MasterKey]:
         return await self._in_thread(lambda: self._keyring.read(enrollment.masters))
 
-    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+    async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:
         """Prepare, activate or forget master keys; the first is active from the start."""
 
         def work(connection: sqlite3.Connection) -> None:
             if not enrollment.masters(connection):
                 enrollment.add_master(connection, secret, KeyState.ACTIVE, now)
-            elif step is Step.PREPARE:
+            elif step is CredentialAction.PREPARE:
                 enrollment.add_master(connection, secret, KeyState.PENDING, now)
-            elif step is Step.ACTIVATE:
+            elif step is CredentialAction.ACTIVATE:
                 enrollment.activate(connection, now)
-            elif step is Step.FORGET:
+            elif step is CredentialAction.FORGET:
                 enrollment.forget(connection, now)
 
         # A new store's first key goes before everything else: those who are to follow come only when this one serves,
         # and have the key before the first ticket is taken.
-        await self._enrolled(work, everywhere=step is not Step.STATUS)
-        if step is Step.FORGET:
+        await self._enrolled(work, everywhere=step is not CredentialAction.STATUS)
+        if step is CredentialAction.FORGET:
             await self._in_thread(self._keyring.clean)
 
-    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
         return await self._enrolled(lambda connection: enrollment.spend(connection, tickets))
 
     async def spent(self) -> int:

@@ -1,4 +1,4 @@
-"""Writer: calls that wait together are held in one transaction, and counts are written with them.
+"""Calls that wait together are held in one transaction, and counts are written with them.
 
 A call's outcome is given out only after its transaction is committed. A transaction that fails takes all its calls
 back: none of them was acknowledged. The thread itself survives whatever is raised.
@@ -13,16 +13,16 @@ from collections.abc import Mapping
 from hubbub.protos.errors import HubbubError
 from hubbub.service.postgres.sessions import Connection, Sessions, as_store_error
 from hubbub.service.runtime.job_thread import Job, JobThread, give_out
-from hubbub.shuffler.records import Held, RoundId, Tally
+from hubbub.shuffler.records import InsertOutcome, RoundId, Tally
 from hubbub.shuffler.stores.postgres import tables
-from hubbub.shuffler.stores.postgres.inserts import Call, NearlyFullError, hold
+from hubbub.shuffler.stores.postgres.inserts import NearlyFullError, PendingInsert, insert
 from hubbub.shuffler.stores.postgres.secrets import SecretsOf
 
 GROUP_SUBMISSIONS = 20_000
 """Submissions in one transaction beyond which no further call joins it; a single call may have more."""
 
 
-class Writer(JobThread[Call | None]):
+class InsertWriter(JobThread[PendingInsert | None]):
     """Holds submissions, and writes counts; one thread, which takes one transaction after the other."""
 
     def __init__(self, sessions: Sessions, secrets: SecretsOf) -> None:
@@ -40,13 +40,13 @@ class Writer(JobThread[Call | None]):
             _add(self._pending, counts)
         return first
 
-    async def hold(self, call: Call) -> list[Held]:
+    async def insert(self, call: PendingInsert) -> list[InsertOutcome]:
         """Hold what a call asks for.
 
         Raises:
             StoreError: where it could not be done, or the store was closed.
         """
-        held: list[Held] = await self._put(call, size=len(call.submissions))
+        held: list[InsertOutcome] = await self._put(call, size=len(call.submissions))
         return held
 
     async def flush(self) -> None:
@@ -65,7 +65,7 @@ class Writer(JobThread[Call | None]):
             self._finish(group)
         self._finish([])  # what was counted without a call
 
-    def _finish(self, group: list[Job[Call | None]]) -> None:
+    def _finish(self, group: list[Job[PendingInsert | None]]) -> None:
         with self._lock:
             counts, self._pending = self._pending, {}
         calls = [job.work for job in group if job.work is not None]
@@ -79,16 +79,16 @@ class Writer(JobThread[Call | None]):
         else:
             give_out([(job.future, next(found) if job.work is not None else [], None) for job in group])
 
-    def _done(self, calls: list[Call], counts: Mapping[RoundId, Tally]) -> list[list[Held]]:
+    def _done(self, calls: list[PendingInsert], counts: Mapping[RoundId, Tally]) -> list[list[InsertOutcome]]:
         try:
             return self._sessions.change(lambda connection: self._in_one(connection, calls, counts, alone=False))
         except NearlyFullError:
             return self._sessions.change(lambda connection: self._in_one(connection, calls, counts, alone=True))
 
     def _in_one(
-        self, connection: Connection, calls: list[Call], counts: Mapping[RoundId, Tally], *, alone: bool
-    ) -> list[list[Held]]:
-        found = hold(connection, self._secrets, calls, alone=alone)
+        self, connection: Connection, calls: list[PendingInsert], counts: Mapping[RoundId, Tally], *, alone: bool
+    ) -> list[list[InsertOutcome]]:
+        found = insert(connection, self._secrets, calls, alone=alone)
         tables.add_tallies(connection, counts)
         return found
 

@@ -1,4 +1,4 @@
-"""Admitting: the part of a store that submissions come to, which the keeper and its replicas have in common."""
+"""The part of a store that submissions come to, which the leader and its front ends have in common."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import TypeVar
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.service.postgres.threads import Threads
-from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Round, RoundId
+from hubbub.shuffler.records import ANY_ROUND, InsertOutcome, Opened, Round, RoundId
 from hubbub.shuffler.stores.postgres import tables
-from hubbub.shuffler.stores.postgres.group_commit import Writer
-from hubbub.shuffler.stores.postgres.inserts import Call
-from hubbub.shuffler.stores.postgres.secrets import Secrets, SecretsOf
+from hubbub.shuffler.stores.postgres.group_commit import InsertWriter
+from hubbub.shuffler.stores.postgres.inserts import PendingInsert
+from hubbub.shuffler.stores.postgres.secrets import SecretsOf, StorageSecrets
 
 T = TypeVar("T")
 
 
-class Admitting:
+class PostgresIngestStore:
     """Holds submissions, and tells what is held; and the threads that all of a store uses."""
 
     def __init__(self, secrets: SecretsOf, sessions: Sessions) -> None:
         self._secrets = secrets
         self._sessions = sessions
         self._threads = Threads()
-        self._writer = Writer(sessions, secrets)
+        self._writer = InsertWriter(sessions, secrets)
         self._begun: set[RoundId] = set()
         self._counting: asyncio.Task[None] | None = None
 
@@ -43,7 +43,7 @@ class Admitting:
         self._threads.shutdown()
         self._sessions.close()
 
-    def secrets_of(self, round_: Round) -> Secrets:
+    def secrets_of(self, round_: Round) -> StorageSecrets:
         """Return what is held of a round.
 
         Raises:
@@ -75,11 +75,11 @@ class Admitting:
         await self._writer.flush()
         return await self._read(lambda connection: tables.tally(connection, task_id, number))
 
-    async def hold(
+    async def insert(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
-    ) -> list[Held]:
+    ) -> list[InsertOutcome]:
         """Hold submissions, each by itself; count what is not new, and those that did not open."""
-        return await self._writer.hold(Call(round_, submissions, unopenable, most))
+        return await self._writer.insert(PendingInsert(round_, submissions, unopenable, most))
 
     # Counting
 

@@ -1,4 +1,4 @@
-"""Holding: submissions of many calls in one transaction, while other processes do the same with the same ids.
+"""Submissions of many calls in one transaction, while other processes do the same with the same ids.
 
 Whoever holds in a round shares its lock, and whoever cuts it takes it alone: so nothing is held after the cut. Ids are
 inserted first, in one order for everybody, and the table's primary key decides between processes: who comes second
@@ -18,7 +18,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import Connection, lock
-from hubbub.shuffler.records import RETRIED, Held, Opened, Round, RoundId, Tally, is_over
+from hubbub.shuffler.records import RETRIED, InsertOutcome, Opened, Round, RoundId, Tally, is_over
 from hubbub.shuffler.stores.postgres import tables
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from hubbub.shuffler.stores.postgres.secrets import SecretsOf
@@ -30,8 +30,8 @@ _BLOCK_ID_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Call:
-    """What one call asks to be held: see `Store.hold`."""
+class PendingInsert:
+    """What one call asks to be held: see `IngestStore.insert`."""
 
     round: Round
     submissions: Sequence[Opened] = field(repr=False)
@@ -43,7 +43,9 @@ class NearlyFullError(Exception):
     """A round may become full: all of it is to be done again with the locks taken alone."""
 
 
-def hold(connection: Connection, secrets: SecretsOf, calls: Sequence[Call], *, alone: bool = False) -> list[list[Held]]:
+def insert(
+    connection: Connection, secrets: SecretsOf, calls: Sequence[PendingInsert], *, alone: bool = False
+) -> list[list[InsertOutcome]]:
     """Hold what calls ask for, those of a round in order; say of each submission what became of it, and count that.
 
     Raises:
@@ -52,12 +54,12 @@ def hold(connection: Connection, secrets: SecretsOf, calls: Sequence[Call], *, a
     by_round: dict[int, list[int]] = {}
     for place, call in enumerate(calls):
         by_round.setdefault(call.round.key, []).append(place)
-    outcomes: list[list[Held]] = [[] for _ in calls]
+    outcomes: list[list[InsertOutcome]] = [[] for _ in calls]
     counts: dict[RoundId, Tally] = {}
     # In one order for everybody, so that nobody waits in a circle.
     for key in sorted(by_round):
         of_round = [calls[place] for place in by_round[key]]
-        for place, found in zip(by_round[key], _hold_in(connection, secrets, of_round, alone), strict=True):
+        for place, found in zip(by_round[key], _insert_in(connection, secrets, of_round, alone), strict=True):
             outcomes[place] = found
             round_ = calls[place].round
             counts.setdefault((round_.task_id, round_.number), Counter()).update(_tally(found, calls[place].unopenable))
@@ -65,27 +67,29 @@ def hold(connection: Connection, secrets: SecretsOf, calls: Sequence[Call], *, a
     return outcomes
 
 
-def _tally(outcomes: Sequence[Held], unopenable: int) -> Tally:
+def _tally(outcomes: Sequence[InsertOutcome], unopenable: int) -> Tally:
     names = {
-        Held.SAME: RETRIED,
-        Held.CONFLICT: Reason.ID_CONFLICT.value,
-        Held.CUT: Reason.TOO_LATE.value,
-        Held.FULL: Reason.ROUND_FULL.value,
+        InsertOutcome.DUPLICATE: RETRIED,
+        InsertOutcome.CONFLICT: Reason.ID_CONFLICT.value,
+        InsertOutcome.CUT: Reason.TOO_LATE.value,
+        InsertOutcome.FULL: Reason.ROUND_FULL.value,
     }
-    tally = Counter(names[outcome] for outcome in outcomes if outcome is not Held.NEW)
+    tally = Counter(names[outcome] for outcome in outcomes if outcome is not InsertOutcome.STORED)
     tally[Reason.UNOPENABLE.value] += unopenable
     return +tally
 
 
-def _hold_in(connection: Connection, secrets: SecretsOf, calls: Sequence[Call], alone: bool) -> list[list[Held]]:
+def _insert_in(
+    connection: Connection, secrets: SecretsOf, calls: Sequence[PendingInsert], alone: bool
+) -> list[list[InsertOutcome]]:
     round_ = calls[0].round
     lock(connection, ROUND_LOCK, str(round_.key), shared=not alone)
-    current, held = _standing(connection, round_)
+    current, held = _current(connection, round_)
     cipher = secrets.of((round_.task_id, round_.number)).cipher
     if is_over(current) or cipher is None:
         # Its ids are gone, so a retry is not told from what is new.
-        return [[Held.CUT] * len(call.submissions) for call in calls]
-    work = _Holding(connection, current, cipher, held)
+        return [[InsertOutcome.CUT] * len(call.submissions) for call in calls]
+    work = _Insertion(connection, current, cipher, held)
     if alone or current.state is not RoundState.OPEN:
         return [work.alone(call) for call in calls]
     asked = sum(len(call.submissions) for call in calls)
@@ -93,10 +97,10 @@ def _hold_in(connection: Connection, secrets: SecretsOf, calls: Sequence[Call], 
         # The number must not change from here to the commit. Whoever shares a lock must not wait for it alone: two who
         # do would wait for each other.
         raise NearlyFullError
-    return work.sharing(calls)
+    return work.concurrently(calls)
 
 
-def _standing(connection: Connection, round_: Round) -> tuple[Round, int]:
+def _current(connection: Connection, round_: Round) -> tuple[Round, int]:
     current = tables.find(connection, round_.task_id, round_.number)
     if current is None:
         raise StoreError(
@@ -105,7 +109,7 @@ def _standing(connection: Connection, round_: Round) -> tuple[Round, int]:
     return current, tables.held(connection, current)
 
 
-class _Holding:
+class _Insertion:
     """Submissions of one round, in a transaction that has its lock."""
 
     def __init__(self, connection: Connection, round_: Round, cipher: RoundCipher, held: int) -> None:
@@ -115,7 +119,7 @@ class _Holding:
         self._held = held
         self._stored: dict[bytes, bytes] = {}
 
-    def sharing(self, calls: Sequence[Call]) -> list[list[Held]]:
+    def concurrently(self, calls: Sequence[PendingInsert]) -> list[list[InsertOutcome]]:
         """Hold in an open round with room enough, while others do, too: what could be inserted is new."""
         first = self._firsts(calls)
         fresh = self._insert(first)
@@ -128,7 +132,7 @@ class _Holding:
             raise NearlyFullError
         return [[self._outcome(each, known, fresh) for each in call.submissions] for call in calls]
 
-    def alone(self, call: Call) -> list[Held]:
+    def alone(self, call: PendingInsert) -> list[InsertOutcome]:
         """Hold in any round whose number nobody else changes: known ids first, then what has room."""
         first = self._firsts([call])
         known = self.known(list(first))
@@ -149,7 +153,7 @@ class _Holding:
         found = tables.digests(self._connection, self._round, stored)
         return {each: self._cipher.open_digest(each, sealed) for each, sealed in found.items()}
 
-    def _firsts(self, calls: Sequence[Call]) -> dict[bytes, tuple[bytes, bytes, bytes]]:
+    def _firsts(self, calls: Sequence[PendingInsert]) -> dict[bytes, tuple[bytes, bytes, bytes]]:
         """Return the first submission under each id: its sealed digest, its digest, its inner envelopes."""
         first: dict[bytes, tuple[bytes, bytes, bytes]] = {}
         for call in calls:
@@ -183,13 +187,13 @@ class _Holding:
         row = self._connection.execute(number, (len(inners), self._round.key)).fetchone()
         self._held = self._held + len(inners) if row is None else int(row[0])
 
-    def _outcome(self, each: Opened, known: Mapping[bytes, bytes], fresh: set[bytes]) -> Held:
+    def _outcome(self, each: Opened, known: Mapping[bytes, bytes], fresh: set[bytes]) -> InsertOutcome:
         """Say what became of a submission; the first of each that is `fresh` is taken out of it."""
         stored = self._stored[each.id]
         if stored in fresh:
             fresh.discard(stored)
-            return Held.NEW
+            return InsertOutcome.STORED
         digest = known.get(stored)
         if digest is None:
-            return Held.FULL if self._round.state is RoundState.OPEN else Held.CUT
-        return Held.SAME if digest == each.digest else Held.CONFLICT
+            return InsertOutcome.FULL if self._round.state is RoundState.OPEN else InsertOutcome.CUT
+        return InsertOutcome.DUPLICATE if digest == each.digest else InsertOutcome.CONFLICT

@@ -1,8 +1,8 @@
-"""Keyring: what must be erasable for good, in a small SQLite file of the one who keeps the rounds.
+"""What must be erasable for good, in a small SQLite file of the one who keeps the rounds.
 
-A round's secret, its private key and the key of its places; and what devices are admitted with: spent tickets, revoked
-devices, master keys. None of it is ever in the database. A round's row stays when its keys are destroyed, without them:
-so a round that is being erased is told from one whose keys were lost.
+A round's secret, its private key and the key of its pseudonyms; and what devices are admitted with: spent tickets,
+revoked devices, master keys. None of it is ever in the database. A round's row stays when its keys are destroyed,
+without them: so a round that is being erased is told from one whose keys were lost.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from hubbub.protos.cluster import Row
+from hubbub.protos.cluster import KeyringRow
 from hubbub.protos.sqlite_versions import Layout
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.postgres.keyring import KEYRING_TABLE, KeyringFile
 from hubbub.service.postgres.sealing import SECRET_BYTES
-from hubbub.service.sqlite.secure_delete import put_away, taken_out
+from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
 from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.stores.postgres.replication import changes
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
-from hubbub.shuffler.stores.postgres.secrets import DESTROYED, Secrets
+from hubbub.shuffler.stores.postgres.secrets import DESTROYED, StorageSecrets
 from hubbub.shuffler.stores.sqlite.enrollment import ADMISSION_TABLES
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ INSERT INTO copy VALUES (randomblob(16));
 -- A round's secret (what is stored of it is enciphered under keys from it), private key and place key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
-    storage BLOB, private_key BLOB, place_key BLOB,
+    storage BLOB, private_key BLOB, pseudonym_key BLOB,
     UNIQUE (task, number)
 ) STRICT;
 """
@@ -48,10 +48,10 @@ CREATE TABLE secret (
 )
 
 
-class Copies(Protocol):
+class KeyringReplication(Protocol):
     """The copies of a keyring, which are told of every change."""
 
-    def tell(self, changes: Sequence[Row]) -> None:
+    def tell(self, changes: Sequence[KeyringRow]) -> None:
         """Note what has changed; called in order, and returns at once."""
 
     def wait(self) -> None:
@@ -62,7 +62,7 @@ class Copies(Protocol):
         """
 
 
-class Keyring(KeyringFile[Secrets]):
+class ShufflerKeyring(KeyringFile[StorageSecrets]):
     """The shuffler's keyring: secrets of rounds, and what devices are admitted with.
 
     `sqlite.enrolled` reads and writes the latter, on the connection that `read` and `change` hand to their work.
@@ -71,14 +71,16 @@ class Keyring(KeyringFile[Secrets]):
     layout = LAYOUT
 
     @staticmethod
-    def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
+    def _load(connection: sqlite3.Connection) -> dict[RoundId, StorageSecrets]:
         found = {}
         for task, number, *stored in connection.execute(
-            "SELECT task, number, storage, private_key, place_key FROM secret"
+            "SELECT task, number, storage, private_key, pseudonym_key FROM secret"
         ):
-            storage, private, place = (taken_out(value) if value else b"" for value in stored)
+            storage, private, pseudonym = (unpad(value) if value else b"" for value in stored)
             found[task, number] = (
-                Secrets(RoundCipher.of_secret(storage, task, number), private, place) if storage else DESTROYED
+                StorageSecrets(RoundCipher.of_secret(storage, task, number), private, pseudonym)
+                if storage
+                else DESTROYED
             )
         return found
 
@@ -87,11 +89,11 @@ class Keyring(KeyringFile[Secrets]):
         folder: Path,
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
     ) -> None:
         """Open the keyring in `folder`; see `KeyringFile`."""
-        self._copies: Copies | None = None
-        super().__init__(folder, connection=connection, troubles=troubles)
+        self._copies: KeyringReplication | None = None
+        super().__init__(folder, connection=connection, incidents=incidents)
         try:
             self.copy: bytes = self.read(lambda reader: reader.execute("SELECT id FROM copy").fetchone()[0])
         except BaseException:
@@ -100,18 +102,18 @@ class Keyring(KeyringFile[Secrets]):
 
     # Copies
 
-    def copied_by(self, copies: Copies) -> None:
+    def replicate_to(self, copies: KeyringReplication) -> None:
         """Tell copies of every change from now on, and answer changes only once they have them."""
         with self.lock, self._failing():
             changes.watch(self._database.writer)
             self._copies = copies
 
-    def whole(self, position: Callable[[], T]) -> tuple[list[Row], T]:
+    def whole(self, position: Callable[[], T]) -> tuple[list[KeyringRow], T]:
         """Return all rows, and what `position` returns at that moment, between two changes."""
         with self.lock, self._failing():
             return list(changes.every(self._database.writer)), position()
 
-    def follow(self, changed: Sequence[Row], keyring: bytes = b"") -> None:
+    def follow(self, changed: Sequence[KeyringRow], keyring: bytes = b"") -> None:
         """Have rows be as another keyring has them; nothing is left of what was destroyed there.
 
         With the id of a `keyring`, they are all of it, and this is a copy of it from now on.
@@ -149,17 +151,17 @@ class Keyring(KeyringFile[Secrets]):
             if round_ not in self._secrets:
                 secret = os.urandom(SECRET_BYTES)
                 statement = "INSERT INTO secret (task, number, storage) VALUES (?, ?, ?)"
-                self._change(lambda writer: writer.execute(statement, (*round_, put_away(secret))))
-                self._secrets[round_] = Secrets(RoundCipher.of_secret(secret, *round_))
+                self._change(lambda writer: writer.execute(statement, (*round_, pad_for_erasure(secret))))
+                self._secrets[round_] = StorageSecrets(RoundCipher.of_secret(secret, *round_))
         self._everywhere()
 
-    def install(self, round_: RoundId, private_key: bytes, place_key: bytes) -> None:
+    def install(self, round_: RoundId, private_key: bytes, pseudonym_key: bytes) -> None:
         """Keep a round's keys, in place of those that no device was ever shown."""
-        values = (put_away(private_key), put_away(place_key) if place_key else None, *round_)
-        statement = "UPDATE secret SET private_key = ?, place_key = ? WHERE task = ? AND number = ?"
+        values = (pad_for_erasure(private_key), pad_for_erasure(pseudonym_key) if pseudonym_key else None, *round_)
+        statement = "UPDATE secret SET private_key = ?, pseudonym_key = ? WHERE task = ? AND number = ?"
         with self.lock:
             self._change(lambda writer: writer.execute(statement, values))
-            self._secrets[round_] = replace(self.of(round_), private_key=private_key, place_key=place_key)
+            self._secrets[round_] = replace(self.of(round_), private_key=private_key, pseudonym_key=pseudonym_key)
         self._everywhere()
 
     def destroy_private(self, round_: RoundId) -> None:
@@ -174,7 +176,7 @@ class Keyring(KeyringFile[Secrets]):
     def destroy(self, round_: RoundId) -> None:
         """Destroy all keys of a round; they are in no file any more, and what was stored under them means nothing."""
         with self.lock:
-            statement = "UPDATE secret SET storage = NULL, private_key = NULL, place_key = NULL "
+            statement = "UPDATE secret SET storage = NULL, private_key = NULL, pseudonym_key = NULL "
             which = "WHERE task = ? AND number = ?"
             self._change(lambda writer: writer.execute(statement + which, round_))
             self._secrets[round_] = DESTROYED

@@ -1,4 +1,4 @@
-"""Keeping: a store is made, or opened by the keeper: whoever has the database's term and the keyring in a folder."""
+"""A store is made, or opened by the leader: whoever has the database's term and the keyring in a folder."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.errors import StoreError
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres.binding import check_new, is_kept
 from hubbub.service.postgres.schema import bring_forward
 from hubbub.service.postgres.sessions import Connection, shown
 from hubbub.shuffler.records import RoundId
-from hubbub.shuffler.stores.postgres.keyring import Keyring
-from hubbub.shuffler.stores.postgres.replication.frontend_store import ReplicaSessions, ReplicaStore
-from hubbub.shuffler.stores.postgres.replication.leader_client import Asking
-from hubbub.shuffler.stores.postgres.replication.leadership import Term
+from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+from hubbub.shuffler.stores.postgres.replication.frontend_store import FrontendSessions, FrontendStore
+from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClient
+from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 from hubbub.shuffler.stores.postgres.replication.replication import check_entitled
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
-from hubbub.shuffler.stores.postgres.store import PostgresStore
+from hubbub.shuffler.stores.postgres.store import ShufflerPostgresStore
 
 
-def create_kept(folder: Path, address: str) -> Path:
+def create_first(folder: Path, address: str) -> Path:
     """Make a new keyring in `folder` for a database without a store, and return its file.
 
     Raises:
@@ -31,68 +31,68 @@ def create_kept(folder: Path, address: str) -> Path:
     """
     bring_forward(address, SCHEMA)
     check_new(address, SCHEMA, "a shuffler's")
-    path = Keyring.create(folder)
-    PostgresStore(Keyring(folder), address).close()
+    path = ShufflerKeyring.create(folder)
+    ShufflerPostgresStore(ShufflerKeyring(folder), address).close()
     return path
 
 
-def open_kept(
+def open_as_leader(
     folder: Path,
     address: str,
     observe: Observe = unobserved,
     *,
-    troubles: Troubles | None = None,
-    term: Term | None = None,
+    incidents: Incidents | None = None,
+    lease: Lease | None = None,
     standbys: int = 0,
-) -> PostgresStore:
-    """Open the store in a database with the keyring in `folder`, as the keeper; see `PostgresStore`.
+) -> ShufflerPostgresStore:
+    """Open the store in a database with the keyring in `folder`, as the leader; see `ShufflerPostgresStore`.
 
     Without a `term` one is taken. Closing the store ends it. So many `standbys` must have each change of the keyring.
 
     Raises:
-        StoreError: where another keeper acts on the database; or see `PostgresStore`. The term is closed then.
+        StoreError: where another leader acts on the database; or see `ShufflerPostgresStore`. The term is closed then.
     """
-    if term is None:
-        term = take_term(folder, address, troubles)
-        if term is None:
+    if lease is None:
+        lease = take_lease(folder, address, incidents)
+        if lease is None:
             raise StoreError(f"another shuffler keeps the rounds of {shown(address)}; stop it first")
     with contextlib.ExitStack() as failing:
-        failing.callback(term.close)
-        keyring = Keyring(folder, troubles=troubles)
-        store = PostgresStore(keyring, address, observe, troubles=troubles, term=term)
+        failing.callback(lease.close)
+        keyring = ShufflerKeyring(folder, incidents=incidents)
+        store = ShufflerPostgresStore(keyring, address, observe, incidents=incidents, lease=lease)
         failing.callback(store.close)
         store.follow(standbys)
         failing.pop_all()
     return store
 
 
-def open_replica(
+def open_frontend(
     address: str,
-    keepers: Sequence[str],
+    leaders: Sequence[str],
     tls: TLS,
     observe: Observe,
-    troubles: Troubles,
+    incidents: Incidents,
     *,
     renewals: Callable[[], int],
     cut_of: Callable[[RoundId], float],
     clock: Callable[[], float],
-) -> tuple[ReplicaStore, Asking]:
-    """Connect to a keeper's database as a replica, and return its store, and what calls the keeper.
+) -> tuple[FrontendStore, LeaderClient]:
+    """Connect to a leader's database as a front end, and return its store, and what calls the leader.
 
     Raises:
         StoreError: where the database cannot be used, or holds no store of this version.
         HubbubError: where a TLS file cannot be used.
     """
     bring_forward(address, SCHEMA)
-    sessions = ReplicaSessions(address, SCHEMA.name, observe, troubles=troubles)
-    keeper = Asking(keepers, tls, renewals, troubles)
-    return ReplicaStore(sessions, keeper, cut_of, clock), keeper
+    sessions = FrontendSessions(address, SCHEMA.name, observe, incidents=incidents)
+    leader = LeaderClient(leaders, tls, renewals, incidents)
+    return FrontendStore(sessions, leader, cut_of, clock), leader
 
 
-def take_term(
-    kept: Keyring | Path, address: str, troubles: Troubles | None = None, *, forward: bool = True
-) -> Term | None:
-    """Become the keeper of a database, whose tables are brought `forward` first; None where another is.
+def take_lease(
+    kept: ShufflerKeyring | Path, address: str, incidents: Incidents | None = None, *, forward: bool = True
+) -> Lease | None:
+    """Become the leader of a database, whose tables are brought `forward` first; None where another is.
 
     `kept` is the keyring, or the folder that it is in, where no other process must have it open.
 
@@ -103,20 +103,20 @@ def take_term(
         bring_forward(address, SCHEMA)
 
     def entitled(connection: Connection) -> None:
-        if isinstance(kept, Keyring):
+        if isinstance(kept, ShufflerKeyring):
             check_entitled(connection, kept)
             return
-        with contextlib.closing(Keyring(kept)) as keyring:
+        with contextlib.closing(ShufflerKeyring(kept)) as keyring:
             check_entitled(connection, keyring)
 
-    return Term.take(address, entitled, troubles)
+    return Lease.take(address, entitled, incidents)
 
 
-def create_copy(folder: Path, address: str) -> Path:
-    """Make a keyring in `folder` that is to follow that of the database's keeper, or a store where there is none.
+def create_replicated(folder: Path, address: str) -> Path:
+    """Make a keyring in `folder` that is to follow that of the database's leader, or a store where there is none.
 
     Raises:
         StoreError: where there is a keyring already; nothing was made then.
     """
     bring_forward(address, SCHEMA)
-    return Keyring.create(folder) if is_kept(address, SCHEMA) else create_kept(folder, address)
+    return ShufflerKeyring.create(folder) if is_kept(address, SCHEMA) else create_first(folder, address)

@@ -1,4 +1,4 @@
-"""Schema: where the shuffler's store is in a database, and what makes its tables."""
+"""Where the shuffler's store is in a database, and what makes its tables."""
 
 from hubbub.service.postgres.schema import Schema
 

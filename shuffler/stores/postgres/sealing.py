@@ -1,4 +1,4 @@
-"""Sealing: how what belongs to a round is enciphered before it goes into the database (`service.postgres.sealing`).
+"""How what belongs to a round is enciphered before it goes into the database (`service.postgres.sealing`).
 
 Ids: their keyed BLAKE2b digest (RFC 7693). Digests of envelopes: AES-256-SIV (RFC 5297), bound to the id, which is the
 same whenever it is asked, so that nothing has to be stored with it.
@@ -57,7 +57,7 @@ class RoundCipher:
         return RoundCipher(self._keys[-_REST_BYTES:], *self._of)
 
     def shared(self) -> bytes:
-        """Return the keys, for a replica of the keeper alone."""
+        """Return the keys, for a front end of the leader alone."""
         return self._keys
 
     def _of_blocks(self) -> BlockCipher:

@@ -27,14 +27,14 @@ from hubbub.service.errors import damaged
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.ledger.ledgers import check_ledgers
 from hubbub.service.ledger.release_chain import check_chains
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.postgres import ledger
 from hubbub.service.postgres.binding import bind
 from hubbub.service.postgres.schema import bring_forward
 from hubbub.service.postgres.sessions import Connection, Sessions, lock
-from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.mix.mix import Inners
+from hubbub.shuffler.keys import RoundKeyMaterial
+from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import (
     RETRIED,
     Round,
@@ -44,12 +44,12 @@ from hubbub.shuffler.records import (
     is_over,
 )
 from hubbub.shuffler.stores.postgres import tables
-from hubbub.shuffler.stores.postgres.enrollment import Enrolling
+from hubbub.shuffler.stores.postgres.enrollment import EnrollmentStore
 from hubbub.shuffler.stores.postgres.inserts import ROUND_LOCK
-from hubbub.shuffler.stores.postgres.keyring import Keyring
-from hubbub.shuffler.stores.postgres.replication.leadership import Term
-from hubbub.shuffler.stores.postgres.replication.replication import Standbys
-from hubbub.shuffler.stores.postgres.replication.secret_server import Sharing
+from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+from hubbub.shuffler.stores.postgres.replication.leadership import Lease
+from hubbub.shuffler.stores.postgres.replication.replication import KeyringLeader
+from hubbub.shuffler.stores.postgres.replication.secret_server import SecretServer
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 
 T = TypeVar("T")
@@ -60,50 +60,50 @@ _TASK_LOCK = "task"
 _LOG = logging.getLogger(__name__)
 
 
-class PostgresStore(Enrolling):
-    """The store (`shuffler.store.Store`) in a database, with its keyring.
+class ShufflerPostgresStore(EnrollmentStore):
+    """The store (`shuffler.stores.protocol.ShufflerStore`) in a database, with its keyring.
 
     One keyring belongs to a database. Several stores of one process may share it.
     """
 
     def __init__(
         self,
-        keyring: Keyring,
+        keyring: ShufflerKeyring,
         address: str,
         observe: Observe = unobserved,
         *,
         connection: type[Connection] = psycopg.Connection,
-        troubles: Troubles | None = None,
+        incidents: Incidents | None = None,
         keeps: bool = True,
-        term: Term | None = None,
+        lease: Lease | None = None,
     ) -> None:
         """Open the store in a database; `observe` is told how many seconds each transaction took.
 
-        `troubles` are told what the server does not take, `connection` is the class of the connections to it. Where the
-        store `keeps` its keyring, it is closed with it. With a `term` nothing is changed after another keeper has taken
-        over, and the store's closing ends it.
+        `incidents` are told what the server does not take, `connection` is the class of the connections to it. Where
+        the store `keeps` its keyring, it is closed with it. With a `term` nothing is changed after another leader has
+        taken over, and the store's closing ends it.
 
         Raises:
             StoreError: where the server cannot be used, a newer version wrote the database, or it is not the keyring's.
                 Also where a task's ledger or releases do not hold. The keyring is closed then.
         """
         self._keeps = keeps
-        self._term = term
-        self.standbys: Standbys | None = None
+        self._lease = lease
+        self.standbys: KeyringLeader | None = None
         with contextlib.ExitStack() as opened:
             if keeps:
                 opened.callback(keyring.close)
             bring_forward(address, SCHEMA)
-            check = None if term is None else term.check
-            sessions = Sessions(address, SCHEMA.name, observe, connection=connection, troubles=troubles, check=check)
+            check = None if lease is None else lease.check
+            sessions = Sessions(address, SCHEMA.name, observe, connection=connection, incidents=incidents, check=check)
             opened.callback(sessions.close)
             begun = self._checked(keyring, sessions)
             opened.pop_all()
         super().__init__(keyring, sessions)
         self._begun = begun
-        self.sharing = Sharing(self, self.secrets_of)
+        self.secret_server = SecretServer(self, self.secrets_of)
 
-    def _checked(self, keyring: Keyring, sessions: Sessions) -> set[RoundId]:
+    def _checked(self, keyring: ShufflerKeyring, sessions: Sessions) -> set[RoundId]:
         """Look at what the database holds, and finish what a killed process began; return which rounds were begun."""
         sessions.change(lambda connection: bind(connection, keyring, sessions.address))
         try:
@@ -132,15 +132,15 @@ class PostgresStore(Enrolling):
         if self._keeps:
             self._keyring.close()
         # Last: whoever takes over finds everything written, and the keyring free.
-        if self._term is not None:
-            self._term.close()
+        if self._lease is not None:
+            self._lease.close()
 
     def follow(self, standbys: int) -> None:
         """Have copies follow the keyring, so many `standbys` of which must have each change before it is answered."""
-        self.standbys = Standbys(self._keyring, self._sessions, standbys)
+        self.standbys = KeyringLeader(self._keyring, self._sessions, standbys)
 
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
-        # In a transaction of the database, though it holds nothing of this: so an earlier keeper changes nothing.
+        # In a transaction of the database, though it holds nothing of this: so an earlier leader changes nothing.
         return await self._change(lambda _connection: self._keyring.change(work, everywhere=everywhere))
 
     async def _change(self, work: Callable[[Connection], T]) -> T:
@@ -191,7 +191,7 @@ class PostgresStore(Enrolling):
         self._begun.add((task_id, number))
         return self._whole(round_)
 
-    async def install(self, round_: Round, keys: RoundKeys) -> Round:
+    async def install(self, round_: Round, keys: RoundKeyMaterial) -> Round:
         """Give a round its keys, once and for all."""
 
         def work(connection: Connection) -> Round:
@@ -199,7 +199,7 @@ class PostgresStore(Enrolling):
             # Devices may have sealed for the first key set already, so a second one never replaces it.
             if current.keys is not None or current.state is not RoundState.OPEN:
                 return current
-            self._keyring.install((round_.task_id, round_.number), keys.private_key, keys.place_key)
+            self._keyring.install((round_.task_id, round_.number), keys.private_key, keys.pseudonym_key)
             tables.update_key_set(connection, current, keys.key_set)
             return replace(current, keys=keys)
 
@@ -233,7 +233,7 @@ class PostgresStore(Enrolling):
 
         return self._whole(await self._change(work))
 
-    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges = ()) -> Round:
+    async def mix(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges = ()) -> Round:
         """Store permuted lists, charge for them, delete what they came from, in one transaction; destroy the key."""
         key = (round_.task_id, round_.number)
 

@@ -1,4 +1,4 @@
-"""Tables: the SQL statements on rounds and what belongs to them; `holding` has those that hold submissions.
+"""The SQL statements on rounds and what belongs to them; `inserts` has those that store submissions.
 
 What a round holds is in tables of its own, whose names end with the round's key: `ids_7`, `arrived_7`, `released_7`.
 So a round goes by dropping tables, which waits for nobody's rows and leaves no dead ones.
@@ -19,17 +19,17 @@ from psycopg import sql
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import RoundState
-from hubbub.protos.records.release_chain import Place, Release
+from hubbub.protos.records.release_chain import ChainPosition, Release
 from hubbub.protos.task.task import Close
 from hubbub.service.errors import StoreError
-from hubbub.service.fixed_width import taken_apart
+from hubbub.service.fixed_width import split_records
 from hubbub.service.postgres.ledger import insert_releases, last_of
 from hubbub.service.postgres.sessions import Connection, lock
-from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 from hubbub.shuffler.records import Round, RoundId, StoredBatch, Tally, is_over
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
-from hubbub.shuffler.stores.postgres.secrets import Secrets
+from hubbub.shuffler.stores.postgres.secrets import StorageSecrets
 
 _ROUNDS = (
     "SELECT key, task, number, state, submissions, closed_by, refusals, reason, "
@@ -54,19 +54,19 @@ def round_from(row: tuple[Any, ...]) -> Round:
     keys = None
     if documents[0] is not None:
         body, signature, analyzer_body, analyzer_signature = documents
-        keys = RoundKeys(
+        keys = RoundKeyMaterial(
             b"", KeySet(SignedDocument(body, signature), SignedDocument(analyzer_body, analyzer_signature))
         )
     close: Close | None = "operator" if closed_by == "operator" else "schedule" if closed_by else None
     return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals), reason)
 
 
-def with_secrets(round_: Round, secrets: Secrets) -> Round:
+def with_secrets(round_: Round, secrets: StorageSecrets) -> Round:
     """Return a round with those of its keys that it still has."""
     if round_.keys is None or is_over(round_):
         return round_
     private = secrets.private_key if round_.state in (RoundState.OPEN, RoundState.CUT) else b""
-    keys = RoundKeys(private, round_.keys.key_set, secrets.place_key)
+    keys = RoundKeyMaterial(private, round_.keys.key_set, secrets.pseudonym_key)
     return replace(round_, keys=keys)
 
 
@@ -170,7 +170,7 @@ def tally(connection: Connection, task_id: bytes, number: int) -> Tally:
 
 
 class RoundTables:
-    """A cut round's tables during mixing (`mix.Inners`)."""
+    """A cut round's tables during mixing (`mix.RoundContents`)."""
 
     def __init__(self, connection: Connection, round_: Round, cipher: RoundCipher, folder: Path) -> None:
         self.folder = folder
@@ -197,9 +197,9 @@ class RoundTables:
             (self._round.key, query, digest, record.body, record.signature),
         )
 
-    def place(self) -> Place:
+    def place(self) -> ChainPosition:
         """Where the round stands among the releases of its task."""
-        return Place(*last_of(self._connection, self._round.task_id))
+        return ChainPosition(*last_of(self._connection, self._round.task_id))
 
     def put_release(self, release: Release) -> None:
         """Store the round's release behind those before it."""
@@ -231,7 +231,7 @@ def all_records(connection: Connection) -> Iterator[tuple[bytes, int, SignedDocu
 def envelopes(
     connection: Connection, round_: Round, cipher: RoundCipher, query: int, offset: int, width: int
 ) -> list[bytes]:
-    """Return a stretch of a permuted list of envelopes of `width` bytes: from `offset` to the end of its block."""
+    """Return a chunk of a permuted list of envelopes of `width` bytes: from `offset` to the end of its block."""
     block, skipped = divmod(offset, RELEASED_BLOCK)
     statement = of_round("SELECT envelopes FROM {released} WHERE query = %s AND block = %s", round_.key)
     try:
@@ -239,7 +239,7 @@ def envelopes(
     except psycopg.errors.UndefinedTable:
         return []
     joined = cipher.open_released(query, block, row[0]) if row else b""
-    return taken_apart(joined[skipped * width :], width)
+    return split_records(joined[skipped * width :], width)
 
 
 def commit_batch(connection: Connection, round_: Round, query: int) -> int:

@@ -1,5 +1,5 @@
-"""The shuffler's store in one SQLite file: no server to install, and what was acknowledged is synced to disk."""
+"""No server to install, and what was acknowledged is synced to disk."""
 
-from hubbub.shuffler.stores.sqlite.store import SqliteStore
+from hubbub.shuffler.stores.sqlite.store import ShufflerSqliteStore
 
-__all__ = ["SqliteStore"]
+__all__ = ["ShufflerSqliteStore"]

@@ -1,4 +1,4 @@
-"""Enrolled: the tables of what devices are admitted with: spent tickets, revoked devices, master keys.
+"""The tables of what devices are admitted with: spent tickets, revoked devices, master keys.
 
 None of it is beside a submission: a round holds places, which only the round's own key leads to from a device's number.
 """
@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from hubbub.protos.messages import KeyState
-from hubbub.service.sqlite.secure_delete import put_away, taken_out
-from hubbub.shuffler.records import Master, Revoked, Spent
+from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
+from hubbub.shuffler.records import MasterKey, RedeemedTicket, Revoked
 
 KEPT_SECONDS = 366 * 86_400
 """How long a device's number is kept after its ticket has expired: longer than rounds last."""
@@ -28,10 +28,10 @@ CREATE TABLE master (
 """What every store keeps of those who may submit."""
 
 
-def masters(connection: sqlite3.Connection) -> list[Master]:
+def masters(connection: sqlite3.Connection) -> list[MasterKey]:
     """Return the master keys, oldest first."""
     rows = connection.execute("SELECT generation, secret, state, since FROM master ORDER BY generation").fetchall()
-    return [Master(number, taken_out(secret), KeyState(state), since) for number, secret, state, since in rows]
+    return [MasterKey(number, unpad(secret), KeyState(state), since) for number, secret, state, since in rows]
 
 
 def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState, now: int) -> None:
@@ -41,7 +41,7 @@ def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState, n
         return
     generation = max((key.generation for key in held), default=0) + 1
     statement = "INSERT INTO master (generation, secret, state, since) VALUES (?, ?, ?, ?)"
-    connection.execute(statement, (generation, put_away(secret), state.value, now))
+    connection.execute(statement, (generation, pad_for_erasure(secret), state.value, now))
 
 
 def activate(connection: sqlite3.Connection, now: int) -> None:
@@ -62,7 +62,7 @@ def forget(connection: sqlite3.Connection, now: int) -> None:
     connection.execute("DELETE FROM ticket WHERE expires <= ?", (now - KEPT_SECONDS,))
 
 
-def spend(connection: sqlite3.Connection, tickets: Sequence[Spent]) -> list[Spent]:
+def spend(connection: sqlite3.Connection, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
     """Note tickets as spent, those that are not yet; return what is then known of each, in order."""
     noted = connection.executemany(
         "INSERT INTO ticket (device, spent_by, number, expires) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -77,7 +77,7 @@ def spend(connection: sqlite3.Connection, tickets: Sequence[Spent]) -> list[Spen
         [(ticket.expires, ticket.device, ticket.spent_by) for ticket in tickets],
     )
     query = "SELECT device, spent_by, number, expires FROM ticket WHERE device = ?"
-    return [Spent(*connection.execute(query, (ticket.device,)).fetchone()) for ticket in tickets]
+    return [RedeemedTicket(*connection.execute(query, (ticket.device,)).fetchone()) for ticket in tickets]
 
 
 def revoke(connection: sqlite3.Connection, devices: Collection[bytes]) -> None:

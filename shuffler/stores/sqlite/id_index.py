@@ -1,4 +1,4 @@
-"""Ids: the submissions of a round that are held, by id, each with the digest of its envelope, for millions of them.
+"""The submissions of a round that are held, by id, each with the digest of its envelope, for millions of them.
 
 A dictionary takes 200 bytes an entry. So what came last is in dictionaries and the rest in sorted arrays, 32 bytes
 an entry. Whoever submits to an open task chooses ids. So no id is looked up by its own bytes, which many could share,
@@ -38,7 +38,7 @@ _KEY_BYTES = 8
 _REST_BYTES = _HASH_BYTES - _KEY_BYTES
 
 
-class Ids:
+class IdIndex:
     """Digests of envelopes by id. One thread adds; others may look up meanwhile, and find what was added before.
 
     `random` gives the 32 bytes of the key that ids are mapped with.
@@ -52,7 +52,7 @@ class Ids:
         self._count = 0
 
     @classmethod
-    def stored(cls, blocks: Iterable[bytes]) -> Ids:
+    def stored(cls, blocks: Iterable[bytes]) -> IdIndex:
         """Return a table of stored entries, in blocks of `ENTRY_BYTES` each; no id may be in them twice."""
         ids = cls()
         parted: list[list[npt.NDArray[np.uint8]]] = [[] for _ in range(_PARTS)]

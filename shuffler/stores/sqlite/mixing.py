@@ -1,4 +1,4 @@
-"""Mixing: permuted lists are staged in steps between the commits of other rounds, and adopted in one short transaction.
+"""Permuted lists are staged in steps between the commits of other rounds, and adopted in one short transaction.
 
 While something is written nothing else is, so 10⁷ envelopes in one transaction kept every acknowledgement waiting for
 them. No step writes more than about `STEP_BYTES`:
@@ -26,18 +26,18 @@ from typing import Protocol, TypeVar
 
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import RoundState
-from hubbub.protos.records.release_chain import Place, Release
+from hubbub.protos.records.release_chain import ChainPosition, Release
 from hubbub.service.errors import StoreError
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.sqlite.database import Database
 from hubbub.service.sqlite.group_commit import GroupCommit
 from hubbub.service.sqlite.release_table import insert_releases, last_of
-from hubbub.shuffler.mix.mix import Inners
+from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.stores.sqlite import tables
-from hubbub.shuffler.stores.sqlite.snapshot import View
+from hubbub.shuffler.stores.sqlite.snapshot import Snapshot
 from hubbub.shuffler.stores.sqlite.tables import STEP_BYTES
-from hubbub.shuffler.stores.sqlite.transaction import Unit
+from hubbub.shuffler.stores.sqlite.transaction import StoreTransaction
 
 T = TypeVar("T")
 
@@ -51,27 +51,29 @@ class Read(Protocol):
         """Return what the work returns."""
 
 
-Write = Callable[[Callable[[Unit], None]], "Future[None]"]
+Write = Callable[[Callable[[StoreTransaction], None]], "Future[None]"]
 """Has something written, and says when it is on disk; for a thread that is not the event loop's."""
 
 
 class Mixer:
     """Mixes the rounds of one store, one after the other: a list may take all the memory that there is for it."""
 
-    def __init__(self, writer: GroupCommit[Unit], database: Database, view: View, read: Read) -> None:
+    def __init__(
+        self, writer: GroupCommit[StoreTransaction], database: Database, snapshot: Snapshot, read: Read
+    ) -> None:
         self._writer = writer
         self._database = database
-        self._view = view
+        self._snapshot = snapshot
         self._read = read
         self._alone = asyncio.Lock()
 
-    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges) -> Round:
-        """Make a CUT round MIXED; see `shuffler.store.Store.mix`."""
+    async def mix(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges) -> Round:
+        """Make a CUT round MIXED; see `shuffler.stores.protocol.ShufflerStore.mix`."""
 
-        def begin(unit: Unit) -> Round:
-            current = unit.current(round_)
+        def begin(transaction: StoreTransaction) -> Round:
+            current = transaction.current(round_)
             if current.state is RoundState.CUT:
-                unit.check_charges(current, charges)
+                transaction.check_charges(current, charges)
             return current
 
         async with self._alone:
@@ -85,7 +87,7 @@ class Mixer:
             _LOG.warning("what a mixed round's lists were made of is still to be deleted: %s", error)
         return current
 
-    async def _try(self, round_: Round, work: Callable[[Inners], None], charges: Charges) -> Round:
+    async def _try(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges) -> Round:
         """Have a round's lists staged and adopted; return the round, which is CUT where that has to be done anew."""
         await self.delete("released", round_)
         write = functools.partial(self._writer.submit_from, asyncio.get_running_loop())
@@ -93,7 +95,7 @@ class Mixer:
         staged = asyncio.ensure_future(asyncio.to_thread(staging.done, work))
         try:
             await asyncio.shield(staged)
-            return await self._writer.submit(lambda unit: staging.adopt(unit, charges))
+            return await self._writer.submit(lambda transaction: staging.adopt(transaction, charges))
         except asyncio.CancelledError:
             # The files are closed next, so the thread must be over. What it stopped with was asked for.
             staging.stop()
@@ -103,7 +105,7 @@ class Mixer:
             # A disk that was too full for the list has room for submissions again.
             with contextlib.suppress(StoreError):
                 await self.delete("released", round_)
-                while await self._writer.submit_bare(lambda _unit: self._database.shrink()):
+                while await self._writer.submit_bare(lambda _transaction: self._database.shrink()):
                     pass
             raise
 
@@ -113,24 +115,26 @@ class Mixer:
         Raises:
             StoreError: where it could not be deleted; it may be called again.
         """
-        if round_.key not in self._view.unswept:
+        if round_.key not in self._snapshot.unswept:
             return
         await self.delete("arrived", round_)
         try:
-            await self._writer.submit_bare(lambda _unit: self._database.cut_log())
+            await self._writer.submit_bare(lambda _transaction: self._database.cut_log())
         except StoreError as error:
             # Erasing the round, which comes next, insists on cutting the log.
             _LOG.warning("the log still holds the key of a round that was mixed: %s", error)
-        self._view.unswept.discard(round_.key)
+        self._snapshot.unswept.discard(round_.key)
 
     async def delete(self, table: tables.Table, round_: Round) -> None:
         """Delete what a table holds of a round, in steps."""
-        while await self._writer.submit(lambda unit: tables.delete_some(unit.connection, table, round_)):
+        while await self._writer.submit(lambda transaction: tables.delete_some(transaction.connection, table, round_)):
             pass
 
 
 class Staging:
-    """A try at mixing a cut round (`mix.Inners`): what its work stored, of which nothing counts until it is adopted.
+    """A try at mixing a cut round (`mix.RoundContents`).
+
+    What its work stored, of which nothing counts until it is adopted.
 
     Used by the thread of the work, and by others only after it.
     """
@@ -145,7 +149,7 @@ class Staging:
         self._bytes = 0
         self._writing: Future[None] | None = None
         self._batches: list[tuple[int, bytes, SignedDocument]] = []
-        self._place: Place | None = None
+        self._place: ChainPosition | None = None
         self._releases: list[Release] = []
         self._stopped = False
 
@@ -174,9 +178,9 @@ class Staging:
         """Keep a permuted list's digest and signed record until the round is adopted."""
         self._batches.append((query, digest, record))
 
-    def place(self) -> Place:
+    def place(self) -> ChainPosition:
         """Where the round stands among the releases of its task, if none comes before it is adopted."""
-        self._place = self._read(lambda: Place(*last_of(self._database.reader, self._round.task_id)))
+        self._place = self._read(lambda: ChainPosition(*last_of(self._database.reader, self._round.task_id)))
         return self._place
 
     def put_release(self, release: Release) -> None:
@@ -198,7 +202,7 @@ class Staging:
             # Also where the work failed: what is still being written must not come after its deletion.
             self._wait()
 
-    def adopt(self, unit: Unit, charges: Charges) -> Round:
+    def adopt(self, transaction: StoreTransaction, charges: Charges) -> Round:
         """Make the round MIXED with what was staged, in one transaction; return it as it is then.
 
         It stays CUT, and nothing is done, where another round took its place among the task's releases.
@@ -206,18 +210,18 @@ class Staging:
         Raises:
             LedgerMoved: where the charges do not follow the task's last; nothing was done.
         """
-        current = unit.current(self._round)
+        current = transaction.current(self._round)
         if current.state is not RoundState.CUT:
             return current
         # First: a job that fails alone must not have written anything.
-        unit.check_charges(current, charges)
-        if self._place not in (None, Place(*last_of(unit.connection, current.task_id))):
+        transaction.check_charges(current, charges)
+        if self._place not in (None, ChainPosition(*last_of(transaction.connection, current.task_id))):
             return current
         for query, digest, record in self._batches:
-            tables.insert_batch(unit.connection, current, query, digest, record)
-        insert_releases(unit.connection, current.task_id, self._releases)
-        unit.charge(current, charges)
-        return unit.write_mixed(current)
+            tables.insert_batch(transaction.connection, current, query, digest, record)
+        insert_releases(transaction.connection, current.task_id, self._releases)
+        transaction.charge(current, charges)
+        return transaction.write_mixed(current)
 
     # Steps
 
@@ -226,7 +230,7 @@ class Staging:
         self._wait()
         blocks, self._blocks, self._bytes = self._blocks, [], 0
         if blocks:
-            self._writing = self._write(lambda unit: tables.insert_released(unit.connection, blocks))
+            self._writing = self._write(lambda transaction: tables.insert_released(transaction.connection, blocks))
 
     def _wait(self) -> None:
         writing, self._writing = self._writing, None

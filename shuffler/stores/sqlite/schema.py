@@ -13,7 +13,7 @@ LAYOUT = Layout(
     what="shuffler's store",
     version=1,
     script=f"""
--- private_key opens the round's envelopes, pseudonyms are computed with place_key. NULL: destroyed, or not made yet.
+-- private_key opens the round's envelopes, pseudonym_key makes pseudonyms. NULL: destroyed, or not made yet.
 CREATE TABLE round (
     key INTEGER PRIMARY KEY,
     task BLOB NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE round (
     refusals TEXT NOT NULL DEFAULT '{{}}',
     reason TEXT NOT NULL DEFAULT '',
     private_key BLOB,
-    place_key BLOB,
+    pseudonym_key BLOB,
     shuffler_body BLOB,
     shuffler_signature BLOB,
     analyzer_body BLOB,

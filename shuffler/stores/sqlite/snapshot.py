@@ -1,4 +1,4 @@
-"""View: what is on disk, as the event loop reads it, and counts that are still to be written.
+"""What is on disk, as the event loop reads it, and counts that are still to be written.
 
 It is changed only after a commit, so that nothing that is not on disk is ever acknowledged. Ids are looked up here
 (`ids`) and rebuilt at the start: a unique index on random 16-byte ids would hold the writer at about 31,000 rows a
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 from hubbub.service.ledger.charges import Charge
 from hubbub.shuffler.records import Round, RoundId, Tally
-from hubbub.shuffler.stores.sqlite.id_index import Ids
+from hubbub.shuffler.stores.sqlite.id_index import IdIndex
 
-_NO_IDS = Ids()
+_NO_IDS = IdIndex()
 
 
 @dataclass
-class View:
+class Snapshot:
     """What is on disk, and counts that are still to be written.
 
     Counts go from `pending` (given by the event loop) over `writing` (in the transaction that runs) to `tallies` (on
@@ -28,7 +28,7 @@ class View:
     """
 
     rounds: dict[RoundId, Round] = field(default_factory=dict)
-    known: dict[int, Ids] = field(default_factory=dict)
+    known: dict[int, IdIndex] = field(default_factory=dict)
     tallies: dict[RoundId, Tally] = field(default_factory=dict)
     next_block: dict[int, int] = field(default_factory=dict)
     charges: dict[bytes, list[Charge]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class View:
     writing: dict[RoundId, Tally] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def ids(self, round_key: int) -> Ids:
+    def ids(self, round_key: int) -> IdIndex:
         """Return the ids that a round holds."""
         return self.known.get(round_key, _NO_IDS)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.messages import KeyState, RoundState, Step
+from hubbub.protos.messages import CredentialAction, KeyState, RoundState
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Close
@@ -27,23 +27,23 @@ from hubbub.service.errors import as_store_error, damaged
 from hubbub.service.ledger.charges import Charges
 from hubbub.service.ledger.ledgers import check_ledgers
 from hubbub.service.ledger.release_chain import check_chains
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.sqlite.database import Database
 from hubbub.service.sqlite.files import create, unusable
 from hubbub.service.sqlite.group_commit import GroupCommit
 from hubbub.service.sqlite.release_table import all_chains, releases_of
-from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.mix.mix import Inners
+from hubbub.shuffler.keys import RoundKeyMaterial
+from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import (
     ANY_ROUND,
     RETRIED,
-    Held,
-    Master,
+    InsertOutcome,
+    MasterKey,
     Opened,
+    RedeemedTicket,
     Revoked,
     Round,
-    Spent,
     StoredBatch,
     StoreError,
     Tally,
@@ -52,15 +52,15 @@ from hubbub.shuffler.records import (
 from hubbub.shuffler.stores.sqlite import enrollment, tables
 from hubbub.shuffler.stores.sqlite.mixing import Mixer
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
-from hubbub.shuffler.stores.sqlite.transaction import Unit
+from hubbub.shuffler.stores.sqlite.transaction import StoreTransaction
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
 
-class SqliteStore:
-    """The store (`shuffler.store.Store`) in a folder, for one process at a time."""
+class ShufflerSqliteStore:
+    """The store (`shuffler.stores.protocol.ShufflerStore`) in a folder, for one process at a time."""
 
     @staticmethod
     def create(folder: Path) -> Path:
@@ -77,12 +77,12 @@ class SqliteStore:
         observe: Observe = unobserved,
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
-        commits: type[GroupCommit[Unit]] = GroupCommit,
-        troubles: Troubles | None = None,
+        commits: type[GroupCommit[StoreTransaction]] = GroupCommit,
+        incidents: Incidents | None = None,
     ) -> None:
         """Open the store in `folder`; `observe` is told how many seconds each transaction took.
 
-        `troubles` are told what the disk does not take. `connection` is the class of the
+        `incidents` are told what the disk does not take. `connection` is the class of the
         connections to the file, `commits` that of what writes through them.
 
         Raises:
@@ -92,9 +92,9 @@ class SqliteStore:
         self._folder = folder
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         try:
-            self._view = tables.load(self._database.writer)
+            self._snapshot = tables.load(self._database.writer)
             writer = self._database.writer
-            check_ledgers("shuffler", self._view.charges, tables.batches_by_round(writer))
+            check_ledgers("shuffler", self._snapshot.charges, tables.batches_by_round(writer))
             check_chains("shuffler", all_chains(writer), tables.all_records(writer), own=True)
             self._database.accept()
         except StoreError:
@@ -107,17 +107,17 @@ class SqliteStore:
             raise (unusable(path, error) if isinstance(error, sqlite3.Error) else damaged(error, path)) from error
         self._reading = threading.Lock()
         self._counting: asyncio.Future[None] | None = None
-        self._outcome = (troubles or Troubles()).of_store(self._database.path)
+        self._outcome = (incidents or Incidents()).of_store(self._database.path)
         self._failed = functools.partial(as_store_error, path=self._database.path)
         self._writer = commits(
             self._database.writer,
-            lambda: Unit(self._database.writer, self._view),
+            lambda: StoreTransaction(self._database.writer, self._snapshot),
             observe=observe,
             failed=self._failed,
             outcome=self._outcome,
             committed=self._database.committed,
         )
-        self._mixer = Mixer(self._writer, self._database, self._view, self._read)
+        self._mixer = Mixer(self._writer, self._database, self._snapshot, self._read)
 
     @property
     def folder(self) -> Path:
@@ -138,26 +138,26 @@ class SqliteStore:
     # Reading: the view of the disk is in memory, and this process alone changes it
 
     async def find(self, task_id: bytes, number: int) -> Round | None:
-        return self._view.rounds.get((task_id, number))
+        return self._snapshot.rounds.get((task_id, number))
 
     async def rounds(self) -> list[Round]:
-        return sorted(self._view.rounds.values(), key=lambda round_: round_.key)
+        return sorted(self._snapshot.rounds.values(), key=lambda round_: round_.key)
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
-        return self._view.ids(round_.key).find(ids)
+        return self._snapshot.ids(round_.key).find(ids)
 
     async def submissions(self, round_: Round) -> int:
-        current = self._view.rounds[round_.task_id, round_.number]
+        current = self._snapshot.rounds[round_.task_id, round_.number]
         if current.state is RoundState.OPEN:
-            return len(self._view.ids(round_.key))
+            return len(self._snapshot.ids(round_.key))
         return current.submissions
 
     async def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
         """Return refusals by reason, and retries, of a round (or of a task, with number -1)."""
-        return self._view.tally((task_id, number))
+        return self._snapshot.tally((task_id, number))
 
     async def charges(self, task_id: bytes) -> Charges:
-        return self._view.charges.get(task_id, [])
+        return self._snapshot.charges.get(task_id, [])
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
         """Return a task's releases, the first of them first."""
@@ -168,19 +168,19 @@ class SqliteStore:
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
         """Count refusals, to be written with the next commit: a kill loses at most those since the last one."""
         # Only rounds that were begun have counts of their own: invented numbers must not fill the store.
-        begun = (task_id, number) in self._view.rounds
-        self._view.add_pending({(task_id, number if begun else ANY_ROUND): Counter(names)})
+        begun = (task_id, number) in self._snapshot.rounds
+        self._snapshot.add_pending({(task_id, number if begun else ANY_ROUND): Counter(names)})
         self._write_counts()
 
     def _write_counts(self) -> None:
         """Have a transaction begun for the counts, if none is on its way: all that wait go into the next one."""
         if self._counting is None or self._counting.done():
-            self._counting = self._writer.submit(lambda _unit: None)
+            self._counting = self._writer.submit(lambda _transaction: None)
             self._counting.add_done_callback(self._counted)
 
     def _counted(self, counting: asyncio.Future[None]) -> None:
         """Write what was counted meanwhile; after a failure it waits for the next transaction."""
-        if counting.exception() is None and self._view.pending:
+        if counting.exception() is None and self._snapshot.pending:
             with contextlib.suppress(StoreError):
                 self._write_counts()
 
@@ -189,31 +189,31 @@ class SqliteStore:
     async def add_round(self, task_id: bytes, number: int) -> Round:
         """Begin a round; return it as it is where it was begun before."""
 
-        def work(unit: Unit) -> Round:
-            return unit.find(task_id, number) or unit.add_round(task_id, number)
+        def work(transaction: StoreTransaction) -> Round:
+            return transaction.find(task_id, number) or transaction.add_round(task_id, number)
 
         return await self._writer.submit(work)
 
-    async def install(self, round_: Round, keys: RoundKeys) -> Round:
+    async def install(self, round_: Round, keys: RoundKeyMaterial) -> Round:
         """Give a round its keys, once and for all."""
 
-        def work(unit: Unit) -> Round:
-            current = unit.current(round_)
+        def work(transaction: StoreTransaction) -> Round:
+            current = transaction.current(round_)
             # Devices may have sealed for the first key set already, so a second one never replaces it.
             if current.keys is not None or current.state is not RoundState.OPEN:
                 return current
-            return unit.write_keys(replace(current, keys=keys))
+            return transaction.write_keys(replace(current, keys=keys))
 
         return await self._writer.submit(work)
 
-    async def hold(
+    async def insert(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
-    ) -> list[Held]:
+    ) -> list[InsertOutcome]:
         """Hold submissions, each by itself; count what is not new, and those that did not open."""
 
-        def work(unit: Unit) -> list[Held]:
-            outcomes = unit.hold(round_, submissions, most)
-            unit.count(round_, _tally(outcomes, unopenable))
+        def work(transaction: StoreTransaction) -> list[InsertOutcome]:
+            outcomes = transaction.insert(round_, submissions, most)
+            transaction.count(round_, _tally(outcomes, unopenable))
             return outcomes
 
         return await self._writer.submit(work)
@@ -225,25 +225,25 @@ class SqliteStore:
             Refusal: BELOW_MINIMUM where the operator would cut under the minimum.
         """
 
-        def work(unit: Unit) -> Round:
-            current = unit.current(round_)
+        def work(transaction: StoreTransaction) -> Round:
+            current = transaction.current(round_)
             if current.state is not RoundState.OPEN:
                 return current
-            held = unit.submissions(current)
+            held = transaction.submissions(current)
             if closed_by == "operator" and held < minimum:
                 # Not how many: asked often enough, it would tell when each person submits.
                 fewer = f"round {round_.number} holds fewer submissions than the minimum of {minimum}"
                 raise Refusal(Reason.BELOW_MINIMUM, f"{fewer}; wait for more of them")
-            refusals = {name: count for name, count in unit.tally(current).items() if name != RETRIED}
+            refusals = {name: count for name, count in transaction.tally(current).items() if name != RETRIED}
             cut = replace(current, state=RoundState.CUT, submissions=held, closed_by=closed_by)
-            return unit.write_cut(replace(cut, refusals_at_cut=refusals))
+            return transaction.write_cut(replace(cut, refusals_at_cut=refusals))
 
         return await self._writer.submit(work)
 
-    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges = ()) -> Round:
+    async def mix(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges = ()) -> Round:
         """Store permuted lists in steps, make them the round's in one transaction, delete what they came from in steps.
 
-        See `shuffler.sqlite.mixing`.
+        See `shuffler.stores.factory.sqlite.mixing`.
         """
         return await self._mixer.mix(round_, work, charges)
 
@@ -269,7 +269,9 @@ class SqliteStore:
                 raise self._failed(error) from error
 
     async def commit_batch(self, round_: Round, query: int) -> Round:
-        return await self._writer.submit(lambda unit: unit.commit_batch(unit.current(round_), query))
+        return await self._writer.submit(
+            lambda transaction: transaction.commit_batch(transaction.current(round_), query)
+        )
 
     async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
         """Erase everything but numbers and signed records, and only then say so, with the reason.
@@ -277,67 +279,67 @@ class SqliteStore:
         Deleting piece by piece, writing the file anew, cutting the log and saying so are steps: a kill in between
         leaves the earlier state, and all are done again.
         """
-        await self._writer.submit(lambda unit: unit.destroy_keys(unit.current(round_)))
+        await self._writer.submit(lambda transaction: transaction.destroy_keys(transaction.current(round_)))
         for table in tables.CONTENTS:
             await self._mixer.delete(table, round_)
-        while await self._writer.submit_bare(lambda _unit: self._database.shrink()):
+        while await self._writer.submit_bare(lambda _transaction: self._database.shrink()):
             pass
-        await self._writer.submit_bare(lambda _unit: self._database.rewrite())
-        await self._writer.submit_bare(lambda _unit: self._database.cut_log())
+        await self._writer.submit_bare(lambda _transaction: self._database.rewrite())
+        await self._writer.submit_bare(lambda _transaction: self._database.cut_log())
 
-        def work(unit: Unit) -> Round:
-            current = unit.current(round_)
+        def work(transaction: StoreTransaction) -> Round:
+            current = transaction.current(round_)
             if is_over(current):
                 return current
-            return unit.write_state(replace(current, state=final, reason=reason))
+            return transaction.write_state(replace(current, state=final, reason=reason))
 
         return await self._writer.submit(work)
 
     # What devices are admitted with
 
-    async def masters(self) -> list[Master]:
+    async def masters(self) -> list[MasterKey]:
         return await asyncio.to_thread(self._read, lambda: enrollment.masters(self._database.reader))
 
-    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+    async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:
         """Prepare, activate or forget master keys; the first is active from the start."""
 
-        def work(unit: Unit) -> None:
-            if not enrollment.masters(unit.connection):
-                enrollment.add_master(unit.connection, secret, KeyState.ACTIVE, now)
-            elif step is Step.PREPARE:
-                enrollment.add_master(unit.connection, secret, KeyState.PENDING, now)
-            elif step is Step.ACTIVATE:
-                enrollment.activate(unit.connection, now)
-            elif step is Step.FORGET:
-                enrollment.forget(unit.connection, now)
+        def work(transaction: StoreTransaction) -> None:
+            if not enrollment.masters(transaction.connection):
+                enrollment.add_master(transaction.connection, secret, KeyState.ACTIVE, now)
+            elif step is CredentialAction.PREPARE:
+                enrollment.add_master(transaction.connection, secret, KeyState.PENDING, now)
+            elif step is CredentialAction.ACTIVATE:
+                enrollment.activate(transaction.connection, now)
+            elif step is CredentialAction.FORGET:
+                enrollment.forget(transaction.connection, now)
 
         await self._writer.submit(work)
-        if step is Step.FORGET:
+        if step is CredentialAction.FORGET:
             # The log still holds the key that was destroyed.
-            await self._writer.submit_bare(lambda _unit: self._database.cut_log())
+            await self._writer.submit_bare(lambda _transaction: self._database.cut_log())
 
-    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
-        return await self._writer.submit(lambda unit: enrollment.spend(unit.connection, tickets))
+    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        return await self._writer.submit(lambda transaction: enrollment.spend(transaction.connection, tickets))
 
     async def spent(self) -> int:
         return await asyncio.to_thread(self._read, lambda: enrollment.spent(self._database.reader))
 
     async def revoke(self, devices: Collection[bytes]) -> None:
-        await self._writer.submit(lambda unit: enrollment.revoke(unit.connection, devices))
+        await self._writer.submit(lambda transaction: enrollment.revoke(transaction.connection, devices))
 
     async def revoked(self) -> Revoked:
         return await asyncio.to_thread(self._read, lambda: enrollment.revoked(self._database.reader))
 
 
-def _tally(outcomes: Sequence[Held], unopenable: int) -> Tally:
-    if not unopenable and outcomes.count(Held.NEW) == len(outcomes):
+def _tally(outcomes: Sequence[InsertOutcome], unopenable: int) -> Tally:
+    if not unopenable and outcomes.count(InsertOutcome.STORED) == len(outcomes):
         return Counter()
     names = {
-        Held.SAME: RETRIED,
-        Held.CONFLICT: Reason.ID_CONFLICT.value,
-        Held.CUT: Reason.TOO_LATE.value,
-        Held.FULL: Reason.ROUND_FULL.value,
+        InsertOutcome.DUPLICATE: RETRIED,
+        InsertOutcome.CONFLICT: Reason.ID_CONFLICT.value,
+        InsertOutcome.CUT: Reason.TOO_LATE.value,
+        InsertOutcome.FULL: Reason.ROUND_FULL.value,
     }
-    tally = Counter(names[outcome] for outcome in outcomes if outcome is not Held.NEW)
+    tally = Counter(names[outcome] for outcome in outcomes if outcome is not InsertOutcome.STORED)
     tally[Reason.UNOPENABLE.value] += unopenable
     return +tally

@@ -1,4 +1,4 @@
-"""Tables: every SQL statement of the store. Rounds own ranges of keys, so that one is read or deleted as a stretch."""
+"""Every SQL statement of the store. Rounds own ranges of keys, so that one is read or deleted as a chunk."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import RoundState
 from hubbub.protos.task.task import Close
-from hubbub.service.fixed_width import taken_apart
+from hubbub.service.fixed_width import split_records
 from hubbub.service.sqlite.ledger_table import all_charges
-from hubbub.service.sqlite.secure_delete import put_away, taken_out
-from hubbub.shuffler.keys import RoundKeys
+from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
+from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 from hubbub.shuffler.records import Round, StoredBatch, is_over
-from hubbub.shuffler.stores.sqlite.id_index import Ids
-from hubbub.shuffler.stores.sqlite.snapshot import View
+from hubbub.shuffler.stores.sqlite.id_index import IdIndex
+from hubbub.shuffler.stores.sqlite.snapshot import Snapshot
 
 # A key is round << 32 | query << 26 | block: a round, and each of its queries, is one range of keys.
 _ROUND_SHIFT = 32
@@ -31,54 +31,54 @@ def _first_key(round_key: int, query: int = 0, block: int = 0) -> int:
     return round_key << _ROUND_SHIFT | query << _QUERY_SHIFT | block
 
 
-def _stretch(round_: Round) -> tuple[int, int]:
+def _key_range(round_: Round) -> tuple[int, int]:
     return _first_key(round_.key), _first_key(round_.key + 1)
 
 
 # Loading
 
 _ROUNDS = """
-SELECT key, task, number, state, submissions, closed_by, refusals, reason, private_key, place_key,
+SELECT key, task, number, state, submissions, closed_by, refusals, reason, private_key, pseudonym_key,
     shuffler_body, shuffler_signature, analyzer_body, analyzer_signature
 FROM round
 """
 
 
-def load(connection: sqlite3.Connection) -> View:
+def load(connection: sqlite3.Connection) -> Snapshot:
     """Read rounds, counts, ledgers, and the ids of rounds that are not over."""
-    view = View(charges=all_charges(connection))
+    snapshot = Snapshot(charges=all_charges(connection))
     for row in connection.execute(_ROUNDS):
         round_ = _round(row)
-        view.rounds[round_.task_id, round_.number] = round_
+        snapshot.rounds[round_.task_id, round_.number] = round_
     for task, number, name, count in connection.execute("SELECT task, number, name, count FROM tally"):
-        view.tallies.setdefault((task, number), Counter())[name] = count
-    for round_ in view.rounds.values():
+        snapshot.tallies.setdefault((task, number), Counter())[name] = count
+    for round_ in snapshot.rounds.values():
         if not is_over(round_):
-            view.known[round_.key], view.next_block[round_.key] = _known(connection, round_)
+            snapshot.known[round_.key], snapshot.next_block[round_.key] = _known(connection, round_)
         if _unswept(connection, round_):
-            view.unswept.add(round_.key)
-    return view
+            snapshot.unswept.add(round_.key)
+    return snapshot
 
 
 def _round(row: tuple[Any, ...]) -> Round:
-    key, task, number, state, submissions, closed_by, refusals, reason, private, place, *documents = row
+    key, task, number, state, submissions, closed_by, refusals, reason, private, pseudonym, *documents = row
     keys = None
     if documents[0] is not None:
         body, signature, analyzer_body, analyzer_signature = documents
         key_set = KeySet(SignedDocument(body, signature), SignedDocument(analyzer_body, analyzer_signature))
-        keys = RoundKeys(_secret(private), key_set, _secret(place))
+        keys = RoundKeyMaterial(_secret(private), key_set, _secret(pseudonym))
     close: Close | None = "operator" if closed_by == "operator" else "schedule" if closed_by else None
     return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals), reason)
 
 
 def _secret(stored: bytes | None) -> bytes:
-    return taken_out(stored) if stored else b""
+    return unpad(stored) if stored else b""
 
 
-def _known(connection: sqlite3.Connection, round_: Round) -> tuple[Ids, int]:
-    first, end = _stretch(round_)
+def _known(connection: sqlite3.Connection, round_: Round) -> tuple[IdIndex, int]:
+    first, end = _key_range(round_)
     query = "SELECT entries FROM known WHERE key >= ? AND key < ? ORDER BY key"
-    known = Ids.stored(entries for (entries,) in connection.execute(query, (first, end)))
+    known = IdIndex.stored(entries for (entries,) in connection.execute(query, (first, end)))
     (last,) = connection.execute("SELECT max(key) FROM known WHERE key >= ? AND key < ?", (first, end)).fetchone()
     return known, 0 if last is None else last - first + 1
 
@@ -98,10 +98,13 @@ def update_keys(connection: sqlite3.Connection, round_: Round) -> None:
     if round_.keys is None:
         return
     shuffler, analyzer = round_.keys.key_set.shuffler, round_.keys.key_set.analyzer
-    secrets = (put_away(round_.keys.private_key), put_away(round_.keys.place_key) if round_.keys.place_key else None)
+    secrets = (
+        pad_for_erasure(round_.keys.private_key),
+        pad_for_erasure(round_.keys.pseudonym_key) if round_.keys.pseudonym_key else None,
+    )
     documents = (shuffler.body, shuffler.signature, analyzer.body, analyzer.signature)
     connection.execute(
-        "UPDATE round SET private_key = ?, place_key = ?, shuffler_body = ?, shuffler_signature = ?, "
+        "UPDATE round SET private_key = ?, pseudonym_key = ?, shuffler_body = ?, shuffler_signature = ?, "
         "analyzer_body = ?, analyzer_signature = ? WHERE key = ?",
         (*secrets, *documents, round_.key),
     )
@@ -122,8 +125,8 @@ def update_state(connection: sqlite3.Connection, round_: Round) -> None:
     connection.execute(statement, (round_.state.value, round_.reason, round_.key))
     if round_.keys is not None and not round_.keys.private_key:
         connection.execute("UPDATE round SET private_key = NULL WHERE key = ?", (round_.key,))
-    if round_.keys is not None and not round_.keys.place_key:
-        connection.execute("UPDATE round SET place_key = NULL WHERE key = ?", (round_.key,))
+    if round_.keys is not None and not round_.keys.pseudonym_key:
+        connection.execute("UPDATE round SET pseudonym_key = NULL WHERE key = ?", (round_.key,))
 
 
 def add_tallies(connection: sqlite3.Connection, counts: Mapping[tuple[bytes, int], Mapping[str, int]]) -> None:
@@ -176,7 +179,7 @@ _DELETIONS: Mapping[Table, str] = {
 
 def delete_some(connection: sqlite3.Connection, table: Table, round_: Round) -> bool:
     """Delete about `STEP_BYTES` of what a table holds of a round; return whether there was anything."""
-    first, end = _stretch(round_)
+    first, end = _key_range(round_)
     last, held = -1, 0
     for key, length in connection.execute(_SIZES[table], (first, end, _DELETED_ROWS)).fetchall():
         last, held = key, held + length
@@ -190,7 +193,7 @@ def delete_some(connection: sqlite3.Connection, table: Table, round_: Round) -> 
 
 def arrived(connection: sqlite3.Connection, round_: Round, after: int) -> list[tuple[int, bytes]]:
     """Return some of a round's blocks of submissions, with their keys, from the one behind key `after` on."""
-    first, end = _stretch(round_)
+    first, end = _key_range(round_)
     query = "SELECT key, inners FROM arrived WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
     return connection.execute(query, (max(first, after + 1), end, _READ_ROWS)).fetchall()
 
@@ -199,7 +202,7 @@ def _unswept(connection: sqlite3.Connection, round_: Round) -> bool:
     """Return whether a round holds submissions as they came, though it is mixed."""
     query = "SELECT EXISTS (SELECT 1 FROM arrived WHERE key >= ? AND key < ?)"
     mixed = round_.state in (RoundState.MIXED, RoundState.RELEASED)
-    return mixed and bool(connection.execute(query, _stretch(round_)).fetchone()[0])
+    return mixed and bool(connection.execute(query, _key_range(round_)).fetchone()[0])
 
 
 # Batches
@@ -248,12 +251,12 @@ def all_records(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int, Si
 
 
 def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
-    """Return a stretch of a permuted list of envelopes of `width` bytes: from `offset` to the end of its block."""
+    """Return a chunk of a permuted list of envelopes of `width` bytes: from `offset` to the end of its block."""
     block, skipped = divmod(offset, RELEASED_BLOCK)
     key = _first_key(round_.key, query, block)
     row = connection.execute("SELECT envelopes FROM released WHERE key = ?", (key,)).fetchone()
     joined: bytes = row[0] if row else b""
-    return taken_apart(joined[skipped * width :], width)
+    return split_records(joined[skipped * width :], width)
 
 
 def commit_batch(connection: sqlite3.Connection, round_: Round, query: int) -> int:

@@ -1,4 +1,4 @@
-"""Unit: one transaction of the store: what its jobs gathered, and how the view of the disk changes afterwards."""
+"""What its jobs gathered, and how the view of the disk changes afterwards."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dataclasses import replace
 from hubbub.protos.messages import RoundState
 from hubbub.service.ledger.charges import Charge, Charges, check_follows
 from hubbub.service.sqlite.ledger_table import insert_charges
-from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.records import Held, Opened, Round, RoundId, Tally, is_over
+from hubbub.shuffler.keys import RoundKeyMaterial
+from hubbub.shuffler.records import InsertOutcome, Opened, Round, RoundId, Tally, is_over
 from hubbub.shuffler.stores.sqlite import tables
-from hubbub.shuffler.stores.sqlite.id_index import Ids
-from hubbub.shuffler.stores.sqlite.snapshot import View, add_counts
+from hubbub.shuffler.stores.sqlite.id_index import IdIndex
+from hubbub.shuffler.stores.sqlite.snapshot import Snapshot, add_counts
 
 
-class Unit:
+class StoreTransaction:
     """One transaction on `connection`. Used by the writer's thread alone."""
 
-    def __init__(self, connection: sqlite3.Connection, view: View) -> None:
+    def __init__(self, connection: sqlite3.Connection, snapshot: Snapshot) -> None:
         self._connection = connection
-        self._view = view
+        self._snapshot = snapshot
         self._rounds: dict[RoundId, Round] = {}
         self._fresh: dict[int, dict[bytes, bytes]] = {}
         self._inners: dict[int, list[bytes]] = {}
@@ -41,7 +41,7 @@ class Unit:
 
     def find(self, task_id: bytes, number: int) -> Round | None:
         """Return a round."""
-        return self._rounds.get((task_id, number)) or self._view.rounds.get((task_id, number))
+        return self._rounds.get((task_id, number)) or self._snapshot.rounds.get((task_id, number))
 
     def current(self, round_: Round) -> Round:
         """Return a round as it is now."""
@@ -49,13 +49,13 @@ class Unit:
 
     def submissions(self, round_: Round) -> int:
         """Return how many submissions are held."""
-        return len(self._view.ids(round_.key)) + len(self._fresh.get(round_.key, {}))
+        return len(self._snapshot.ids(round_.key)) + len(self._fresh.get(round_.key, {}))
 
     def tally(self, round_: Round) -> Tally:
         """Return everything that was counted for a round."""
         self._take()
         key = (round_.task_id, round_.number)
-        parts = (self._view.tallies, self._counts, self._taken)
+        parts = (self._snapshot.tallies, self._counts, self._taken)
         return sum((part.get(key, Counter()) for part in parts), Counter())
 
     # Changes
@@ -65,25 +65,25 @@ class Unit:
         if tally:
             self._counts.setdefault((round_.task_id, round_.number), Counter()).update(tally)
 
-    def hold(self, round_: Round, submissions: Sequence[Opened], most: int | None = None) -> list[Held]:
+    def insert(self, round_: Round, submissions: Sequence[Opened], most: int | None = None) -> list[InsertOutcome]:
         """Gather what is new, up to `most` of the round, and say of each what became of it."""
         is_open = self.current(round_).state is RoundState.OPEN
-        known = self._view.ids(round_.key)
+        known = self._snapshot.ids(round_.key)
         fresh = self._fresh.setdefault(round_.key, {})
         inners = self._inners.setdefault(round_.key, [])
         room = math.inf if most is None else most - len(known) - len(fresh)
-        outcomes, new = [], Held.NEW
+        outcomes, new = [], InsertOutcome.STORED
         digests = known.find([submission.id for submission in submissions])
         for submission, held in zip(submissions, digests, strict=True):
             # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is asked too: the same
             # transaction may have brought two copies.
             digest = held or fresh.get(submission.id)
             if digest is not None:
-                outcomes.append(Held.SAME if digest == submission.digest else Held.CONFLICT)
+                outcomes.append(InsertOutcome.DUPLICATE if digest == submission.digest else InsertOutcome.CONFLICT)
             elif not is_open:
-                outcomes.append(Held.CUT)
+                outcomes.append(InsertOutcome.CUT)
             elif room <= 0:
-                outcomes.append(Held.FULL)
+                outcomes.append(InsertOutcome.FULL)
             else:
                 fresh[submission.id] = submission.digest
                 inners.append(submission.inners)
@@ -122,7 +122,7 @@ class Unit:
         Raises:
             LedgerMoved: where they do not; the job may fail alone then, as long as it has written nothing.
         """
-        known = len(self._view.charges.get(round_.task_id, ())) + len(self._charges.get(round_.task_id, ()))
+        known = len(self._snapshot.charges.get(round_.task_id, ())) + len(self._charges.get(round_.task_id, ()))
         check_follows(known, charges)
 
     def charge(self, round_: Round, charges: Charges) -> None:
@@ -155,7 +155,7 @@ class Unit:
         self._take()
         for key, fresh in self._fresh.items():
             if fresh:
-                block = self._view.next_block.get(key, 0)
+                block = self._snapshot.next_block.get(key, 0)
                 tables.insert_block(self._connection, key, block, fresh, self._inners[key])
         for counts in (self._counts, self._taken):
             tables.add_tallies(self._connection, counts)
@@ -164,26 +164,26 @@ class Unit:
         """Show what was written."""
         for key, fresh in self._fresh.items():
             if fresh:
-                if key not in self._view.known:  # `setdefault` would make a table, and its cipher, at every commit
-                    self._view.known[key] = Ids()
-                self._view.known[key].update(fresh)
-                self._view.next_block[key] = self._view.next_block.get(key, 0) + 1
-        self._view.show_counts(self._counts, self._taken)
+                if key not in self._snapshot.known:  # `setdefault` would make a table, and its cipher, at every commit
+                    self._snapshot.known[key] = IdIndex()
+                self._snapshot.known[key].update(fresh)
+                self._snapshot.next_block[key] = self._snapshot.next_block.get(key, 0) + 1
+        self._snapshot.show_counts(self._counts, self._taken)
         for task_id, charges in self._charges.items():
-            self._view.charges[task_id] = [*self._view.charges.get(task_id, ()), *charges]
-        self._view.rounds.update(self._rounds)
-        self._view.unswept.update(self._unswept)
+            self._snapshot.charges[task_id] = [*self._snapshot.charges.get(task_id, ()), *charges]
+        self._snapshot.rounds.update(self._rounds)
+        self._snapshot.unswept.update(self._unswept)
         for round_ in self._rounds.values():
             if is_over(round_):
                 # A round that is over answers no retries.
-                self._view.known.pop(round_.key, None)
+                self._snapshot.known.pop(round_.key, None)
 
     def abandon(self) -> None:
         """Keep the counts that others gave; all else is forgotten."""
-        self._view.put_back(self._taken)
+        self._snapshot.put_back(self._taken)
 
     def _take(self) -> None:
-        add_counts(self._taken, self._view.take_pending())
+        add_counts(self._taken, self._snapshot.take_pending())
 
 
 def _without_private_key(round_: Round) -> Round:
@@ -194,4 +194,4 @@ def _without_private_key(round_: Round) -> Round:
 
 
 def _without_secrets(round_: Round) -> Round:
-    return replace(round_, keys=None if round_.keys is None else RoundKeys(b"", round_.keys.key_set))
+    return replace(round_, keys=None if round_.keys is None else RoundKeyMaterial(b"", round_.keys.key_set))

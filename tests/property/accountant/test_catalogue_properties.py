@@ -1,4 +1,4 @@
-"""Properties of all bounds side by side: upper above lower, the certified one smallest, monotone, finite or refused."""
+"""Upper above lower, the certified one smallest, monotone, finite or refused."""
 
 from __future__ import annotations
 

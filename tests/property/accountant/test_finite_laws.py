@@ -1,4 +1,4 @@
-"""Random finite laws: brackets are brackets, more people hide better, and a coarser report reveals less."""
+"""Brackets are brackets, more people hide better, and a coarser report reveals less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lower honest share never helps: fewer reports hide a person, and the certified ε does not fall."""
+"""Fewer reports hide a person, and the certified ε does not fall."""
 
 import pytest
 from hypothesis import given, settings

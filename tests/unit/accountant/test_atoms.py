@@ -1,4 +1,4 @@
-"""Atoms near the least a double holds: their mass is charged, and no question is refused for them."""
+"""Their mass is charged, and no question is refused for them."""
 
 from fractions import Fraction
 

@@ -13,7 +13,7 @@ from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.spending.budget import epsilon_spent, ledger, outlook, round_entries
+from hubbub.accountant.spending.budget import epsilon_spent, forecast, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
 from support.queries import histogram_design, histogram_mse
 
@@ -38,7 +38,7 @@ def test_a_round_is_charged_at_the_honest_share_of_the_minimum_with_its_dummies(
 @pytest.mark.slow
 def test_the_outlook_is_what_the_ledger_does() -> None:
     terms = replace(TERMS, epsilon_total=spent(TERMS, 5))
-    seen = outlook(terms, [CARRIER, DELAY], 8)
+    seen = forecast(terms, [CARRIER, DELAY], 8)
     assert (seen.rounds, seen.within) == (8, 5)
     assert (seen.epsilon_of_one, seen.epsilon_of_all) == (spent(TERMS, 1), spent(TERMS, 8))
     kept = ledger(terms, "flights")
@@ -51,7 +51,7 @@ def test_the_outlook_is_what_the_ledger_does() -> None:
 @pytest.mark.slow(only=["None-4"])
 @pytest.mark.parametrize(("total", "within"), [(None, 4), (100.0, 4), (0.01, 0)])
 def test_without_a_budget_all_rounds_fit_and_with_too_little_none(total: float | None, within: int) -> None:
-    assert outlook(replace(TERMS, epsilon_total=total), [CARRIER, DELAY], 4).within == within
+    assert forecast(replace(TERMS, epsilon_total=total), [CARRIER, DELAY], 4).within == within
 
 
 def test_a_ledger_without_a_budget_refuses_nothing() -> None:

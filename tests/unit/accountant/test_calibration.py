@@ -16,7 +16,7 @@ from hubbub.accountant.pairs import Part
 from hubbub.planning.plan import question_for
 from hubbub.queries.design import Design
 from hubbub.queries.questions.number import Number
-from hubbub.queries.randomizers.randomizer import Family, Randomizer
+from hubbub.queries.randomizers.randomizer import Randomizer, RandomizerFamily
 from hubbub.queries.randomizers.unary import UnaryEncoding
 from support.queries import (
     calibrate_histogram,
@@ -203,7 +203,7 @@ def test_worst_case_error_of_a_histogram_is_the_maximum_over_counts() -> None:
 class OneOfTwo(Design):
     """A histogram through unary encoding of two families, of which the first never gives enough privacy."""
 
-    def families(self, size: int) -> Sequence[Family]:
+    def families(self, size: int) -> Sequence[RandomizerFamily]:
         first, second = super().families(size)
         return Weak(first.at(1)), second
 
@@ -212,7 +212,7 @@ class OneOfTwo(Design):
 class Weak:
     only: Randomizer
 
-    def at(self, strength: int) -> Randomizer:  # noqa: ARG002 - no strength helps
+    def at(self, noise_level: int) -> Randomizer:  # noqa: ARG002 - no noise level helps
         return self.only
 
 

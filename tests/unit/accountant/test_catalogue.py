@@ -1,4 +1,4 @@
-"""All bounds side by side: which applies, which is chosen, and why not."""
+"""Which applies, which is chosen, and why not."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Statements: what is made holds, and nothing false or unknown passes the check."""
+"""What is made holds, and nothing false or unknown passes the check."""
 
 import copy
 import json

@@ -40,7 +40,7 @@ STATED = {
     "source": "balle-2019, Lemma 5.3, evaluated exactly",
     "state": "published",
 }
-"""A query of a certificate, without what rests on the analyzer's word."""
+"""A query of a certificate, without what rests on the analyzer's claim."""
 
 
 def made(mechanism: LocalMechanism, terms: Terms = TERMS, rounds: int = 2) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic, Laplace, LocalMechanism, Mechanism
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 VECTORS: dict[str, Any] = json.loads((ROOT / "tests" / "vectors" / "accountant.json").read_text())
 

@@ -1,4 +1,4 @@
-"""Known randomizers as finite laws: what three inputs say is what the whole matrix says."""
+"""What three inputs say is what the whole matrix says."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.spending.entry import Entry, LedgerBroken
-from hubbub.accountant.spending.ledger import BudgetExceeded, ChargeConflict, Ledger, Link
+from hubbub.accountant.spending.entry import LedgerBroken, LedgerEntry
+from hubbub.accountant.spending.ledger import BudgetExceeded, ChainedEntry, ChargeConflict, Ledger
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -40,8 +40,8 @@ text; before the first it is that of label, 0x00 and the task.
 """
 
 
-def entry(number: int, query: str = "carrier", part: Part = PART) -> Entry:
-    return Entry("flights", number, query, part)
+def entry(number: int, query: str = "carrier", part: Part = PART) -> LedgerEntry:
+    return LedgerEntry("flights", number, query, part)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_another_charge_under_the_same_round_and_query_is_refused(ledger: Ledger
 
 def test_another_task_is_refused(ledger: Ledger) -> None:
     with pytest.raises(AccountingError, match="'trains'"):
-        ledger.charge([Entry("trains", 1, "carrier", PART)])
+        ledger.charge([LedgerEntry("trains", 1, "carrier", PART)])
 
 
 def test_an_entry_is_of_one_round() -> None:
@@ -127,7 +127,7 @@ def test_a_round_that_was_charged_before_a_restart_is_not_charged_again(ledger: 
 def test_a_changed_removed_or_moved_charge_is_noticed(ledger: Ledger, place: int) -> None:
     charged = ledger.charge([entry(number) for number in (1, 2, 3)])
     links = list(charged.links)
-    changed = Link(entry(links[place].entry.round, part=replace(PART, reports=10**6)), links[place].digest)
+    changed = ChainedEntry(entry(links[place].entry.round, part=replace(PART, reports=10**6)), links[place].digest)
     with pytest.raises(LedgerBroken, match=f"charge {place} "):
         replace(charged, links=(*links[:place], changed, *links[place + 1 :])).verify()
     with pytest.raises(LedgerBroken):
@@ -198,15 +198,15 @@ def test_a_malformed_record_is_broken_and_nothing_else(old: str, new: str) -> No
 @pytest.mark.parametrize("other", ['"hubbub-charge/2"', "1", "true", "null"])
 def test_a_charge_of_another_version_is_refused_by_its_name(other: str) -> None:
     with pytest.raises(LedgerBroken, match="this version of hubbub reads hubbub-charge/1"):
-        Entry.from_canonical(entry(1).canonical().replace('"hubbub-charge/1"', other))
+        LedgerEntry.from_canonical(entry(1).canonical().replace('"hubbub-charge/1"', other))
 
 
 def refused(old: str, new: str) -> None:
     text = entry(1).canonical()
-    assert Entry.from_canonical(text) == entry(1)
+    assert LedgerEntry.from_canonical(text) == entry(1)
     assert old in text
     with pytest.raises(LedgerBroken):
-        Entry.from_canonical(text.replace(old, new))
+        LedgerEntry.from_canonical(text.replace(old, new))
 
 
 def test_only_the_head_shows_that_the_last_charges_were_left_off(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""The accountant as a library: docs/library.md runs as it is written, and names every public name."""
+"""Docs/library.md runs as it is written, and names every public name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import hubbub.accountant
 from hubbub.accountant import api
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 PAGE = ROOT / "docs" / "library.md"
 

@@ -12,7 +12,7 @@ from hubbub.accountant.mechanisms import KRR, RAPPOR, Gaussian, Laplace, LocalMe
 from hubbub.accountant.mechanisms import rappor as rappor_module
 from hubbub.accountant.mechanisms.gaussian import normal_below
 from hubbub.accountant.pairs import Part, amplification
-from hubbub.accountant.spending.entry import Entry
+from hubbub.accountant.spending.entry import LedgerEntry
 
 RAPPORS = [
     RAPPOR(categories, truthful, other)
@@ -131,7 +131,7 @@ def test_too_little_gaussian_noise_is_an_error_not_a_number() -> None:
 def test_a_ledger_holds_no_batches_of_random_size() -> None:
     part = Part(KRR(4, Fraction(1, 2)), 100, sampling_rate=Fraction(1, 10))
     with pytest.raises(AccountingError, match="fixed beforehand"):
-        Entry("00" * 32, 1, "steps", part).canonical()
+        LedgerEntry("00" * 32, 1, "steps", part).canonical()
 
 
 def test_one_laplace_report_alone_is_bounded_by_its_own_law() -> None:

@@ -1,4 +1,4 @@
-"""Nodes that are not looked at: the bound that stands for them, against every one of them, computed plainly."""
+"""The bound that stands for them, against every one of them, computed plainly."""
 
 import math
 

@@ -10,7 +10,7 @@ from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs.renyi import excess, rdp_lower, rdp_upper
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 VECTORS = ROOT / "tests" / "vectors" / "accountant.json"
 

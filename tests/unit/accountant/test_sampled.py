@@ -1,4 +1,4 @@
-"""Poisson sampling side by side: what is proven, and what the paper plots."""
+"""What is proven, and what the paper plots."""
 
 from fractions import Fraction
 from math import comb, exp, inf, log

@@ -1,4 +1,4 @@
-"""One report over many rounds: paid for once, hidden by who is steady, and the horizon of a certificate."""
+"""Paid for once, hidden by who is steady, and the horizon of a certificate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.certificate.attested import reached_by
-from hubbub.accountant.certificate.batches import paid_that_came
+from hubbub.accountant.certificate.batches import charges_at_actual
 from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.members import IF_MINIMUM_VALID
 from hubbub.accountant.certificate.minimum import check_minimum
@@ -38,9 +38,9 @@ from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.accountant.mechanisms.longitudinal.levels import LEVEL_SHARE, level_people
 from hubbub.accountant.pairs import Part, charged_share
 from hubbub.accountant.rigorous.statement import _so_far, claims
-from hubbub.accountant.spending.budget import ledger, outlook, round_entries
+from hubbub.accountant.spending.budget import forecast, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
-from support.streams import sampled_law, streams, vector_law
+from support.boolean_streams import sampled_law, streams, vector_law
 
 TERMS = Terms(2.0, 1e-6, 8.0, 1.0, 10_000, horizon=6)
 SEQUENCE = Sequence(5.0, 1.5, 9_000)
@@ -200,7 +200,7 @@ def test_the_ledger_pays_once_and_refuses_what_the_budget_does_not_hold() -> Non
         spent = spent.charge(round_entries(terms, "task", number, ASKED[:1]))
     assert len(spent.entries) == 6
     assert whole * 0.999 <= spent.epsilon_spent() <= whole * 1.001
-    assert outlook(terms, [SEQUENCE], 6).within == 6
+    assert forecast(terms, [SEQUENCE], 6).within == 6
     with pytest.raises(BudgetExceeded):
         ledger(replace(terms, epsilon_total=whole * 0.9), "task").charge(round_entries(terms, "task", 0, ASKED[:1]))
     # A round that held fewer than are steady counts as what it was, whichever it is.
@@ -255,7 +255,7 @@ def test_people_missing_in_several_rounds_are_taken_from_the_steady_ones_all_tog
     )
     check_statement(TERMS, ASKED[:1], content)
     # Proof mode counts anew, and to the same.
-    assert _so_far(TERMS, ASKED[:1], content["all_rounds"]["history"], None) == paid_that_came(TERMS, alone)
+    assert _so_far(TERMS, ASKED[:1], content["all_rounds"]["history"], None) == charges_at_actual(TERMS, alone)
     lie = copy.deepcopy(content)
     lie["all_rounds"]["epsilon_upper"] = round(epsilon_bracket(SEQUENCE, 8_000, KEPT).epsilon_upper * 1.0001, 6)
     with pytest.raises(CertificateError, match="all_rounds"):

@@ -21,9 +21,9 @@ from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.doubles import double, single
 from hubbub.accountant.rigorous.statement import claims
-from hubbub.accountant.spending.budget import ledger, outlook, round_entries
+from hubbub.accountant.spending.budget import forecast, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
-from support.streams import streams
+from support.boolean_streams import streams
 
 NODES = TreeNodes(8, 2, 2**29, 2**28)
 RISING = TreeNodes(8, 1, 2**29, 2**28)
@@ -162,7 +162,7 @@ def test_a_certificate_states_units_and_is_recomputed() -> None:
 
 @pytest.mark.slow
 def test_a_ledger_charges_what_the_outlook_says() -> None:
-    expected = outlook(TERMS, [NODES], 8)
+    expected = forecast(TERMS, [NODES], 8)
     assert expected.epsilon_of_one <= compose_upper([Part(NODES, 2_000, 2)], 1e-6)
     charged, within = ledger(TERMS, "fleet"), 0
     for number in range(8):

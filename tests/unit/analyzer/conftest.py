@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 
-from hubbub.analyzer.accept import Acceptor
-from hubbub.analyzer.certify import Certifier, Statement
-from hubbub.analyzer.records import Past, StoredBatch, counted_of
+from hubbub.analyzer.certifier import Certifier, Statement
+from hubbub.analyzer.receiver import BatchReceiver
+from hubbub.analyzer.records import Past, ReceivedBatch, counted_of
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.sqlite import SqliteStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import Release, Stretch, place_after, record_hash
+from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after, record_hash
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import Suite
-from hubbub.protos.task.admission import OPEN, Admission
+from hubbub.protos.task.admission import OPEN, AdmissionPolicy
 from hubbub.protos.task.task import Schedule, Task
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.processes.opening_pool import OpeningPool
 from support.queries import report
 from support.samples import Parties, sample_task, signed
-from support.stores import store_in
+from support.store_contents import store_in
 
 # Eight reports of the histogram (3 symbols), eight of the optional sum (9 symbols).
 SYMBOLS = ([0, 0, 0, 1, 1, 2, 2, 0], [0, 7, 8, 8, 3, 3, 4, 1])
@@ -42,7 +42,7 @@ def quick_statement(task: Task, past: Past) -> dict[str, Any]:
     }
 
 
-def _composed(number: int, batches: Sequence[StoredBatch]) -> dict[str, Any]:
+def _composed(number: int, batches: Sequence[ReceivedBatch]) -> dict[str, Any]:
     valid = [batch.committed.counted if batch.committed else 0 for batch in batches]
     return {"queries": [{"valid": each} for each in valid], "round": number}
 
@@ -52,7 +52,7 @@ def rounds_in(body: dict[str, Any]) -> list[int]:
     return [each["round"] for each in body["all_rounds"]["history"]]
 
 
-def _stated(task: Task, batch: StoredBatch) -> dict[str, Any]:
+def _stated(task: Task, batch: ReceivedBatch) -> dict[str, Any]:
     counted = counted_of(task, batch)
     state = "withheld" if counted.tally is None else "published"
     facts = {"reports": counted.reports, "valid": counted.valid, "left_out": dict(counted.left_out), "state": state}
@@ -67,34 +67,34 @@ class Bench:
         folder: Path,
         minimum_reports: int = 5,
         schedule: Schedule | None = None,
-        admission: Admission = OPEN,
+        admission: AdmissionPolicy = OPEN,
     ) -> None:
         self.folder = folder
         self.parties = Parties.generate()
         self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule, admission=admission)
         self.signed = signed(self.task, self.parties)
         self.shuffler_key = self.task.hpke.generate_key()
-        self.workers = Workers(1)
+        self.opening_pool = OpeningPool(1)
         self.keys_made = 0
         self.chain: list[Release] = []
         self.state: Statement = quick_statement
         self.served = {self.task.id}
 
     async def start(self) -> None:
-        self.troubles = Troubles()
-        self.store = store_in(SqliteStore, self.folder, troubles=self.troubles)
+        self.incidents = Incidents()
+        self.store = store_in(AnalyzerSqliteStore, self.folder, incidents=self.incidents)
         await self.store.add_tasks([self.signed])
-        self.certifier = Certifier(self.parties.analyzer, self.store, self.state, troubles=self.troubles)
-        self.acceptor = Acceptor(
+        self.certifier = Certifier(self.parties.analyzer, self.store, self.state, incidents=self.incidents)
+        self.receiver = BatchReceiver(
             {self.task.id: self.signed},
             self.parties.analyzer,
             self.store,
-            self.workers,
+            self.opening_pool,
             committed=self.certifier.start,
             new_key=self._new_key,
-            troubles=self.troubles,
+            incidents=self.incidents,
         )
-        self.results = Results(self.store, self.certifier, self.served, self.troubles)
+        self.results = Results(self.store, self.certifier, self.served, self.incidents)
 
     async def restart(self) -> None:
         """A new object for everything, on the same folder."""
@@ -107,7 +107,7 @@ class Bench:
         return suite.generate_key()
 
     async def key_set(self, round_number: int = 0) -> KeySet:
-        analyzer = await self.acceptor.get_key(self.task.id, round_number)
+        analyzer = await self.receiver.get_key(self.task.id, round_number)
         record = KeyRecord(Role.SHUFFLER, self.task.id, round_number, self.task.suite, self.shuffler_key[1], 0, 2**37)
         return KeySet(record.signed_by(self.parties.shuffler), analyzer)
 
@@ -133,7 +133,7 @@ class Bench:
         record = BatchRecord(
             *(self.batch(query, round_number), len(envelopes), digest, key_set.hash, "schedule"),
             admission=self.task.admission.mode.value,
-            place=place_after(self.task.id, self.before(round_number)),
+            place=position_after(self.task.id, self.before(round_number)),
         )
         return dataclasses.replace(record, **changes)  # type: ignore[arg-type]
 
@@ -141,17 +141,19 @@ class Bench:
         """The releases before a round: all, where it was not released."""
         return list(itertools.takewhile(lambda release: release.round != round_number, self.chain))
 
-    async def begin(self, record: BatchRecord, key_set: KeySet | None = None, releases: Stretch | None = None) -> int:
+    async def begin(
+        self, record: BatchRecord, key_set: KeySet | None = None, releases: ReleaseChunk | None = None
+    ) -> int:
         """Announce a batch, with its round's release; one that was not `released` before is made for it alone."""
         document: SignedDocument = record.signed_by(self.parties.shuffler)
         releases = releases or self._up_to(record, document)
         known = key_set or await self.key_set(record.batch.round)
-        offset = await self.acceptor.begin(document, known, releases)
+        offset = await self.receiver.begin(document, known, releases)
         if record.batch.round not in {release.round for release in self.chain}:
             self.chain = list(releases.releases)
         return offset
 
-    def _up_to(self, record: BatchRecord, document: SignedDocument) -> Stretch:
+    def _up_to(self, record: BatchRecord, document: SignedDocument) -> ReleaseChunk:
         before = self.before(record.batch.round)
         own = self.chain[len(before) : len(before) + 1]
         if not own or own[0].records[record.batch.query] != record_hash(document):
@@ -159,33 +161,33 @@ class Bench:
             places = range(len(self.task.queries))
             records = [record_hash(document) if place == record.batch.query else bytes(32) for place in places]
             own = [Release(record.batch.round, record.reports, record.dummies, tuple(records))]
-        return Stretch(0, (*before, *own))
+        return ReleaseChunk(0, (*before, *own))
 
     async def released(
         self, batches: Sequence[Sequence[bytes]], round_number: int = 0
-    ) -> tuple[list[BatchRecord], Stretch]:
+    ) -> tuple[list[BatchRecord], ReleaseChunk]:
         """Release a round: its records, and the releases that come with them, this one last.
 
         Who delivers several batches of a round one by one has it released first: a release has the records of all.
         """
-        place = place_after(self.task.id, self.chain)
+        place = position_after(self.task.id, self.chain)
         records = [await self.record(query, each, round_number, place=place) for query, each in enumerate(batches)]
         return records, self.release(records)
 
-    def release(self, records: Sequence[BatchRecord]) -> Stretch:
+    def release(self, records: Sequence[BatchRecord]) -> ReleaseChunk:
         """Release a round of which these are the records."""
         first, documents = records[0], [record.signed_by(self.parties.shuffler) for record in records]
         self.chain.append(Release.signed(first.batch.round, first.reports, first.dummies, documents))
-        return Stretch(0, tuple(self.chain))
+        return ReleaseChunk(0, tuple(self.chain))
 
     async def put(self, query: int, offset: int, envelopes: Sequence[bytes], round_number: int = 0) -> int:
-        return await self.acceptor.put(Envelopes(self.batch(query, round_number), offset, tuple(envelopes)))
+        return await self.receiver.put(Envelopes(self.batch(query, round_number), offset, tuple(envelopes)))
 
     async def deliver(self, query: int, envelopes: Sequence[bytes], round_number: int = 0) -> Committed:
         record = await self.record(query, envelopes, round_number)
         await self.begin(record)
         await self.put(query, 0, envelopes, round_number)
-        return await self.acceptor.commit(record.batch, record.digest)
+        return await self.receiver.commit(record.batch, record.digest)
 
     async def deliver_round(self, round_number: int = 0) -> list[list[bytes]]:
         batches = [await self.seal(query, symbols, round_number) for query, symbols in enumerate(SYMBOLS)]
@@ -199,7 +201,7 @@ class Bench:
         for query, envelopes in enumerate(batches):
             await self.begin(records[query], releases=releases)
             await self.put(query, 0, envelopes, round_number)
-            committed.append(await self.acceptor.commit(records[query].batch, records[query].digest))
+            committed.append(await self.receiver.commit(records[query].batch, records[query].digest))
         await self.certifier.settle()
         return committed
 
@@ -209,7 +211,7 @@ class Bench:
     async def stop(self) -> None:
         await self.certifier.settle()
         self.store.close()
-        self.workers.close()
+        self.opening_pool.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The analyzer's ledger: charged with the counts it pays for, verifiable, and never beyond the task's budget."""
+"""Charged with the counts it pays for, verifiable, and never beyond the task's budget."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.task import Privacy
 from hubbub.service.errors import StoreError
 from hubbub.service.ledger.ledgers import check_ledgers
+from support.estimate_rows import counts
 from support.queries import INNER_BYTES
-from support.rows import counts
 from support.samples import sample_task, signed
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -74,7 +74,7 @@ async def test_a_round_beyond_the_budget_is_refused_at_begin_and_its_key_destroy
     assert refused.value.reason is Reason.OVER_BUDGET
     assert len((await ledger(bench)).entries) == 2
     with pytest.raises(Refusal) as gone:
-        await bench.acceptor.get_key(bench.task.id, 1)
+        await bench.receiver.get_key(bench.task.id, 1)
     assert gone.value.reason is Reason.ERASED
     assert await bench.store.batch(bench.batch(0, 1)) is None
 
@@ -99,7 +99,7 @@ async def test_a_round_that_was_begun_within_the_budget_is_refused_at_commit_bey
     await bench.put(0, 0, envelopes, 1)
     await bench.deliver(0, await bench.seal(0, [0] * 6))
     with pytest.raises(Refusal) as refused:
-        await bench.acceptor.commit(record.batch, record.digest)
+        await bench.receiver.commit(record.batch, record.digest)
     assert refused.value.reason is Reason.OVER_BUDGET
     assert not any(envelope in bench.files() for envelope in envelopes)
     assert {entry.round for entry in (await ledger(bench)).entries} == {0}
@@ -152,7 +152,7 @@ async def deliver_with_dummies(bench: Bench, *batches: tuple[list[int], list[int
         assert await bench.begin(record) == 0
         assert await bench.put(query, 0, envelopes) == len(envelopes)
         assert await bench.begin(record) == len(envelopes)
-        await bench.acceptor.commit(record.batch, record.digest)
+        await bench.receiver.commit(record.batch, record.digest)
         assert await bench.begin(record) == len(envelopes)
 
 
@@ -191,7 +191,7 @@ async def test_fewer_good_envelopes_than_dummies_belie_the_record(bench: Bench) 
     await bench.begin(record)
     await bench.put(0, 0, envelopes)
     with pytest.raises(Refusal, match="3 envelopes are good") as refused:
-        await bench.acceptor.commit(record.batch, record.digest)
+        await bench.receiver.commit(record.batch, record.digest)
     assert refused.value.reason is Reason.BAD_RECORD
 
 

@@ -47,10 +47,10 @@ def change_record(folder: Path, column: str, place: int) -> None:
 async def test_a_damaged_key_makes_the_round_wait_and_nothing_is_called_unopenable(bench: Bench) -> None:
     batches = await sealed(bench)
     change_key(bench.folder)
-    await bench.acceptor.check_keys()
-    (trouble,) = bench.troubles.now()
-    assert "the key of round 0 of flights in the analyzer's store is damaged" in trouble.text
-    assert "give the round up at the shuffler" in trouble.text
+    await bench.receiver.check_keys()
+    (incident,) = bench.incidents.now()
+    assert "the key of round 0 of flights in the analyzer's store is damaged" in incident.text
+    assert "give the round up at the shuffler" in incident.text
     with pytest.raises(Refusal, match="the private key is not that of the key's record") as refusal:
         await bench.deliver(0, batches[0])
     assert refusal.value.reason is Reason.NOT_READY
@@ -65,14 +65,14 @@ async def test_a_damaged_record_makes_the_round_wait_as_its_key_cannot_be_checke
     await bench.begin(record)
     await bench.put(0, 0, envelopes)
     change_record(bench.folder, *RECORD[where])
-    await bench.acceptor.check_keys()
-    (trouble,) = bench.troubles.now()
-    assert "the key of round 0 of flights in the analyzer's store is damaged" in trouble.text
+    await bench.receiver.check_keys()
+    (incident,) = bench.incidents.now()
+    assert "the key of round 0 of flights in the analyzer's store is damaged" in incident.text
     with pytest.raises(Refusal, match="its signed record does not hold") as refusal:
-        await bench.acceptor.commit(record.batch, record.digest)
+        await bench.receiver.commit(record.batch, record.digest)
     assert refusal.value.reason is Reason.NOT_READY
     change_record(bench.folder, *RECORD[where])  # as it was
-    assert await bench.acceptor.commit(record.batch, record.digest) == Committed(len(envelopes), {})
+    assert await bench.receiver.commit(record.batch, record.digest) == Committed(len(envelopes), {})
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)

@@ -16,7 +16,7 @@ from hubbub.analyzer.metrics import AnalyzerCollector
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.refusals import Reason, Refusal
-from support.scrape import Scraped, scrape
+from support.metrics_scrape import Scraped, scrape
 
 REPORTS = "hubbub_analyzer_reports_total"
 ROUNDS = "hubbub_analyzer_rounds"
@@ -33,10 +33,10 @@ class Shown:
             {bench.task.id: bench.signed},
             bench.store,
             {},
-            bench.acceptor.unannounced,
+            bench.receiver.unannounced,
             bench.certifier.failures,
             lambda: self.now,
-            bench.troubles,
+            bench.incidents,
         )
         self._registry.register(collector)
 
@@ -104,7 +104,7 @@ async def test_reports_left_out_are_shown_by_reason(bench: Bench) -> None:
     assert scraped.value(REPORTS, query="delay", result="counted") == 0
 
 
-async def test_a_round_that_cannot_be_certified_is_in_trouble(bench: Bench) -> None:
+async def test_a_round_that_cannot_be_certified_has_an_incident(bench: Bench) -> None:
     def fails(*_: object) -> dict[str, object]:
         raise HubbubError("no statement today")
 
@@ -112,10 +112,10 @@ async def test_a_round_that_cannot_be_certified_is_in_trouble(bench: Bench) -> N
     await bench.deliver_round()
     scraped = await Shown(bench)()
     assert scraped.value(ROUNDS, state="counted") == 1
-    assert scraped.value("hubbub_analyzer_rounds_in_trouble") == 1
+    assert scraped.value("hubbub_analyzer_rounds_with_incidents") == 1
 
 
-async def test_a_round_that_cannot_be_counted_is_in_trouble_until_it_is(
+async def test_a_round_that_cannot_be_counted_has_an_incident_until_it_is(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, mended = bench.store.commit, asyncio.Event()
@@ -129,28 +129,28 @@ async def test_a_round_that_cannot_be_counted_is_in_trouble_until_it_is(
     envelopes = await bench.seal(0, [0] * 6)
     with pytest.raises(RuntimeError):
         await bench.deliver(0, envelopes)
-    (trouble,) = (await bench.results.get_condition()).troubles
-    assert (trouble.kind, trouble.text) == ("rounds", "round 0 of flights is not counted, query carrier: a bug")
-    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 1
+    (incident,) = (await bench.results.get_incidents()).incidents
+    assert (incident.kind, incident.text) == ("rounds", "round 0 of flights is not counted, query carrier: a bug")
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_with_incidents") == 1
     mended.set()
     await bench.deliver(0, envelopes)
-    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 0
-    assert (await bench.results.get_condition()).troubles == ()
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_with_incidents") == 0
+    assert (await bench.results.get_incidents()).incidents == ()
 
 
-async def test_a_store_in_trouble_holds_up_the_rounds_that_are_under_way(bench: Bench) -> None:
+async def test_a_store_with_incidents_holds_up_the_rounds_that_are_under_way(bench: Bench) -> None:
     await bench.deliver(0, await bench.seal(0, [0] * 6))
-    told = bench.troubles.of_store(bench.folder / "analyzer.db")
+    told = bench.incidents.of_store(bench.folder / "analyzer.db")
     told(OSError(28, "No space left on device"))
-    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 1
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_with_incidents") == 1
     told(None)
-    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 0
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_with_incidents") == 0
 
 
 async def test_a_round_that_a_full_store_lets_nothing_of_in_is_held_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, told = bench.store.announce, bench.troubles.of_store(bench.folder / "analyzer.db")
+    real, told = bench.store.announce, bench.incidents.of_store(bench.folder / "analyzer.db")
 
     async def full(*_parts: object) -> int:
         told(OSError(28, "No space left on device"))
@@ -161,15 +161,15 @@ async def test_a_round_that_a_full_store_lets_nothing_of_in_is_held_up(
     with pytest.raises(Refusal):
         await bench.begin(record)
     assert (await Shown(bench)()).value(ROUNDS, state="awaited") == 1
-    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 1
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_with_incidents") == 1
     monkeypatch.setattr(bench.store, "announce", real)
     await bench.begin(record)
     told(None)
-    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 0
-    assert bench.acceptor.unannounced == set()
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_with_incidents") == 0
+    assert bench.receiver.unannounced == set()
 
 
 async def test_a_key_that_nobody_used_ends_a_round(bench: Bench) -> None:
-    await bench.acceptor.get_key(bench.task.id, 0)
+    await bench.receiver.get_key(bench.task.id, 0)
     await bench.store.expire_keys(2.0**40)
     assert (await Shown(bench)()).value(ROUNDS, state="over") == 1

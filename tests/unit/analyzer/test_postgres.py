@@ -1,4 +1,4 @@
-"""The analyzer's store on PostgreSQL: who may use it, what its files show, and what it does where the keyring fails."""
+"""Who may use it, what its files show, and what it does where the keyring fails."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hubbub.analyzer.postgres import PostgresStore
-from hubbub.analyzer.postgres.keyring import Keyring
+from hubbub.analyzer.postgres import AnalyzerPostgresStore
+from hubbub.analyzer.postgres.keyring import AnalyzerKeyring
 from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import place_after
+from hubbub.protos.records.release_chain import position_after
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.errors import StoreError
 from hubbub.service.ledger.ledgers import charges_for
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.postgres import sessions
 from hubbub.service.receiving.round_keys import NewRoundKey, make_key
-from hubbub.shuffler.stores.postgres.opening import create_kept, open_kept
+from hubbub.shuffler.stores.postgres.opening import create_first, open_as_leader
 from support import postgres
 from support.postgres import ANALYZER
 from support.samples import Parties, sample_task, signed
@@ -45,10 +45,10 @@ def address_in(folder: Path) -> str:
     return (folder / postgres.ADDRESS_FILE).read_text()
 
 
-async def delivered(store: PostgresStore, query: int) -> list[bytes]:
+async def delivered(store: AnalyzerPostgresStore, query: int) -> list[bytes]:
     envelopes = [os.urandom(48) for _ in range(12)]
     batch = BatchId(TASK.id, 0, query)
-    place = place_after(TASK.id, ())
+    place = position_after(TASK.id, ())
     record = BatchRecord(batch, 12, released_digest(envelopes), bytes(32), "schedule", admission="open", place=place)
     await store.announce(record, record.signed_by(PARTIES.shuffler), bytes(32), lambda _stored: None)
     await store.append(Envelopes(batch, 0, tuple(envelopes[:10])))
@@ -56,7 +56,7 @@ async def delivered(store: PostgresStore, query: int) -> list[bytes]:
     return envelopes
 
 
-async def counted(store: PostgresStore) -> tuple[NewRoundKey, list[bytes]]:
+async def counted(store: AnalyzerPostgresStore) -> tuple[NewRoundKey, list[bytes]]:
     """A round that is counted and has no certificate: its key, and what arrived."""
     await store.add_tasks([signed(TASK, PARTIES)])
     key = make_key(Role.ANALYZER, TASK, 0, PARTIES.analyzer)
@@ -100,17 +100,17 @@ async def test_a_second_analyzer_is_refused_by_the_first_one_s_name(folder: Path
 
 
 async def test_whoever_lost_the_lock_changes_nothing_while_another_has_it(folder: Path, tmp_path: Path) -> None:
-    troubles = Troubles()
-    with contextlib.closing(ANALYZER.store_in(folder, troubles=troubles)) as store:
+    incidents = Incidents()
+    with contextlib.closing(ANALYZER.store_in(folder, incidents=incidents)) as store:
         shutil.copytree(folder, tmp_path / "copy")
         postgres.cut_off(folder)
         with contextlib.closing(ANALYZER.store_in(tmp_path / "copy")):
             with pytest.raises(Refusal, match="in use: by hubbub analyzer") as caught:
                 await store.add_tasks([signed(TASK, PARTIES)])
             assert caught.value.reason is Reason.NOT_READY
-            assert [trouble.kind for trouble in troubles.now()] == [Kind.STORE]
+            assert [incident.kind for incident in incidents.now()] == [IncidentKind.STORE]
         await store.add_tasks([signed(TASK, PARTIES)])
-        assert troubles.now() == ()
+        assert incidents.now() == ()
         assert await store.task(TASK.id) == signed(TASK, PARTIES)
 
 
@@ -119,29 +119,29 @@ async def test_a_database_may_hold_both_services_stores_and_opens_with_its_own_k
 ) -> None:
     with contextlib.closing(ANALYZER.store_in(folder)) as store:
         await store.add_tasks([signed(TASK, PARTIES)])
-        create_kept(tmp_path / "shuffler", address_in(folder))
-        with contextlib.closing(open_kept(tmp_path / "shuffler", address_in(folder))) as shuffler:
+        create_first(tmp_path / "shuffler", address_in(folder))
+        with contextlib.closing(open_as_leader(tmp_path / "shuffler", address_in(folder))) as shuffler:
             await shuffler.add_round(TASK.id, 0)
         assert await store.progress(None) == []
     with pytest.raises(StoreError, match="holds an analyzer's store; nothing was made"):
-        PostgresStore.create(tmp_path / "other", address_in(folder))
-    Keyring.create(tmp_path / "other")
+        AnalyzerPostgresStore.create(tmp_path / "other", address_in(folder))
+    AnalyzerKeyring.create(tmp_path / "other")
     with pytest.raises(StoreError, match="of another keyring"):
-        PostgresStore.open(tmp_path / "other", address_in(folder))
+        AnalyzerPostgresStore.open(tmp_path / "other", address_in(folder))
     with pytest.raises(StoreError, match="analyzer's keyring"):
-        PostgresStore.open(tmp_path / "shuffler", address_in(folder))
+        AnalyzerPostgresStore.open(tmp_path / "shuffler", address_in(folder))
 
 
 def test_what_arrived_opens_in_its_own_place_alone() -> None:
     cipher, other = (DeliveryCipher(bytes(32), TASK.id, number) for number in (0, 1))
-    sealed = cipher.seal_stretch(0, 5, b"envelopes")
-    assert cipher.open_stretch(0, 5, sealed) == b"envelopes"
+    sealed = cipher.seal_chunk(0, 5, b"envelopes")
+    assert cipher.open_chunk(0, 5, sealed) == b"envelopes"
     for wrong in (
-        lambda: other.open_stretch(0, 5, sealed),
-        lambda: cipher.open_stretch(1, 5, sealed),
-        lambda: cipher.open_stretch(0, 0, sealed),
+        lambda: other.open_chunk(0, 5, sealed),
+        lambda: cipher.open_chunk(1, 5, sealed),
+        lambda: cipher.open_chunk(0, 0, sealed),
         lambda: cipher.open_counts(0, sealed),
-        lambda: cipher.open_stretch(0, 5, sealed[:-1]),
+        lambda: cipher.open_chunk(0, 5, sealed[:-1]),
     ):
         with pytest.raises(StoreError, match="not what was stored there"):
             wrong()
@@ -153,7 +153,7 @@ async def test_what_was_changed_in_the_database_is_not_counted(folder: Path) -> 
         with psycopg.connect(address_in(folder)) as connection:
             connection.execute("UPDATE hubbub_analyzer.arrived_1 SET first = first + 1 WHERE first = 0")
             connection.execute("UPDATE hubbub_analyzer.batch SET counts = 'x' WHERE query = 1")
-        with pytest.raises(StoreError, match="a stretch of envelopes in the database is not what was stored"):
+        with pytest.raises(StoreError, match="a chunk of envelopes in the database is not what was stored"):
             list(store.arrived(BatchId(TASK.id, 0, 0)))
         with pytest.raises(StoreError, match="what was counted of a batch in the database is not"):
             await store.batches(TASK.id, 0)
@@ -173,8 +173,8 @@ class Failing(sqlite3.Connection):
 async def test_a_keyring_that_cannot_be_written_is_read_no_more_and_written_with_the_next_change(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    troubles = Troubles()
-    with contextlib.closing(ANALYZER.store_in(folder, sqlite=Failing, troubles=troubles)) as store:
+    incidents = Incidents()
+    with contextlib.closing(ANALYZER.store_in(folder, sqlite=Failing, incidents=incidents)) as store:
         await counted(store)
         monkeypatch.setattr(Failing, "full", True)
         await store.certify(TASK.id, 0, b"certificate", ())
@@ -183,7 +183,7 @@ async def test_a_keyring_that_cannot_be_written_is_read_no_more_and_written_with
         assert key.private is None
         assert list(store.arrived(BatchId(TASK.id, 0, 0))) == []
         assert len(postgres.secrets_in(folder)) == 2
-        assert [trouble.kind for trouble in troubles.now()] == [Kind.STORE]
+        assert [incident.kind for incident in incidents.now()] == [IncidentKind.STORE]
         with pytest.raises(Refusal, match=r"keyring\.db could not be used"):
             await store.erase_some(TASK.id, 0)
         assert await store.unerased() == [(TASK.id, 0)]
@@ -191,15 +191,15 @@ async def test_a_keyring_that_cannot_be_written_is_read_no_more_and_written_with
         assert not await store.erase_some(TASK.id, 0)
         assert await store.unerased() == []
         assert postgres.secrets_in(folder) == []
-        assert troubles.now() == ()
+        assert incidents.now() == ()
 
 
 async def test_a_server_that_is_away_refuses_all_that_waits_at_once_and_goes_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "WAIT_SECONDS", 1.0)
-    troubles = Troubles()
-    with contextlib.closing(ANALYZER.store_in(folder, troubles=troubles)) as store:
+    incidents = Incidents()
+    with contextlib.closing(ANALYZER.store_in(folder, incidents=incidents)) as store:
         name = address_in(folder).partition("?")[0].rpartition("/")[2]
         with psycopg.connect(postgres.server(), autocommit=True) as connection:
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
@@ -208,8 +208,8 @@ async def test_a_server_that_is_away_refuses_all_that_waits_at_once_and_goes_on(
             for outcome in await asyncio.gather(*asked, return_exceptions=True):
                 assert isinstance(outcome, Refusal)
                 assert (outcome.reason, "goes on by itself" in outcome.message) == (Reason.NOT_READY, True)
-            assert [trouble.kind for trouble in troubles.now()] == [Kind.STORE]
+            assert [incident.kind for incident in incidents.now()] == [IncidentKind.STORE]
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
         await store.add_tasks([signed(TASK, PARTIES)])
-        assert troubles.now() == ()
+        assert incidents.now() == ()
         assert await store.task(TASK.id) == signed(TASK, PARTIES)

@@ -8,21 +8,21 @@ from unit.analyzer.conftest import SYMBOLS, Bench
 
 from hubbub.analyzer.server import tell_held
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.records.results import Progress, QueryStanding, RoundStanding
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, QueryStatus
 from hubbub.protos.refusals import Reason, Refusal
 
 
-async def standing(bench: Bench, round_number: int = 0) -> RoundStanding:
-    found = await bench.results.get_standings(bench.task.id)
-    assert found == await bench.results.get_standings(None)
+async def status(bench: Bench, round_number: int = 0) -> AnalyzerRoundStatus:
+    found = await bench.results.get_statuses(bench.task.id)
+    assert found == await bench.results.get_statuses(None)
     return next(each for each in found if each.id.round == round_number)
 
 
 async def test_a_round_is_followed_from_its_key_to_its_certificate(bench: Bench) -> None:
-    assert await bench.results.get_standings(None) == []
+    assert await bench.results.get_statuses(None) == []
     envelopes = await bench.seal(0, SYMBOLS[0])
-    awaited = await standing(bench)
-    assert (awaited.progress, awaited.queries) == (Progress.AWAITED, ())
+    awaited = await status(bench)
+    assert (awaited.progress, awaited.queries) == (AnalysisStage.AWAITED, ())
     assert awaited.waiting_for == "; ".join(
         f"{name}: the shuffler has delivered nothing" for name in ("carrier", "delay")
     )
@@ -30,16 +30,16 @@ async def test_a_round_is_followed_from_its_key_to_its_certificate(bench: Bench)
     (record, _), _ = await bench.released([envelopes, second])
     await bench.begin(record)
     await bench.put(0, 0, envelopes[:3])
-    delivering = await standing(bench)
-    assert delivering.queries == (QueryStanding("carrier", 8, 8, 3, None, {}),)
+    delivering = await status(bench)
+    assert delivering.queries == (QueryStatus("carrier", 8, 8, 3, None, {}),)
     assert delivering.waiting_for.startswith("carrier: 3 of 8 reports arrived; delay: the shuffler")
     await bench.deliver(0, envelopes)
-    counted = await standing(bench)
-    assert (counted.progress, counted.queries[0].valid) == (Progress.DELIVERING, 8)
+    counted = await status(bench)
+    assert (counted.progress, counted.queries[0].valid) == (AnalysisStage.DELIVERING, 8)
     await bench.deliver(1, second)
     await bench.certifier.settle()
-    certified = await standing(bench)
-    assert (certified.progress, certified.waiting_for) == (Progress.CERTIFIED, "nothing")
+    certified = await status(bench)
+    assert (certified.progress, certified.waiting_for) == (AnalysisStage.CERTIFIED, "nothing")
     assert [query.valid for query in certified.queries] == [8, 8]
 
 
@@ -49,22 +49,22 @@ async def test_why_a_certificate_failed_is_said(bench: Bench) -> None:
 
     bench.certifier._state = fails
     await bench.deliver_round()
-    found = await standing(bench)
-    assert found.progress is Progress.COUNTED
+    found = await status(bench)
+    assert found.progress is AnalysisStage.COUNTED
     assert found.waiting_for == "its certificate, which failed: no statement today"
 
 
 async def test_a_round_whose_key_expired_waits_for_nothing(bench: Bench) -> None:
     await bench.key_set()
     await bench.store.expire_keys(2.0**40)
-    found = await standing(bench)
-    assert found.progress is Progress.OVER
+    found = await status(bench)
+    assert found.progress is AnalysisStage.OVER
     assert found.waiting_for.startswith("nothing, its key was destroyed")
 
 
 async def test_a_task_of_another_analyzer_is_refused(bench: Bench) -> None:
     with pytest.raises(Refusal) as refused:
-        await bench.results.get_standings(bytes(32))
+        await bench.results.get_statuses(bytes(32))
     assert refused.value.reason is Reason.UNKNOWN_TASK
 
 
@@ -77,10 +77,10 @@ async def missing(bench: Bench) -> str:
 
 async def test_a_store_that_takes_nothing_is_said_beside_what_the_shuffler_delivered(bench: Bench) -> None:
     await bench.key_set()
-    told = bench.troubles.of_store(bench.folder / "analyzer.db")
+    told = bench.incidents.of_store(bench.folder / "analyzer.db")
     told(OSError(28, "No space left on device"))
     said = "delay: the shuffler has delivered nothing; the store takes nothing now"
-    assert (await standing(bench)).waiting_for.endswith(said)
+    assert (await status(bench)).waiting_for.endswith(said)
     assert (await missing(bench)).endswith(said)
     told(None)
     assert (await missing(bench)).endswith("the shuffler has delivered nothing")
@@ -89,7 +89,7 @@ async def test_a_store_that_takes_nothing_is_said_beside_what_the_shuffler_deliv
 async def test_a_round_waits_for_its_task_where_that_was_taken_away(bench: Bench) -> None:
     bench.served.clear()
     await bench.key_set()
-    assert (await standing(bench)).waiting_for == "its task, which is not among this analyzer's any more"
+    assert (await status(bench)).waiting_for == "its task, which is not among this analyzer's any more"
     assert await missing(bench) == "its task, which is not among this analyzer's any more"
 
 

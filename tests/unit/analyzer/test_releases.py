@@ -1,4 +1,4 @@
-"""Releases at the analyzer: its chain goes on where it was, a fork is refused, and certificates wait for all."""
+"""Its chain goes on where it was, a fork is refused, and certificates wait for all."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from unit.analyzer.conftest import SYMBOLS, Bench, rounds_in
 
-from hubbub.analyzer.certify import accountant_statement
+from hubbub.analyzer.certifier import accountant_statement
 from hubbub.analyzer.metrics import REFUSED
 from hubbub.analyzer.server import check_store
 from hubbub.protos.records.batch import BatchRecord
-from hubbub.protos.records.release_chain import Known, Place, Release, Stretch, first_head, head_after
+from hubbub.protos.records.release_chain import ChainPosition, Known, Release, ReleaseChunk, first_head, head_after
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import OPEN
 from hubbub.service.errors import StoreError
@@ -36,24 +36,24 @@ async def envelopes_of(bench: Bench, number: int) -> list[list[bytes]]:
     return [await bench.seal(query, symbols, number) for query, symbols in enumerate(SYMBOLS)]
 
 
-async def prepared(bench: Bench, number: int) -> tuple[list[list[bytes]], list[BatchRecord], Stretch]:
+async def prepared(bench: Bench, number: int) -> tuple[list[list[bytes]], list[BatchRecord], ReleaseChunk]:
     """A round that is released, and not delivered."""
     batches = await envelopes_of(bench, number)
     return batches, *(await bench.released(batches, number))
 
 
 async def deliver(
-    bench: Bench, number: int, of: tuple[list[list[bytes]], list[BatchRecord], Stretch], queries: int | None = None
+    bench: Bench, number: int, of: tuple[list[list[bytes]], list[BatchRecord], ReleaseChunk], queries: int | None = None
 ) -> None:
     batches, records, releases = of
     for query, record in enumerate(records[:queries]):
         await bench.begin(record, releases=releases)
         await bench.put(query, 0, batches[query], number)
-        await bench.acceptor.commit(record.batch, record.digest)
+        await bench.receiver.commit(record.batch, record.digest)
     await bench.certifier.settle()
 
 
-async def refused(bench: Bench, record: BatchRecord, releases: Stretch, reason: Reason, *words: str) -> None:
+async def refused(bench: Bench, record: BatchRecord, releases: ReleaseChunk, reason: Reason, *words: str) -> None:
     before = await bench.store.known(bench.task.id)
     with pytest.raises(Refusal) as caught:
         await bench.begin(record, releases=releases)
@@ -69,16 +69,16 @@ async def body_of(bench: Bench, number: int) -> dict[str, Any]:
 
 
 async def test_a_chain_goes_on_from_round_to_round_and_is_told(bench: Bench) -> None:
-    assert await bench.acceptor.get_releases(bench.task.id) == Known(0, first_head(bench.task.id))
+    assert await bench.receiver.get_releases(bench.task.id) == Known(0, first_head(bench.task.id))
     await bench.deliver_round(0)
     of = await prepared(bench, 1)
     # Only what the analyzer lacks need be sent.
-    await deliver(bench, 1, (of[0], of[1], Stretch(1, of[2].releases[1:])))
+    await deliver(bench, 1, (of[0], of[1], ReleaseChunk(1, of[2].releases[1:])))
     head = head_after(bench.task.id, bench.chain)
-    assert await bench.acceptor.get_releases(bench.task.id) == Known(2, head)
+    assert await bench.receiver.get_releases(bench.task.id) == Known(2, head)
     await bench.restart()
     await check_store(bench.store)
-    assert await bench.acceptor.get_releases(bench.task.id) == Known(2, head)
+    assert await bench.receiver.get_releases(bench.task.id) == Known(2, head)
 
 
 async def test_the_same_announcement_may_come_again_at_any_time(bench: Bench) -> None:
@@ -88,7 +88,7 @@ async def test_the_same_announcement_may_come_again_at_any_time(bench: Bench) ->
     await deliver(bench, 0, first)
     await bench.deliver_round(1)
     assert await bench.begin(first[1][0], key_set, first[2]) == len(SYMBOLS[0])
-    assert bench.troubles.condition().troubles == ()
+    assert bench.incidents.report().incidents == ()
 
 
 async def test_a_round_in_the_place_of_another_is_refused_as_forked_and_told_until_the_right_one_comes(
@@ -103,11 +103,11 @@ async def test_a_round_in_the_place_of_another_is_refused_as_forked_and_told_unt
     _, records, releases = await prepared(bench, 2)
     told = "at place 1 it has round 2 now, and had round 1 before"
     await refused(bench, records[0], releases, Reason.FORKED, told, "old copy", "end the task")
-    (trouble,) = bench.troubles.condition().troubles
-    assert (trouble.kind, told in trouble.text) == ("peer", True)
+    (incident,) = bench.incidents.report().incidents
+    assert (incident.kind, told in incident.text) == ("peer", True)
     assert Reason.FORKED in REFUSED
     await deliver(bench, 1, of_1)
-    assert bench.troubles.condition().troubles == ()
+    assert bench.incidents.report().incidents == ()
 
 
 async def test_a_round_that_is_released_once_more_is_refused_as_forked(bench: Bench) -> None:
@@ -121,14 +121,14 @@ async def test_a_round_that_is_released_once_more_is_refused_as_forked(bench: Be
 async def test_a_record_whose_head_is_not_that_of_the_rounds_before_is_refused(bench: Bench) -> None:
     await bench.deliver_round(0)
     _, records, releases = await prepared(bench, 1)
-    wrong = dataclasses.replace(records[0], place=Place(1, bytes(32)))
+    wrong = dataclasses.replace(records[0], place=ChainPosition(1, bytes(32)))
     own = dataclasses.replace(
         releases.releases[-1],
         records=Release.signed(
             1, 0, 0, [each.signed_by(bench.parties.shuffler) for each in (wrong, records[1])]
         ).records,
     )
-    forged = Stretch(0, (*releases.releases[:-1], own))
+    forged = ReleaseChunk(0, (*releases.releases[:-1], own))
     await refused(bench, wrong, forged, Reason.FORKED, "the head before round 1 is another")
 
 
@@ -138,13 +138,21 @@ async def test_releases_that_do_not_hold_in_themselves_are_refused(bench: Bench)
     first, own = releases.releases
     shorter = dataclasses.replace(own, reports=4)
     for wrong, reason, word in (
-        (Stretch(), Reason.BAD_RECORD, "do not end with its round's place"),
-        (Stretch(0, (own,)), Reason.BAD_RECORD, "do not end with its round's place"),
-        (Stretch(0, (first, shorter)), Reason.BAD_RECORD, "has 4 reports, must have 5"),
-        (Stretch(0, (first, dataclasses.replace(own, reports=9))), Reason.BAD_RECORD, "not the one in the release"),
-        (Stretch(0, (first, dataclasses.replace(own, round=2))), Reason.BAD_RECORD, "not the one in the release"),
-        (Stretch(0, (first, dataclasses.replace(own, records=own.records[::-1]))), Reason.BAD_RECORD, "not the one"),
-        (Stretch(0, (own, own)), Reason.FORKED, "round 1 now, and had round 0"),
+        (ReleaseChunk(), Reason.BAD_RECORD, "do not end with its round's place"),
+        (ReleaseChunk(0, (own,)), Reason.BAD_RECORD, "do not end with its round's place"),
+        (ReleaseChunk(0, (first, shorter)), Reason.BAD_RECORD, "has 4 reports, must have 5"),
+        (
+            ReleaseChunk(0, (first, dataclasses.replace(own, reports=9))),
+            Reason.BAD_RECORD,
+            "not the one in the release",
+        ),
+        (ReleaseChunk(0, (first, dataclasses.replace(own, round=2))), Reason.BAD_RECORD, "not the one in the release"),
+        (
+            ReleaseChunk(0, (first, dataclasses.replace(own, records=own.records[::-1]))),
+            Reason.BAD_RECORD,
+            "not the one",
+        ),
+        (ReleaseChunk(0, (own, own)), Reason.FORKED, "round 1 now, and had round 0"),
     ):
         await refused(bench, record, wrong, reason, word)
     await bench.begin(record, releases=releases)
@@ -156,7 +164,7 @@ async def test_releases_that_do_not_hold_in_themselves_are_refused(bench: Bench)
 async def test_releases_behind_a_gap_are_asked_for(bench: Bench) -> None:
     await prepared(bench, 0)
     _, records, releases = await prepared(bench, 1)
-    late = Stretch(1, releases.releases[1:])
+    late = ReleaseChunk(1, releases.releases[1:])
     await refused(bench, records[0], late, Reason.INCOMPLETE, "0 releases are known here; send those from place 0")
 
 
@@ -172,9 +180,9 @@ async def test_a_certificate_waits_until_what_was_released_before_is_counted(ben
     await deliver(bench, 1, second)
     with pytest.raises(Refusal, match="being made once round 0 is counted, released before it"):
         await bench.results.get_results(bench.task.id, 1, 0)
-    (standing,) = [each for each in await bench.results.get_standings(None) if each.id.round == 1]
-    assert standing.waiting_for == "its certificate once round 0 is counted, released before it"
-    assert bench.troubles.condition().troubles == ()
+    (status,) = [each for each in await bench.results.get_statuses(None) if each.id.round == 1]
+    assert status.waiting_for == "its certificate once round 0 is counted, released before it"
+    assert bench.incidents.report().incidents == ()
     await deliver(bench, 0, first)
     assert [round_id.round for round_id in await bench.results.list_results(None)] == [0, 1]
     assert rounds_in(await body_of(bench, 1)) == [0, 1]
@@ -208,7 +216,7 @@ async def test_a_round_whose_key_is_gone_stands_at_the_minimum_in_what_verifies(
     verified = verify((await bench.results.get_results(bench.task.id, 1, 0)).certificate, pins)
     assert verified.content["uncounted"] == [0]
     assert [each["valid"] for each in verified.content["all_rounds"]["history"][0]["queries"]] == [5, 5]
-    assert await bench.acceptor.get_releases(bench.task.id) == Known(2, head_after(bench.task.id, bench.chain), (0,))
+    assert await bench.receiver.get_releases(bench.task.id) == Known(2, head_after(bench.task.id, bench.chain), (0,))
 
 
 async def test_a_round_that_never_gets_whole_holds_up_no_other_for_ever(bench: Bench) -> None:

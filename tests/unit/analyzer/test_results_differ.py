@@ -1,4 +1,4 @@
-"""Results that differ: what somebody changes in the analyzer's store after a certificate is never shown beside it."""
+"""What somebody changes in the analyzer's store after a certificate is never shown beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from hubbub.analyzer.certify import accountant_statement
+from hubbub.analyzer.certifier import accountant_statement
 from hubbub.analyzer.records import Past
 from hubbub.protos.identity.documents import SignedDocument, canonical, parse_canonical
 from hubbub.protos.identity.formats import CERTIFICATE
@@ -111,9 +111,9 @@ async def refused(bench: Bench) -> str:
         await fetched(bench)
     assert caught.value.reason is Reason.RESULTS_DIFFER
     assert bench.results.refusals[Reason.RESULTS_DIFFER] == 1
-    (trouble,) = (await bench.results.get_condition()).troubles
-    assert trouble.text == caught.value.message
-    assert "the store was changed since" in trouble.text
+    (incident,) = (await bench.results.get_incidents()).incidents
+    assert incident.text == caught.value.message
+    assert "the store was changed since" in incident.text
     return caught.value.message
 
 
@@ -181,14 +181,14 @@ async def test_a_certificate_without_its_digest_or_by_another_signer_is_refused(
         assert problem in await refused(counted)
 
 
-async def test_a_round_that_is_mended_is_shown_and_no_trouble_any_more(counted: Bench) -> None:
+async def test_a_round_that_is_mended_is_shown_and_no_incident_any_more(counted: Bench) -> None:
     shown = await fetched(counted)
     await change_counts(counted, 0, moved)
     await refused(counted)
     stored = np.frombuffer(shown.queries[0].counts, dtype="<i8")
     await change(counted, "UPDATE batch SET counts = ? WHERE query = 0", stored.tobytes())
     assert await fetched(counted) == shown
-    assert (await counted.results.get_condition()).troubles == ()
+    assert (await counted.results.get_incidents()).incidents == ()
 
 
 async def test_counts_that_are_changed_before_the_certificate_are_not_certified(bench: Bench) -> None:
@@ -249,11 +249,14 @@ async def test_what_is_changed_between_commit_and_certificate_is_not_certified(
 
 
 async def test_hashed_counts_are_told_from_zero_by_what_was_reported(counted: Bench) -> None:
-    """The three sites that people hold are told from zero, and none of the 37 others: cells are not counts."""
+    """The three sites that people hold are significantly different from zero, and none of the 37 others.
+
+    Cells are not counts.
+    """
     (query,) = [each for each in (await fetched(counted)).queries if each.name == "site"]
     assert query.estimates is not None
     rows = [row for row in query.estimates.rows if row.statistic == "count"]
-    assert [row.category for row in rows if row.told_from_zero] == list(SITES[:3])
+    assert [row.category for row in rows if row.significant] == list(SITES[:3])
     # Read from a store they are what they were when they were counted.
     assert query.estimates == QUERIES[2].estimates(read_tally(QUERIES[2].randomizer, query.counts, PEOPLE), 0)
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from hubbub.analyzer.server import serve
-from hubbub.analyzer.settings import Settings
-from hubbub.analyzer.sqlite import SqliteStore
+from hubbub.analyzer.settings import AnalyzerSettings
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore
 from hubbub.protos.errors import HubbubError, TaskError, Unreachable
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import Release, Stretch, place_after
+from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after
 from hubbub.protos.records.results import QueryState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import DeliveryCaller, ResultsCaller
@@ -49,7 +49,7 @@ class Deployment:
 
     parties: Parties
     tls: dict[str, TLS]
-    settings: Settings
+    settings: AnalyzerSettings
 
     @classmethod
     def make(cls, folder: Path) -> Deployment:
@@ -61,11 +61,11 @@ class Deployment:
         (folder / "tasks").mkdir()
         task = task_of(parties)
         (folder / "tasks" / "flights.json").write_bytes(signed(task, parties).encode())
-        SqliteStore.create(folder / "data")
+        AnalyzerSqliteStore.create(folder / "data")
         own = tls["analyzer"]
         assert own.certificate is not None
         assert own.key is not None
-        settings = Settings(
+        settings = AnalyzerSettings(
             delivery_listen="127.0.0.1:0",
             results_listen="127.0.0.1:0",
             tasks=(folder / "tasks",),
@@ -125,21 +125,21 @@ async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int =
         batch = BatchRecord(
             *(BatchId(task.id, 0, index), reports, released_digest(envelopes), key_set.hash, "schedule"),
             admission="open",
-            place=place_after(task.id, ()),
+            place=position_after(task.id, ()),
         )
         prepared.append((batch, key_set, envelopes))
     return prepared
 
 
-def release_of(prepared: Prepared, parties: Parties) -> Stretch:
+def release_of(prepared: Prepared, parties: Parties) -> ReleaseChunk:
     """The release of a round, the first of its task."""
     documents = [batch.signed_by(parties.shuffler) for batch, _, _ in prepared]
     first = prepared[0][0]
-    return Stretch(0, (Release.signed(first.batch.round, first.reports, first.dummies, documents),))
+    return ReleaseChunk(0, (Release.signed(first.batch.round, first.reports, first.dummies, documents),))
 
 
 async def deliver(
-    deployment: Deployment, caller: DeliveryCaller, prepared: Prepared, releases: Stretch | None = None
+    deployment: Deployment, caller: DeliveryCaller, prepared: Prepared, releases: ReleaseChunk | None = None
 ) -> list[Committed]:
     answers, releases = [], releases or release_of(prepared, deployment.parties)
     for batch, key_set, envelopes in prepared:
@@ -301,13 +301,13 @@ async def test_a_killed_analyzer_leaves_no_process_and_counts_once(deployment: D
             counting = asyncio.create_task(deliver(deployment, caller, prepared))
             # The pool's resource tracker and its one worker.
             assert await asyncio.to_thread(holds_within, lambda: len(children(server.pid)) == 2, 10)
-            workers = children(server.pid)
+            opening_pool = children(server.pid)
             await asyncio.sleep(0.3)
             server.kill()
             with pytest.raises(Unreachable):
                 await counting
     assert await asyncio.to_thread(
-        holds_within, lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), 10
+        holds_within, lambda: not any(Path(f"/proc/{worker}").exists() for worker in opening_pool), 10
     )
     with process(deployment, tmp_path) as (server, addresses):
         async with deployment.delivery(addresses[0]) as caller:

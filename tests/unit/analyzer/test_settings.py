@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.analyzer.settings import Settings, load
+from hubbub.analyzer.settings import AnalyzerSettings, load
 from hubbub.analyzer.tasks import load_tasks
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
 from support.samples import Parties, sample_task, signed
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 GOOD = """
 tasks = ["tasks", "/elsewhere/task.json"]
@@ -66,7 +66,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_described() -> None:
-    for table in (Settings, TLSSettings, LogSettings):
+    for table in (AnalyzerSettings, TLSSettings, LogSettings):
         for name, field in table.model_fields.items():
             assert field.description or name in ("tls", "limits", "spark", "log"), name
 
@@ -74,10 +74,10 @@ def test_every_setting_is_described() -> None:
 def test_the_sample_names_every_setting_and_its_default_ports() -> None:
     sample = ROOT / "deploy" / "samples" / "analyzer.toml"
     settings = load(sample)
-    assert settings.model_fields_set == set(Settings.model_fields)
+    assert settings.model_fields_set == set(AnalyzerSettings.model_fields)
     assert settings.log.model_fields_set == set(LogSettings.model_fields)
     for name in ("delivery_listen", "results_listen", "processes"):
-        assert getattr(settings, name) == Settings.model_fields[name].default
+        assert getattr(settings, name) == AnalyzerSettings.model_fields[name].default
 
 
 def test_only_tasks_that_can_be_served_are_loaded(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.analyzer.test_server import Deployment, deliver, deliver_round, prepare, release_of, task_of
 
-from hubbub.analyzer.certify import Certifier, check_signers
+from hubbub.analyzer.certifier import Certifier, check_signers
 from hubbub.analyzer.results import Results
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument
@@ -18,12 +18,12 @@ from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.identity.successions import Succession
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.records.batch import BatchId, BatchRecord
-from hubbub.protos.records.release_chain import place_after
+from hubbub.protos.records.release_chain import position_after
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signers import followed
 from hubbub.protos.task.task import Task
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from support.chain import Chain
 from support.samples import Parties, sample_task
 
@@ -65,7 +65,7 @@ def follow(deployment: Deployment, role: Role, begins: int) -> Path:
 def records_of(parties: Parties, task: Task, key_signer: Identity) -> tuple[list[SignedDocument], SignedDocument]:
     """The batch records of round 0, by the parties' shuffler, and its key record."""
     batches = [BatchId(task.id, 0, query) for query in range(2)]
-    stated: dict[str, Any] = {"admission": "open", "place": place_after(task.id, ())}
+    stated: dict[str, Any] = {"admission": "open", "place": position_after(task.id, ())}
     records = [BatchRecord(batch, 30, bytes(32), bytes(32), "schedule", **stated) for batch in batches]
     key = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, task.hpke.generate_key()[1], 0, 2**37)
     return [record.signed_by(parties.shuffler) for record in records], key.signed_by(key_signer)
@@ -96,7 +96,7 @@ def test_a_succession_that_was_taken_out_is_missed_by_the_rounds_that_it_is_of()
 
 @pytest.mark.parametrize(("role", "what"), [(Role.SHUFFLER, "a batch record"), (Role.ANALYZER, "the key record")])
 async def test_a_late_one_is_seen_behind_the_records_of_hops_too(tmp_path: Path, role: Role, what: str) -> None:
-    with contextlib.closing(Chain(tmp_path, hops=2)) as chain, contextlib.closing(chain.workers):
+    with contextlib.closing(Chain(tmp_path, hops=2)) as chain, contextlib.closing(chain.opening_pool):
         await chain.start()
         await chain.delivered([number % 3 for number in range(10)])
         key = await chain.analyzer_store.key(chain.task.id, 0)
@@ -111,11 +111,11 @@ async def test_a_late_one_is_seen_behind_the_records_of_hops_too(tmp_path: Path,
 
 def certifier(bench: Bench, made: Succession) -> Certifier:
     """What certifies once an analyzer was started again with this succession alone."""
-    bench.troubles = Troubles()
+    bench.incidents = Incidents()
     bench.certifier = Certifier(
-        bench.parties.analyzer, bench.store, bench.state, troubles=bench.troubles, successions=[made]
+        bench.parties.analyzer, bench.store, bench.state, incidents=bench.incidents, successions=[made]
     )
-    bench.results = Results(bench.store, bench.certifier, bench.served, bench.troubles)
+    bench.results = Results(bench.store, bench.certifier, bench.served, bench.incidents)
     return bench.certifier
 
 
@@ -125,7 +125,7 @@ async def certified(bench: Bench) -> list[int]:
 
 @pytest.mark.parametrize("role", [Role.SHUFFLER, Role.ANALYZER])
 async def test_a_late_one_holds_up_its_rounds_alone_until_it_is_taken_out(bench: Bench, role: Role) -> None:
-    bench.acceptor._committed = lambda: None
+    bench.receiver._committed = lambda: None
     for number in (0, 1, 2):
         await bench.deliver_round(number)
     begins = prepared_from(bench.task.schedule, 1)
@@ -133,15 +133,15 @@ async def test_a_late_one_holds_up_its_rounds_alone_until_it_is_taken_out(bench:
     for _ in range(2):
         await certifier(bench, late).run()
         assert await certified(bench) == [0]
-        assert [trouble.text[:8] for trouble in bench.troubles.now()] == ["round 1 ", "round 2 "]
-        assert all("was signed by another identity than the" in trouble.text for trouble in bench.troubles.now())
+        assert [incident.text[:8] for incident in bench.incidents.now()] == ["round 1 ", "round 2 "]
+        assert all("was signed by another identity than the" in incident.text for incident in bench.incidents.now())
     with pytest.raises(Refusal, match="round 1 of flights was signed by another identity than the `successions` say"):
         await bench.results.get_results(bench.task.id, 1, 0)
-    (standing,) = [each for each in await bench.results.get_standings(bench.task.id) if each.id.round == 1]
-    assert standing.waiting_for.startswith("its certificate, which failed: ")
+    (status,) = [each for each in await bench.results.get_statuses(bench.task.id) if each.id.round == 1]
+    assert status.waiting_for.startswith("its certificate, which failed: ")
     await certifier(bench, good).run()
     assert await certified(bench) == [0, 1, 2]
-    assert bench.troubles.now() == ()
+    assert bench.incidents.now() == ()
 
 
 async def test_an_analyzer_that_gave_out_keys_of_rounds_far_away_starts_whatever_succession_comes(
@@ -177,8 +177,8 @@ async def test_an_analyzer_starts_with_a_late_one_and_certifies_after_it_was_tak
                 with pytest.raises(Refusal) as refused:
                     await reader.get_results(task.id, 0, 0.05, 5)
                 said = refused.value.message
-        (trouble,) = (await reader.get_condition(5)).troubles
-        assert "round 0 of task" in trouble.text
+        (incident,) = (await reader.get_incidents(5)).incidents
+        assert "round 0 of task" in incident.text
     late.unlink()
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
         assert (await reader.get_results(task.id, 0, 30, 40)).id.round == 0

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.analyzer.sqlite import SqliteStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore
 from hubbub.analyzer.sqlite.schema import FILE_NAME
-from hubbub.analyzer.sqlite.tables import Tables
+from hubbub.analyzer.sqlite.tables import AnalyzerSqliteTables
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.errors import StoreError
-from hubbub.service.observability.incidents import Troubles
+from hubbub.service.observability.incidents import Incidents
 from hubbub.service.receiving.round_keys import make_key
 from hubbub.service.sqlite.database import Database
 from support.samples import Parties, sample_task, signed
-from support.stores import store_in
+from support.store_contents import store_in
 
 PARTIES = Parties.generate()
 
@@ -33,13 +33,13 @@ def task(name: str) -> SignedTask:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = store_in(SqliteStore, tmp_path / "data")
+def store(tmp_path: Path) -> Iterator[AnalyzerSqliteStore]:
+    store = store_in(AnalyzerSqliteStore, tmp_path / "data")
     yield store
     store.close()
 
 
-async def test_an_operation_that_fails_takes_back_itself_and_nothing_else(store: SqliteStore) -> None:
+async def test_an_operation_that_fails_takes_back_itself_and_nothing_else(store: AnalyzerSqliteStore) -> None:
     def failing(unit: object) -> None:
         store._database.writer.execute("DELETE FROM task")
         raise Refusal(Reason.BAD_RECORD, "no")
@@ -53,24 +53,24 @@ async def test_an_operation_that_fails_takes_back_itself_and_nothing_else(store:
     assert [await store.task(each.task.id) for each in (one, two)] == [one, two]
 
 
-async def test_files_are_for_their_owner_alone(store: SqliteStore, tmp_path: Path) -> None:
+async def test_files_are_for_their_owner_alone(store: AnalyzerSqliteStore, tmp_path: Path) -> None:
     await store.add_tasks([task("one")])
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").iterdir()} == {0o600}
 
 
-def test_two_stores_on_one_folder_are_refused(store: SqliteStore, tmp_path: Path) -> None:
+def test_two_stores_on_one_folder_are_refused(store: AnalyzerSqliteStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"\(analyzer's store\) is in use by another process"):
-        SqliteStore(tmp_path / "data")
+        AnalyzerSqliteStore(tmp_path / "data")
     store.close()
-    SqliteStore(tmp_path / "data").close()
+    AnalyzerSqliteStore(tmp_path / "data").close()
 
 
 @pytest.mark.parametrize("content", [b"not a database", b"SQLite format 3\x00" + bytes(84)])
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
     with pytest.raises(StoreError):
-        SqliteStore(tmp_path)
+        AnalyzerSqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == content
 
 
@@ -80,12 +80,12 @@ def test_somebody_else_s_tables_are_refused(tmp_path: Path) -> None:
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
     with pytest.raises(StoreError, match=r"is not a file of this kind \(analyzer's store\)"):
-        SqliteStore(tmp_path)
+        AnalyzerSqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
-async def test_a_full_disk_refuses_and_the_store_goes_on_when_there_is_room(store: SqliteStore) -> None:
+async def test_a_full_disk_refuses_and_the_store_goes_on_when_there_is_room(store: AnalyzerSqliteStore) -> None:
     connection, small = store._database.writer, task("small")
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
@@ -99,7 +99,7 @@ async def test_a_full_disk_refuses_and_the_store_goes_on_when_there_is_room(stor
     assert await store.task(small.task.id) == small
 
 
-async def test_acknowledgements_rest_on_full_synchronisation_and_secure_deletion(store: SqliteStore) -> None:
+async def test_acknowledgements_rest_on_full_synchronisation_and_secure_deletion(store: AnalyzerSqliteStore) -> None:
     connection = store._database.writer
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
@@ -108,7 +108,7 @@ async def test_acknowledgements_rest_on_full_synchronisation_and_secure_deletion
     assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
 
 
-async def test_a_closed_store_says_so(store: SqliteStore) -> None:
+async def test_a_closed_store_says_so(store: AnalyzerSqliteStore) -> None:
     store.close()
     store.close()
     with pytest.raises(StoreError, match="closed"):
@@ -126,28 +126,28 @@ async def test_what_was_erased_and_is_still_in_the_files_is_told_until_it_is_not
             raise sqlite3.OperationalError("database or disk is full")
         real(database)
 
-    one, troubles = task("one"), Troubles()
-    with contextlib.closing(store_in(SqliteStore, tmp_path / "data", troubles=troubles)) as store:
+    one, incidents = task("one"), Incidents()
+    with contextlib.closing(store_in(AnalyzerSqliteStore, tmp_path / "data", incidents=incidents)) as store:
         await store.add_tasks([one])
         monkeypatch.setattr(Database, "clean", clean)
         await store.add_key(one.task.id, 0, make_key(Role.ANALYZER, one.task, 0, PARTIES.analyzer))
         await store.abandon(one.task.id, 0)
-        (trouble,) = troubles.now()
-        assert (trouble.kind, "database or disk is full" in trouble.text) == ("store", True)
+        (incident,) = incidents.now()
+        assert (incident.kind, "database or disk is full" in incident.text) == ("store", True)
         full = False
         await store.counted()
-        assert troubles.now() == ()
+        assert incidents.now() == ()
 
 
 async def test_damage_met_while_it_runs_is_not_told_as_a_full_disk(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    store: AnalyzerSqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def malformed(*_: object, **__: object) -> None:
         error = sqlite3.DatabaseError("database disk image is malformed")
         error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
         raise error
 
-    monkeypatch.setattr(Tables, "add_tasks", malformed)
+    monkeypatch.setattr(AnalyzerSqliteTables, "add_tasks", malformed)
     with pytest.raises(Refusal, match="the analyzer's store is damaged") as refusal:
         await store.add_tasks([task("one")])
     assert "full" not in str(refusal.value)

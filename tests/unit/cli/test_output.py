@@ -1,4 +1,4 @@
-"""Names and categories are anybody's texts: they are printed as they are, and act on no console and no spreadsheet."""
+"""They are printed as they are, and act on no console and no spreadsheet."""
 
 from __future__ import annotations
 

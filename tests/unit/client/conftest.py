@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import Device, Fleet, Gateway, Pacing, Patience
+from hubbub.client import Device, Fleet, Gateway, Retrying, RetryPolicy
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.protos.transport import channels
@@ -45,8 +45,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def pacing(clock: Clock) -> Pacing:
-    return Pacing(Patience(total=30.0, call=5.0), monotonic=clock, sleep=clock.sleep)
+def retrying(clock: Clock) -> Retrying:
+    return Retrying(RetryPolicy(total=30.0, call=5.0), monotonic=clock, sleep=clock.sleep)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def shuffler(task: Task, parties: Parties, tls: channels.TLS) -> AsyncIter
 
 @pytest.fixture
 def settings(
-    document: SignedTask, parties: Parties, tls: channels.TLS, clock: Clock, pacing: Pacing, tmp_path: Path
+    document: SignedTask, parties: Parties, tls: channels.TLS, clock: Clock, retrying: Retrying, tmp_path: Path
 ) -> dict[str, Any]:
     """What a device is made with, except for the shuffler's address."""
     return {
@@ -71,7 +71,7 @@ def settings(
         "shuffler_key": parties.shuffler.public,
         "state": tmp_path / "device.sqlite",
         "authority": tls.authority,
-        "pacing": pacing,
+        "retrying": retrying,
         "clock": clock,
     }
 
@@ -104,8 +104,8 @@ async def fleet(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIterat
 
 @pytest.fixture
 async def gateway(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIterator[Gateway]:
-    """What carries parcels; nothing of it is on disk."""
-    given = {name: settings[name] for name in ("authority", "pacing")}
+    """What carries sealed submissions; nothing of it is on disk."""
+    given = {name: settings[name] for name in ("authority", "retrying")}
     async with Gateway(shuffler=shuffler.address, **given) as one:
         yield one
 

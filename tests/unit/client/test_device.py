@@ -21,15 +21,15 @@ from hubbub.client import (
     KeySetChanged,
     MessageError,
     NoRound,
-    Pacing,
     Reason,
     Refusal,
+    Retrying,
     SignatureError,
     StateError,
     Unreachable,
     UsageError,
 )
-from hubbub.client.state.store import Round
+from hubbub.client.state.store import RoundRef
 from hubbub.protos.errors import Distrusted
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role, load_public
 from hubbub.protos.rpc import clients
@@ -118,8 +118,8 @@ async def test_a_real_kill_between_storing_and_sending_resends_the_same_bytes(
     assert shuffler.seen[-1] == stored
 
 
-def first_round(device: Device) -> Round:
-    return Round(device.task.id, 0)
+def first_round(device: Device) -> RoundRef:
+    return RoundRef(device.task.id, 0)
 
 
 def run_until_killed(settings: dict[str, Any], shuffler: FakeShuffler, folder: Path) -> None:
@@ -225,7 +225,7 @@ async def test_what_came_too_late_is_discarded_and_not_carried_into_another_roun
 async def test_without_room_at_the_shuffler_the_same_bytes_are_sent_later(
     device: Make, shuffler: FakeShuffler, clock: Clock
 ) -> None:
-    shuffler.failures.append(Refusal(Reason.NO_ROOM, "no room", 1.0))
+    shuffler.failures.append(Refusal(Reason.DISK_FULL, "no room", 1.0))
     assert (await device().submit(ANSWERS)).round == 0
     assert len(shuffler.seen) == 2
     assert len(set(shuffler.seen)) == 1
@@ -403,7 +403,7 @@ def test_a_name_that_cannot_be_stored_is_refused(settings: dict[str, Any], name:
         Device(**settings, shuffler="127.0.0.1:1", name=name)
 
 
-def test_every_error_of_a_device_is_of_one_family(pacing: Pacing) -> None:
+def test_every_error_of_a_device_is_of_one_family(retrying: Retrying) -> None:
     for kind in (AnswerError, KeySetChanged, NoRound, Refusal, SignatureError, StateError, Unreachable, KeyRecordError):
         assert issubclass(kind, HubbubError)
 

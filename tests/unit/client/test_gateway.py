@@ -1,4 +1,4 @@
-"""A gateway is given no answers: it carries what devices sealed, and each submission counts once whatever is lost."""
+"""It carries what devices sealed, and each submission counts once whatever is lost."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from hubbub.client import (
     MessageError,
     NoRound,
     Outcome,
-    Parcel,
     Reason,
     Refusal,
+    SealedSubmission,
     Unreachable,
     UsageError,
 )
-from hubbub.client.state.store import Round
+from hubbub.client.state.store import RoundRef
 from hubbub.protos.enrollment.tickets import new_tickets
 from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.protos.task.admission import ENROLLED, Admission, Mode
+from hubbub.protos.task.admission import ENROLLED, AdmissionPolicy, Mode
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
 from support.patience import PATIENCE
@@ -43,25 +43,25 @@ TO = Destination(bytes(32), 0, bytes(32))
 Make = Callable[..., Device]
 
 
-async def prepared(device: Make, count: int) -> tuple[list[Device], list[Parcel]]:
-    """Devices that share a file, and the parcel of each."""
+async def prepared(device: Make, count: int) -> tuple[list[Device], list[SealedSubmission]]:
+    """Devices that share a file, and the sealed submission of each."""
     devices = [device(name=f"device {number}") for number in range(count)]
-    parcels = [await one.prepare(ANSWERS) for one in devices]
-    assert all(parcel is not None for parcel in parcels)
-    return devices, [parcel for parcel in parcels if parcel is not None]
+    sealed_submissions = [await one.prepare(ANSWERS) for one in devices]
+    assert all(sealed_submission is not None for sealed_submission in sealed_submissions)
+    return devices, [sealed_submission for sealed_submission in sealed_submissions if sealed_submission is not None]
 
 
 async def test_what_devices_seal_is_carried_in_few_calls_and_each_settles_its_own(
     device: Make, gateway: Gateway, shuffler: FakeShuffler
 ) -> None:
-    devices, parcels = await prepared(device, 25)
+    devices, sealed_submissions = await prepared(device, 25)
     assert shuffler.seen == []
-    outcomes = await gateway.carry(parcels, per_call=10)
+    outcomes = await gateway.carry(sealed_submissions, per_call=10)
     assert [one.ending for one in outcomes] == [Ending.ACKNOWLEDGED] * 25
     assert sorted(shuffler.sizes) == [5, 10, 10]
-    for one, parcel, outcome in zip(devices, parcels, outcomes, strict=True):
+    for one, sealed_submission, outcome in zip(devices, sealed_submissions, outcomes, strict=True):
         receipt = await one.settle(Outcome.decode(outcome.encode()))
-        assert (receipt.submission_id, receipt.sent) == (parcel.submission.id, True)
+        assert (receipt.submission_id, receipt.sent) == (sealed_submission.submission.id, True)
         assert one.status().current.answer is Answer.ACKNOWLEDGED  # type: ignore[union-attr]
         assert await one.settle(outcome) == receipt
         assert await one.prepare(ANSWERS) is None
@@ -71,19 +71,19 @@ async def test_what_devices_seal_is_carried_in_few_calls_and_each_settles_its_ow
 
 def test_nothing_of_a_gateway_takes_answers_tickets_or_a_state_file() -> None:
     taken = {*inspect.signature(Gateway).parameters, *inspect.signature(Gateway.carry).parameters}
-    assert taken == {"shuffler", "authority", "pacing", "self", "parcels", "per_call", "calls"}
+    assert taken == {"shuffler", "authority", "retrying", "self", "sealed_submissions", "per_call", "calls"}
 
 
 async def test_a_parcel_shows_neither_answer_nor_report(device: Make, shuffler: FakeShuffler) -> None:
     one = device()
-    parcel = await one.prepare(ANSWERS)
-    assert parcel is not None
-    content = parcel.encode()
-    assert Parcel.decode(content) == parcel
+    sealed_submission = await one.prepare(ANSWERS)
+    assert sealed_submission is not None
+    content = sealed_submission.encode()
+    assert SealedSubmission.decode(content) == sealed_submission
     keys = shuffler.keys(0)
-    shuffler.held[parcel.submission.id] = (0, parcel.submission.envelope)
-    for secret in (*shuffler.symbols(parcel.submission.id), keys[0], keys[1]):
-        assert secret not in parcel.submission.envelope
+    shuffler.held[sealed_submission.submission.id] = (0, sealed_submission.submission.envelope)
+    for secret in (*shuffler.symbols(sealed_submission.submission.id), keys[0], keys[1]):
+        assert secret not in sealed_submission.submission.envelope
         assert secret.hex().encode() not in content
 
 
@@ -93,37 +93,37 @@ async def test_a_parcel_prepared_again_and_sent_by_both_ways_counts_once(
     one = device()
     first = await one.prepare(ANSWERS)
     assert await one.prepare({"carrier": "AA"}) == first
-    assert await one.parcels() == [first]
+    assert await one.sealed_submissions() == [first]
     (receipt,) = await one.resend()
     assert first is not None
     (outcome, again) = await gateway.carry([first, first])
     assert (outcome, again) == (outcome, outcome)
     assert (await one.settle(outcome)).submission_id == receipt.submission_id
-    assert await one.parcels() == []
+    assert await one.sealed_submissions() == []
     assert len(shuffler.held) == len(set(shuffler.seen)) == 1
 
 
 async def test_what_was_lost_on_the_way_is_tried_again_with_the_same_bytes(
     device: Make, gateway: Gateway, shuffler: FakeShuffler
 ) -> None:
-    (one,), parcels = await prepared(device, 1)
+    (one,), sealed_submissions = await prepared(device, 1)
     shuffler.failures.extend(["lost", *[RuntimeError("down")] * 99])
-    (outcome,) = await gateway.carry(parcels)
+    (outcome,) = await gateway.carry(sealed_submissions)
     assert (outcome.ending, outcome.reason) == (Ending.TRY_AGAIN, None)
     with pytest.raises(Unreachable, match="are kept on this device"):
         await one.settle(outcome)
     shuffler.failures.clear()
-    (second,) = await gateway.carry(await one.parcels())
-    assert (await one.settle(second)).submission_id == parcels[0].submission.id
+    (second,) = await gateway.carry(await one.sealed_submissions())
+    assert (await one.settle(second)).submission_id == sealed_submissions[0].submission.id
     assert len(shuffler.held) == len(set(shuffler.seen)) == 1
 
 
 async def test_a_shuffler_that_stays_busy_is_to_be_tried_again(
     device: Make, gateway: Gateway, shuffler: FakeShuffler
 ) -> None:
-    (one,), parcels = await prepared(device, 1)
+    (one,), sealed_submissions = await prepared(device, 1)
     shuffler.failures.extend([Refusal(Reason.OVERLOADED, "full", 2.0)] * 99)
-    (outcome,) = await gateway.carry(parcels)
+    (outcome,) = await gateway.carry(sealed_submissions)
     assert (outcome.ending, outcome.message) == (Ending.TRY_AGAIN, "full")
     with pytest.raises(Unreachable, match="full; the answers to round 0 are kept"):
         await one.settle(outcome)
@@ -132,9 +132,9 @@ async def test_a_shuffler_that_stays_busy_is_to_be_tried_again(
 async def test_a_refusal_for_good_discards_and_any_other_keeps(
     device: Make, gateway: Gateway, shuffler: FakeShuffler
 ) -> None:
-    (late, other), parcels = await prepared(device, 2)
+    (late, other), sealed_submissions = await prepared(device, 2)
     shuffler.refuse = {0: Refusal(Reason.TOO_LATE, "late"), 1: Refusal(Reason.UNOPENABLE, "does not open")}
-    outcomes = await gateway.carry(parcels)
+    outcomes = await gateway.carry(sealed_submissions)
     assert [one.ending for one in outcomes] == [Ending.REFUSED] * 2
     with pytest.raises(Refusal, match=r"^late$"):
         await late.settle(outcomes[0])
@@ -142,27 +142,27 @@ async def test_a_refusal_for_good_discards_and_any_other_keeps(
         await late.prepare(ANSWERS)
     with pytest.raises(Refusal, match="does not open; the answers to round 0 are kept"):
         await other.settle(outcomes[1])
-    assert await other.prepare(ANSWERS) == parcels[1]
+    assert await other.prepare(ANSWERS) == sealed_submissions[1]
 
 
 async def test_an_outcome_of_another_submission_changes_nothing(
     device: Make, gateway: Gateway, shuffler: FakeShuffler
 ) -> None:
-    (one, two), parcels = await prepared(device, 2)
-    (first, second) = await gateway.carry(parcels)
+    (one, two), sealed_submissions = await prepared(device, 2)
+    (first, second) = await gateway.carry(sealed_submissions)
     elsewhere = replace(first, destination=replace(first.destination, task_id=bytes(32)))
     for wrong in (second, elsewhere, replace(first, destination=replace(first.destination, round=1))):
         with pytest.raises(UsageError, match=r"that this device has not stored.*nothing was changed"):
             await one.settle(wrong)
-    assert await one.prepare(ANSWERS) == parcels[0]
+    assert await one.prepare(ANSWERS) == sealed_submissions[0]
     with pytest.raises(UsageError, match="outcome is of type bytes"):
         await one.settle(first.encode())  # type: ignore[arg-type]
     assert (await two.settle(second)).sent
 
 
 async def test_who_opted_out_meanwhile_settles_nothing(device: Make, gateway: Gateway) -> None:
-    (one,), parcels = await prepared(device, 1)
-    outcomes = await gateway.carry(parcels)
+    (one,), sealed_submissions = await prepared(device, 1)
+    outcomes = await gateway.carry(sealed_submissions)
     one.opt_out()
     with pytest.raises(NoRound, match="what was stored of it was erased here"):
         await one.settle(outcomes[0])
@@ -171,13 +171,16 @@ async def test_who_opted_out_meanwhile_settles_nothing(device: Make, gateway: Ga
 async def test_a_parcel_that_spoils_a_call_spoils_none_of_its_neighbours(
     device: Make, gateway: Gateway, shuffler: FakeShuffler
 ) -> None:
-    _, parcels = await prepared(device, 3)
+    _, sealed_submissions = await prepared(device, 3)
     other = [
-        replace(parcels[0], submission=replace(parcels[0].submission, id=os.urandom(16), envelope=bytes(4_000_000))),
-        replace(parcels[0], destination=replace(parcels[0].destination, key_set_hash=bytes(32))),
-        replace(parcels[0], submission=Submission(os.urandom(16), b"", b"x", b"y")),
+        replace(
+            sealed_submissions[0],
+            submission=replace(sealed_submissions[0].submission, id=os.urandom(16), envelope=bytes(4_000_000)),
+        ),
+        replace(sealed_submissions[0], destination=replace(sealed_submissions[0].destination, key_set_hash=bytes(32))),
+        replace(sealed_submissions[0], submission=Submission(os.urandom(16), b"", b"x", b"y")),
     ]
-    outcomes = await gateway.carry([one for pair in zip(parcels, other, strict=True) for one in pair])
+    outcomes = await gateway.carry([one for pair in zip(sealed_submissions, other, strict=True) for one in pair])
     assert [one.ending for one in outcomes[::2]] == [Ending.ACKNOWLEDGED] * 3
     assert outcomes[3].reason is Reason.KEY_SET_DIFFERS
     assert 3 in shuffler.sizes
@@ -186,13 +189,13 @@ async def test_a_parcel_that_spoils_a_call_spoils_none_of_its_neighbours(
 async def test_what_is_no_parcel_is_refused_before_anything_is_sent(
     device: Make, gateway: Gateway, shuffler: FakeShuffler
 ) -> None:
-    _, parcels = await prepared(device, 1)
-    for given in ([*parcels, b"{}"], [*parcels, None]):
-        with pytest.raises(UsageError, match=r"a parcel is .*; give what Device.prepare"):
+    _, sealed_submissions = await prepared(device, 1)
+    for given in ([*sealed_submissions, b"{}"], [*sealed_submissions, None]):
+        with pytest.raises(UsageError, match=r"a sealed submission is .*; give what Device.prepare"):
             await gateway.carry(given)
     for sizes in ({"per_call": 0}, {"calls": 0}):
         with pytest.raises(UsageError, match="1 or more"):
-            await gateway.carry(parcels, **sizes)
+            await gateway.carry(sealed_submissions, **sizes)
     assert (await gateway.carry([]), shuffler.seen) == ([], [])
 
 
@@ -201,13 +204,15 @@ async def test_what_is_no_parcel_is_refused_before_anything_is_sent(
     [{"id": b"short"}, {"credential": bytes(257)}, {"proof": bytes(257)}, {"envelope": bytes(4 * 1024 * 1024 + 1)}],
 )
 def test_a_parcel_has_the_lengths_that_devices_give_it(changes: dict[str, bytes]) -> None:
-    with pytest.raises(MessageError, match=f"a parcel's {next(iter(changes)).removesuffix('proof')}"):
-        Parcel(TO, replace(Submission(bytes(16), b"sealed"), **changes))
+    with pytest.raises(MessageError, match=f"a sealed submission's {next(iter(changes)).removesuffix('proof')}"):
+        SealedSubmission(TO, replace(Submission(bytes(16), b"sealed"), **changes))
 
 
-@pytest.mark.parametrize("document", [b"", b"[]", b"null", b'{"format":"hubbub-parcel/2"}', b" {}", bytes(17 << 20)])
+@pytest.mark.parametrize(
+    "document", [b"", b"[]", b"null", b'{"format":"hubbub-submission/2"}', b" {}", bytes(17 << 20)]
+)
 def test_what_is_neither_parcel_nor_outcome_is_refused(document: bytes) -> None:
-    for kind in (Parcel, Outcome):
+    for kind in (SealedSubmission, Outcome):
         with pytest.raises(MessageError, match=r"not (a|an|of)"):
             kind.decode(document)
 
@@ -244,7 +249,7 @@ async def test_a_gateway_carries_each_devices_own_proof_and_a_forgotten_key_is_r
             await one.settle(outcome)
     # Another run of the program proves the same bytes with what the first one got.
     async with Device(**given) as other:
-        (fresh,) = await other.parcels()
+        (fresh,) = await other.sealed_submissions()
         assert fresh.submission.envelope == stale.submission.envelope
         assert fresh.submission.proof != stale.submission.proof
         (outcome,) = await gateway.carry([fresh])
@@ -254,9 +259,11 @@ async def test_a_gateway_carries_each_devices_own_proof_and_a_forgotten_key_is_r
 async def test_a_task_that_admits_by_certificates_is_carried_by_nobody(
     settings: dict[str, Any], parties: Parties, shuffler: FakeShuffler, tls: Any
 ) -> None:
-    _, given = enrolled(settings, parties, shuffler, Admission(Mode.MTLS), certificate=tls.certificate, key=tls.key)
+    _, given = enrolled(
+        settings, parties, shuffler, AdmissionPolicy(Mode.MTLS), certificate=tls.certificate, key=tls.key
+    )
     async with Device(**given) as one:
-        for made in (one.prepare(ANSWERS), one.parcels()):
+        for made in (one.prepare(ANSWERS), one.sealed_submissions()):
             with pytest.raises(UsageError, match=r"nobody shows for them; submit\(\) instead"):
                 await made
         assert one.status().waiting == ()
@@ -279,13 +286,13 @@ async def test_killed_at_any_step_nothing_counts_twice(
     """A device is killed around a step of its state, by a signal that nothing of it sees; the next run goes on."""
     before = device(random=lambda count: b"\x01" * count)
     await asyncio.to_thread(_run_until_killed, settings, shuffler, tmp_path, point, when)
-    stored = before._state.find(Round(before.task.id, 0), [""])
+    stored = before._state.find(RoundRef(before.task.id, 0), [""])
     assert bool(stored) is not ((point, when) == ("keep_reports", "before"))
-    parcel = await before.prepare({"carrier": "AA"})
-    assert (parcel is None) is ((point, when) == ("settle", "after"))
-    if parcel is not None:
-        (outcome,) = await gateway.carry([parcel])
-        assert (await before.settle(outcome)).submission_id == parcel.submission.id
+    sealed_submission = await before.prepare({"carrier": "AA"})
+    assert (sealed_submission is None) is ((point, when) == ("settle", "after"))
+    if sealed_submission is not None:
+        (outcome,) = await gateway.carry([sealed_submission])
+        assert (await before.settle(outcome)).submission_id == sealed_submission.submission.id
     assert len({one.id for one in shuffler.seen}) == len(set(shuffler.seen)) == len(shuffler.held) == 1
     for entry in stored.values():
         assert entry.submission_id in shuffler.held
@@ -315,8 +322,8 @@ device = Device(
 )
 
 async def main():
-    parcel = await device.prepare({ANSWERS!r})
-    (outcome,) = await Gateway(**where).carry([parcel])
+    sealed = await device.prepare({ANSWERS!r})
+    (outcome,) = await Gateway(**where).carry([sealed])
     await device.settle(outcome)
 
 asyncio.run(main())
@@ -328,7 +335,7 @@ asyncio.run(main())
 async def test_a_gateway_killed_with_its_parcels_loses_none_for_good(
     device: Make, gateway: Gateway, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    devices, parcels = await prepared(device, 20)
+    devices, sealed_submissions = await prepared(device, 20)
     submit, third = shuffler.submit, asyncio.Event()
 
     async def told(*given: Any) -> list[Any]:
@@ -338,13 +345,13 @@ async def test_a_gateway_killed_with_its_parcels_loses_none_for_good(
         return answers
 
     monkeypatch.setattr(shuffler, "submit", told)
-    running = asyncio.create_task(gateway.carry(parcels, per_call=1, calls=1))
+    running = asyncio.create_task(gateway.carry(sealed_submissions, per_call=1, calls=1))
     await third.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    again = [parcel for one in devices for parcel in await one.parcels()]
-    assert again == parcels
+    again = [sealed_submission for one in devices for sealed_submission in await one.sealed_submissions()]
+    assert again == sealed_submissions
     for one, outcome in zip(devices, await gateway.carry(again), strict=True):
         assert (await one.settle(outcome)).sent
     assert len(shuffler.held) == len({one.id for one in shuffler.seen}) == 20

@@ -423,8 +423,8 @@ assert state.opted_out(["child", "parent"]) == {"child", "parent"}
 def test_pacing_of_a_device_is_its_own(settings: dict[str, Any]) -> None:
     """Progress of tries is told by the device's pacing, in the recorder's thread as elsewhere."""
     told: list[Any] = []
-    pacing = replace(settings["pacing"], progress=told.append)
-    with prompt(Device(**{**settings, "pacing": pacing}, shuffler=NOBODY), on_error=Errors()) as recorder:
+    retrying = replace(settings["retrying"], progress=told.append)
+    with prompt(Device(**{**settings, "retrying": retrying}, shuffler=NOBODY), on_error=Errors()) as recorder:
         recorder.record(ANSWERS)
         assert not recorder.flush(30)
     assert told

@@ -1,4 +1,4 @@
-"""What a device says of itself: rounds, what became of its answers, and the local ε, never less than was spent."""
+"""Rounds, what became of its answers, and the local ε, never less than was spent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hubbub.client import Answer, Device, DeviceRound, DeviceStatus, Reason, Refusal, Unreachable
 from hubbub.client.session.rounds import choose_round
-from hubbub.client.state.store import DONE, Entry, History
+from hubbub.client.state.store import DONE, StoredSubmission, SubmissionHistory
 from hubbub.client.status import Memory, status_of
 from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.task import Privacy, Schedule, Task
@@ -21,7 +21,7 @@ from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task
 
 ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
-NOTHING = Memory({}, History(0, 0), -1, False)
+NOTHING = Memory({}, SubmissionHistory(0, 0), -1, False)
 
 Make = Callable[..., Device]
 
@@ -112,7 +112,7 @@ def test_what_the_task_promises_is_told_as_it_is(parties: Parties) -> None:
 @given(st.integers(0, 10**5))
 def test_local_epsilon_is_never_below_the_exact_sum(task_rounds: int) -> None:
     exact = sum((Fraction(query.mechanism.epsilon_local) for query in TASK.queries), Fraction(0))
-    memory = replace(NOTHING, history=History(task_rounds, task_rounds))
+    memory = replace(NOTHING, history=SubmissionHistory(task_rounds, task_rounds))
     spending = status_of(TASK, memory, START + 1.0).spending
     assert Fraction(spending.epsilon_local_round) >= exact
     assert exact * task_rounds <= Fraction(spending.epsilon_local) <= exact * task_rounds * (1 + Fraction(1, 2**51))
@@ -126,7 +126,11 @@ def test_rounds_left_are_those_that_may_still_be_answered(
     schedule = Schedule(START, length, grace, 30)
     task = replace(TASK, schedule=schedule)
     now = START + elapsed
-    entries = {number: Entry(b"i" * 16, None, DONE) for number in answered if forgotten_after(schedule, number) >= now}
+    entries = {
+        number: StoredSubmission(b"i" * 16, None, DONE)
+        for number in answered
+        if forgotten_after(schedule, number) >= now
+    }
     left = 0
     for number in range(30):
         if number not in entries and now <= forgotten_after(schedule, number):

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import HubbubError, MessageError, Pacing, Patience, Reason, Refusal, Unreachable
-from hubbub.client.submit import Link, submit_batch
+from hubbub.client import HubbubError, MessageError, Reason, Refusal, Retrying, RetryPolicy, Unreachable
+from hubbub.client.submit import ShufflerLink, submit_batch
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
@@ -39,20 +39,20 @@ def failing(*errors: Exception) -> tuple[Callable[[float], Awaitable[str]], list
     return attempt, deadlines
 
 
-def paced(clock: Clock, share: float = 0.5, **patience: float) -> Pacing:
+def paced(clock: Clock, share: float = 0.5, **policy: float) -> Retrying:
     content = round(share * 2**32).to_bytes(4, "big")
-    return Pacing(Patience(**patience), monotonic=clock, sleep=clock.sleep, random=lambda _: content)
+    return Retrying(RetryPolicy(**policy), monotonic=clock, sleep=clock.sleep, random=lambda _: content)
 
 
 async def test_pauses_double_up_to_the_longest(clock: Clock) -> None:
     attempt, _ = failing(*[Unreachable("gone")] * 6)
-    assert await paced(clock, first_pause=1.0, longest_pause=5.0).persist(attempt) == "done"
+    assert await paced(clock, first_pause=1.0, longest_pause=5.0).retry(attempt) == "done"
     assert clock.slept == [0.5, 1.0, 2.0, 2.5, 2.5, 2.5]
 
 
 async def test_pauses_vary_over_their_whole_range() -> None:
-    patience = Patience()
-    pauses = [patience.pause(4, share / 10, None) for share in range(10)]
+    policy = RetryPolicy()
+    pauses = [policy.pause(4, share / 10, None) for share in range(10)]
     assert pauses[0] == 0
     assert max(pauses) < 0.2 * 8
     assert len(set(pauses)) == 10
@@ -60,29 +60,29 @@ async def test_pauses_vary_over_their_whole_range() -> None:
 
 async def test_a_retry_hint_is_obeyed_and_jitter_comes_after_it(clock: Clock) -> None:
     attempt, _ = failing(OVERLOADED, Refusal(Reason.NOT_READY, "no keys yet", 7.0))
-    assert await paced(clock, first_pause=1.0).persist(attempt) == "done"
+    assert await paced(clock, first_pause=1.0).retry(attempt) == "done"
     assert clock.slept == [3.5, 8.0]
 
 
 async def test_what_can_be_done_without_is_tried_once_and_leaves_half_of_the_time(clock: Clock) -> None:
     attempt, deadlines = failing(OVERLOADED)
-    pacing = paced(clock, total=60.0, call=15.0).begun(20.0)
+    retrying = paced(clock, total=60.0, call=15.0).begun(20.0)
     with pytest.raises(Refusal, match="full"):
-        await pacing.once(attempt)
+        await retrying.once(attempt)
     clock.now += 12.0
-    assert await pacing.once(attempt) == "done"
+    assert await retrying.once(attempt) == "done"
     assert (deadlines, clock.slept) == ([10.0, 4.0], [])
 
 
 async def test_many_failures_do_not_overflow_the_pause() -> None:
-    assert Patience(longest_pause=9.0).pause(10**6, 1.0, None) == 9.0
+    assert RetryPolicy(longest_pause=9.0).pause(10**6, 1.0, None) == 9.0
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in TRANSIENT])
 async def test_a_final_refusal_is_raised_at_once(clock: Clock, reason: Reason) -> None:
     attempt, deadlines = failing(Refusal(reason, "no", 1.0))
     with pytest.raises(Refusal) as caught:
-        await paced(clock).persist(attempt)
+        await paced(clock).retry(attempt)
     assert caught.value.reason is reason
     assert len(deadlines) == 1
 
@@ -90,7 +90,7 @@ async def test_a_final_refusal_is_raised_at_once(clock: Clock, reason: Reason) -
 async def test_what_is_not_foreseen_is_raised_at_once(clock: Clock) -> None:
     attempt, deadlines = failing(MessageError("nonsense"))
     with pytest.raises(MessageError):
-        await paced(clock).persist(attempt)
+        await paced(clock).retry(attempt)
     assert len(deadlines) == 1
 
 
@@ -98,7 +98,7 @@ async def test_no_pause_is_begun_that_would_end_after_the_deadline(clock: Clock)
     attempt, deadlines = failing(*[Unreachable("gone")] * 99)
     began = clock.now
     with pytest.raises(Unreachable, match=r"gone; tried \d+ times within 20 s"):
-        await paced(clock, total=20.0, longest_pause=4.0).persist(attempt)
+        await paced(clock, total=20.0, longest_pause=4.0).retry(attempt)
     assert clock.now - began <= 20.0
     assert len(deadlines) > 5
 
@@ -106,28 +106,28 @@ async def test_no_pause_is_begun_that_would_end_after_the_deadline(clock: Clock)
 async def test_a_transient_refusal_is_raised_itself_where_time_is_up(clock: Clock) -> None:
     attempt, _ = failing(*[OVERLOADED] * 99)
     with pytest.raises(Refusal) as caught:
-        await paced(clock, total=10.0).persist(attempt)
+        await paced(clock, total=10.0).retry(attempt)
     assert caught.value is OVERLOADED
 
 
 async def test_a_hint_beyond_the_deadline_is_not_waited_for(clock: Clock) -> None:
     attempt, _ = failing(Refusal(Reason.NOT_READY, "tomorrow", 86400.0))
     with pytest.raises(Refusal, match="tomorrow"):
-        await paced(clock).persist(attempt)
+        await paced(clock).retry(attempt)
     assert clock.slept == []
 
 
 async def test_each_call_has_its_deadline_and_never_more_than_is_left(clock: Clock) -> None:
     attempt, deadlines = failing(Refusal(Reason.OVERLOADED, "full", 15.0))
-    await paced(clock, share=0.0, total=20.0, call=8.0).persist(attempt)
+    await paced(clock, share=0.0, total=20.0, call=8.0).retry(attempt)
     assert deadlines == [8.0, 5.0]
 
 
 @pytest.mark.parametrize("name", ["total", "call", "first_pause", "longest_pause"])
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
 def test_patience_without_time_is_refused(name: str, seconds: float) -> None:
-    with pytest.raises(HubbubError, match=f"patience {name} is .* above 0"):
-        Patience(**{name: seconds})
+    with pytest.raises(HubbubError, match=f"retry policy {name} is .* above 0"):
+        RetryPolicy(**{name: seconds})
 
 
 class Caller:
@@ -197,7 +197,7 @@ async def test_a_call_refused_as_a_whole_refuses_each(clock: Clock) -> None:
 async def test_cancelling_ends_the_tries(clock: Clock) -> None:
     attempt, _ = failing(asyncio.CancelledError())  # type: ignore[arg-type]  # a BaseException, on purpose
     with pytest.raises(asyncio.CancelledError):
-        await paced(clock).persist(attempt)
+        await paced(clock).retry(attempt)
 
 
 async def test_a_call_that_is_never_whole_in_time_is_made_smaller_until_it_is(clock: Clock) -> None:
@@ -229,7 +229,7 @@ class Told(SubmissionCaller):
         return self._answer
 
 
-class Several(Link):
+class Several(ShufflerLink):
     """A link to shufflers that answer as they are told."""
 
     def __init__(self, answers: Sequence[KeySet | Exception], first: int) -> None:
@@ -245,10 +245,10 @@ async def test_who_does_not_answer_or_is_overloaded_is_followed_by_the_next_addr
     keys = KeySet(SignedDocument(b"{}", bytes(64)), SignedDocument(b"{}", bytes(64)))
     link = Several([Unreachable("gone"), OVERLOADED, keys], first)
     call = partial(link.caller.get_round, b"t" * 32, 0)
-    assert await paced(clock).persist(call) is keys
+    assert await paced(clock).retry(call) is keys
     assert len(clock.slept) == 2 - first
     # It stays with the one that answered.
-    assert await paced(clock).persist(call) is keys
+    assert await paced(clock).retry(call) is keys
     assert len(clock.slept) == 2 - first
 
 
@@ -261,7 +261,7 @@ async def test_a_refusal_that_is_the_task_s_is_no_reason_to_ask_another(clock: C
 
 
 def test_devices_begin_with_any_of_the_addresses() -> None:
-    links = [Link("a:1,b:2,c:3", TLS(b"")) for _ in range(200)]
+    links = [ShufflerLink("a:1,b:2,c:3", TLS(b"")) for _ in range(200)]
     assert {link._at for link in links} == {0, 1, 2}
 
 

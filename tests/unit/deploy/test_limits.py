@@ -8,7 +8,7 @@ from hubbub.accountant.numbers import DELTA_LEAST, REPORTS_LIMIT
 from hubbub.accountant.pairs.part import ROUNDS_LIMIT
 from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL, MAXIMUM_QUERIES, MAXIMUM_ROUNDS, MINIMUM_DELTA
 from hubbub.protos.task.task import MAXIMUM_DUMMIES, MAXIMUM_REPORTS
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -1,4 +1,4 @@
-"""What must never be shown is nowhere: real services, real devices, bad ones too, and secrets planted everywhere.
+"""Real services, real devices, bad ones too, and secrets planted everywhere.
 
 One run is made without a umask and without a limit on core files. Searched for answers, submission ids, keys, envelopes
 and what they hold, as text, hex and base64, are: the lines of both services at level debug and everything else they
@@ -40,11 +40,11 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.questions.number import Number
 from hubbub.service.sqlite.secure_delete import PAGE_BYTES
-from support.command import hubbub
+from support.cli import hubbub
+from support.metrics_scrape import fetch
 from support.patience import PATIENCE
-from support.planted import forms, found_in, in_key_files
+from support.planted_secrets import forms, found_in, in_key_files
 from support.samples import FEW
-from support.scrape import fetch
 
 pytestmark = pytest.mark.slow
 
@@ -61,11 +61,11 @@ DEADLINE = 10.0
 STORED = {
     "shuffler/data/shuffler.db": """
         SELECT private_key FROM round WHERE private_key IS NOT NULL
-        UNION ALL SELECT place_key FROM round WHERE place_key IS NOT NULL UNION ALL SELECT secret FROM master
+        UNION ALL SELECT pseudonym_key FROM round WHERE pseudonym_key IS NOT NULL UNION ALL SELECT secret FROM master
         UNION ALL SELECT device FROM ticket UNION ALL SELECT number FROM ticket
     """,
     "analyzer/data/analyzer.db": "SELECT private_key FROM private_key",
-    "client/*.db": "SELECT secret, credential, key FROM enrolment",
+    "client/*.db": "SELECT secret, credential, key FROM enrollment",
 }
 """What stores and state files hold of secrets; a new one is a line here."""
 
@@ -112,7 +112,7 @@ async def misbehave(pipeline: LocalPipeline, planted: Planted) -> set[Reason]:
         other = Destination(pipeline.task.task.id, 0, bytes(32))
         nowhere = Destination(os.urandom(32), 0, keys.hash)
         redemption = Redemption(pipeline.ticket("misbehaving"), os.urandom(32))
-        (credential,) = await caller.enrol([redemption], DEADLINE)
+        (credential,) = await caller.enroll([redemption], DEADLINE)
         assert isinstance(credential, Credential)
         device = Ticket.decode(redemption.ticket).device
         planted.secrets |= {redemption.device_key, device, credential.id, credential.key, credential.id[-16:]}
@@ -147,13 +147,13 @@ def log_everything(pipeline: LocalPipeline) -> None:
 
 
 FAILING = """
-from hubbub.analyzer import accept
+from hubbub.analyzer import receiver
 from hubbub.cli import main
 
 def fail(job, *_):
     raise TypeError(f"nobody foresaw this, in query {job.query}")
 
-accept.open_batch = fail
+receiver.open_batch = fail
 main.main()
 """
 """An analyzer whose work with envelopes fails, a key and envelopes among its variables."""

@@ -10,13 +10,13 @@ from stat import S_IMODE
 import pytest
 from typer.testing import CliRunner
 
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.cli.app import build
 from hubbub.client.state.file import close_state, open_state
 from hubbub.deploy.init.folders import Folder, initialise
 from hubbub.protos.identity.keys import CORE_ROLES
-from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
-from support.planted import private_keys
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
+from support.planted_secrets import private_keys
 
 OTHERS = 0o077
 

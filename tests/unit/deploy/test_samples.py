@@ -1,4 +1,4 @@
-"""Sample settings: they load, they name every setting there is, and each line says what it is for."""
+"""They load, they name every setting there is, and each line says what it is for."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from hubbub.queries.registry import QUESTIONS, question_of
 from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop import settings as hop_settings
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 README = ROOT / "README.md"
 
 MODELS: dict[str, type[BaseModel]] = {
-    "shuffler": shuffler_settings.Settings,
-    "hop": hop_settings.Settings,
-    "analyzer": analyzer_settings.Settings,
+    "shuffler": shuffler_settings.ShufflerSettings,
+    "hop": hop_settings.HopSettings,
+    "analyzer": analyzer_settings.AnalyzerSettings,
     "client": ClientSettings,
     "operator": OperatorSettings,
 }

@@ -16,8 +16,8 @@ from figures.inverse import largest_local_epsilon
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
-from hubbub.cli.plots.plan import Curve
-from support.tree import ROOT
+from hubbub.cli.plots.plan import CurvePlan
+from support.source_tree import ROOT
 
 FOLDER = ROOT / "docs" / "figures"
 TEXT = (FOLDER / "README.md").read_text()
@@ -37,7 +37,7 @@ def kept(name: str, label: str, panel: int = 0) -> dict[float, float | None]:
     }
 
 
-def value(curve: Curve, x: float) -> float | None:
+def value(curve: CurvePlan, x: float) -> float | None:
     try:
         return curve.at(x)
     except OutsideConditions:

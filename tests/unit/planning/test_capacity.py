@@ -1,4 +1,4 @@
-"""A fleet on paper: rates, bytes and hours are products that are made again here, and what breaks first comes first."""
+"""Rates, bytes and hours are products that are made again here, and what breaks first comes first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.planning.capacity import MEASURED, Asked, Costs, Fleet, Prices, fleet_of, read_costs
+from hubbub.planning.capacity import MEASURED, Capacity, CapacityRequest, Costs, Prices, capacity_of, read_costs
 from hubbub.planning.plan import Plan, plan
 from hubbub.protos.errors import UsageError
 from hubbub.protos.task.draft import read_draft
@@ -44,8 +44,8 @@ def planned(length: str = "24h") -> Plan:
     return plan(read_draft(TASK.format(length=length)))
 
 
-def of(submissions: float, length: str = "24h", prices: Prices = Prices(), peak: float = 3.0) -> Fleet:  # noqa: B008
-    return fleet_of(planned(length), submissions, peak, COSTS, prices)
+def of(submissions: float, length: str = "24h", prices: Prices = Prices(), peak: float = 3.0) -> Capacity:  # noqa: B008
+    return capacity_of(planned(length), submissions, peak, COSTS, prices)
 
 
 @pytest.mark.slow
@@ -143,15 +143,15 @@ def test_what_is_no_bench_is_bad_use(tmp_path: Path, content: object) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"submissions": 0.5}, "--fleet 0.5: give a number from 1 to"),
-        ({"submissions": float("nan")}, "--fleet nan"),
+        ({"submissions": 0.5}, "--capacity 0.5: give a number from 1 to"),
+        ({"submissions": float("nan")}, "--capacity nan"),
         ({"peak": 0.5}, "--peak 0.5: give a number from 1 to 86400"),
         ({"prices": Prices(core_hour=-1.0)}, "--core-hour -1: give a number from 0"),
         ({"prices": Prices(gigabyte_month=float("inf"))}, "--gigabyte-month inf"),
     ],
 )
 def test_numbers_that_nobody_can_multiply_with_are_bad_use(changed: dict[str, object], says: str) -> None:
-    asked = Asked(1000.0, 3.0, MEASURED, Prices())
+    asked = CapacityRequest(1000.0, 3.0, MEASURED, Prices())
     assert asked.checked() == asked
     with pytest.raises(UsageError, match=says):
         replace(asked, **changed).checked()  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ def without_table(results: RoundResults, name: str) -> RoundResults:
     """
     (query,) = results.queries
     assert query.estimates is not None
-    untold = {"p_value": None, "told_from_zero": None} if name == "hashed" else {}
+    untold = {"p_value": None, "significant": None} if name == "hashed" else {}
     rows = tuple(replace(row, **untold) for row in query.estimates.rows)  # type: ignore[arg-type]
     estimates = replace(query.estimates, rows=rows, table=b"")
     return replace(results, queries=(replace(query, estimates=estimates, counts=b"", rounds=()),))

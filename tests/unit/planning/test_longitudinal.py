@@ -12,9 +12,9 @@ from scipy import stats
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.cli.commands.plan import _print
-from hubbub.planning.longitudinal import Wanted, candidates, chosen, compared
+from hubbub.planning.longitudinal import StrategyTargets, candidates, chosen, compare_strategies
 from hubbub.planning.longitudinal_goals import Goal
-from hubbub.planning.plan import expected_errors, outlook_of, plan, randomizer_words
+from hubbub.planning.plan import expected_errors, forecast_of, plan, randomizer_words
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task.draft import read_draft
 from hubbub.protos.task.signed_task import SignedTask, read_task
@@ -24,7 +24,7 @@ from support.samples import Parties
 
 DRAFT = """
 [task]
-name = "fleet"
+name = "capacity"
 start = 2026-01-01T00:00:00Z
 length = "7d"
 grace = "1d"
@@ -55,7 +55,7 @@ def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds(
     errors = {each.name: each.standard_error_mean for each in query.strategies}
     assert set(errors) == {"direct", "vector", "sampled", "tree"}
     assert query.query.question.content()["strategy"] == min(errors, key=lambda name: errors[name])
-    outlook = outlook_of(planned)
+    outlook = forecast_of(planned)
     assert (outlook.rounds, outlook.within) == (8, 8)
     assert outlook.epsilon_of_all <= 2
     (document,) = expected_errors(planned.queries)
@@ -78,7 +78,7 @@ def test_a_planned_task_is_read_as_it_was_written(way: str, capsys: pytest.Captu
     assert task.horizon == 8
     found = planned.queries[0]
     assert randomizer_words(found.query)["randomizer"] == way
-    _print(planned, outlook_of(planned), None)
+    _print(planned, forecast_of(planned), None)
     assert f"active: {way}" in capsys.readouterr().out
     assert found.epsilon_local <= 8
     assert found.epsilon_upper <= 2
@@ -191,12 +191,12 @@ def over_all(
     cap: float | None = None,
     changing: float = 0.0,
     delta: float = 1e-6,
-) -> Wanted:
-    return Wanted.of(Horizon(periods, changes), Goal.over_all(1.0, delta, reports, cap), 1.0, changing)
+) -> StrategyTargets:
+    return StrategyTargets.of(Horizon(periods, changes), Goal.over_all(1.0, delta, reports, cap), 1.0, changing)
 
 
-def errors(wanted: Wanted) -> dict[str, float]:
-    found = compared(wanted)
+def errors(wanted: StrategyTargets) -> dict[str, float]:
+    found = compare_strategies(wanted)
     for each in found:
         assert each.sending is not None, each.why_not
         assert 0.99 < (each.epsilon_upper or 0.0) <= 1.0
@@ -229,7 +229,7 @@ def test_errors_of_1024_periods_and_1_change_are_the_references_and_the_goal() -
 
 @pytest.mark.slow
 def test_a_cap_on_the_local_epsilon_is_kept_and_used_up_by_every_strategy() -> None:
-    for each in compared(over_all(4, 2, 10_000, cap=2.0)):
+    for each in compare_strategies(over_all(4, 2, 10_000, cap=2.0)):
         assert each.epsilon_local is not None
         assert 1.99 <= each.epsilon_local <= 2.0
         strategy: Any = each.sending.strategy  # type: ignore[union-attr]
@@ -238,7 +238,7 @@ def test_a_cap_on_the_local_epsilon_is_kept_and_used_up_by_every_strategy() -> N
 
 @pytest.mark.slow
 def test_errors_are_stated_and_the_trees_noise_is_chosen_for_who_changes() -> None:
-    still, busy = (compared(over_all(4, 1, 100_000, changing=share), ["tree"])[0] for share in (0.0, 0.5))
+    still, busy = (compare_strategies(over_all(4, 1, 100_000, changing=share), ["tree"])[0] for share in (0.0, 0.5))
     assert still.sending is not None
     each_half = max(still.sending.strategy.variance(t, 100_000, 0, 50_000 * t.bit_count()) for t in range(1, 5))
     assert busy.standard_error_largest**2 < each_half
@@ -246,16 +246,16 @@ def test_errors_are_stated_and_the_trees_noise_is_chosen_for_who_changes() -> No
 
 
 def test_what_cannot_be_asked_over_all_rounds_says_why() -> None:
-    (found,) = compared(over_all(4, 2, 50, delta=1e-22), ["tree"])
+    (found,) = compare_strategies(over_all(4, 2, 50, delta=1e-22), ["tree"])
     assert found.as_json()["standard_error_mean"] is None
     assert "delta is 1e-22, must be at least 1e-20 for tree" in str(found.why_not)
-    (tight,) = compared(over_all(4, 2, 50, cap=1e-12), ["direct"])
+    (tight,) = compare_strategies(over_all(4, 2, 50, cap=1e-12), ["direct"])
     assert "no strength is within epsilon 1 and epsilon_local 1e-12 over 4 rounds at 50 honest reports" in str(
         tight.why_not
     )
     for wrong, told in (({"changing": 2.0}, "changing is 2.0"), ({"steady_share": 0.0}, "steady_share is 0.0")):
         with pytest.raises(AccountingError, match=told):
-            Wanted.of(Horizon(4, 2), Goal.over_all(1.0, 1e-6, 50), **wrong)
+            StrategyTargets.of(Horizon(4, 2), Goal.over_all(1.0, 1e-6, 50), **wrong)
 
 
 @pytest.mark.slow

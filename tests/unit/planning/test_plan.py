@@ -1,4 +1,4 @@
-"""Planning: kRR is chosen as ever, and what unary encoding is expected to be off by is what enumeration gives."""
+"""KRR is chosen as ever, and what unary encoding is expected to be off by is what enumeration gives."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ STATUSES = st.builds(RoundStatus, exactly(32), NUMBERS, st.sampled_from(RoundSta
 BATCHES = st.builds(BatchId, exactly(32), NUMBERS, NUMBERS)
 WIDTHS = st.sampled_from([INNER_BYTES, INNER_BYTES + 1, 560])
 ENVELOPES = WIDTHS.flatmap(lambda width: st.lists(exactly(width), max_size=4)).map(tuple)
-STRETCHES = st.builds(Envelopes, BATCHES, COUNTS, ENVELOPES)
+CHUNKS = st.builds(Envelopes, BATCHES, COUNTS, ENVELOPES)
 ENDS = st.none() | st.tuples(FLOATS, FLOATS)
 NUMBERS_WITH_ERRORS = st.builds(Estimate, FLOATS, st.none() | FLOATS, FLOATS, FLOATS, ENDS)
 ROWS = st.builds(
@@ -83,7 +83,7 @@ PAIRS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Message], Callabl
     "answers": (st.lists(RECEIPTS, max_size=3), codec.write_answers, codec.read_answers),
     "status": (STATUSES, codec.write_status, codec.read_status),
     "batch id": (BATCHES, codec.write_batch_id, codec.read_batch_id),
-    "stretch": (STRETCHES, codec.write_envelopes, codec.read_envelopes),
+    "chunk": (CHUNKS, codec.write_envelopes, codec.read_envelopes),
     "committed": (st.builds(Committed, COUNTS, COUNTED), codec.write_committed, codec.read_committed),
     "round id": (ROUND_IDS, codec.write_round_id, codec.read_round_id),
     "results": (RESULTS, write_results, read_results),
@@ -200,7 +200,7 @@ GOOD: dict[str, Any] = {
     "receipt": Receipt(bytes(16), 0),
     "status": RoundStatus(bytes(32), 0, RoundState.OPEN, 0, 0, {}, ""),
     "batch id": BatchId(bytes(32), 0, 0),
-    "stretch": Envelopes(BatchId(bytes(32), 0, 0), 0, (bytes(INNER_BYTES),)),
+    "chunk": Envelopes(BatchId(bytes(32), 0, 0), 0, (bytes(INNER_BYTES),)),
     "round id": RoundId(bytes(32), "", 0),
     "key set": KeySet(DOCUMENT, DOCUMENT),
     "key record": DOCUMENT,
@@ -239,8 +239,8 @@ def test_empty_message_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("length", [0, INNER_BYTES - 1, INNER_BYTES + 1])
-def test_envelope_of_another_length_spoils_its_stretch(length: int) -> None:
-    message: Any = codec.write_envelopes(GOOD["stretch"])
+def test_envelope_of_another_length_spoils_its_chunk(length: int) -> None:
+    message: Any = codec.write_envelopes(GOOD["chunk"])
     message.envelopes.append(bytes(length))
     with pytest.raises(MessageError, match="several lengths; a query's have one"):
         codec.read_envelopes(through_bytes(message))

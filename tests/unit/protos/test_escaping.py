@@ -12,7 +12,7 @@ from hubbub.protos import codec
 from hubbub.protos.escaping import readable, readable_lines
 from hubbub.protos.messages import RoundState
 from hubbub.protos.rpc.results import read_results
-from hubbub.protos.rpc.round_progress import read_standing
+from hubbub.protos.rpc.round_progress import read_round_status
 from hubbub.protos.v1 import control_pb2, results_pb2
 
 LINK = "\x1b]8;;http://example.org\x1b\\name\x1b]8;;\x1b\\"
@@ -68,13 +68,13 @@ def test_every_name_from_a_service_is_readable() -> None:
     query = results_pb2.QueryResult(name=LINK, state=published, left_out={LINK: 2}, estimates=estimates)
     results = read_results(results_pb2.RoundResults(id=identity, queries=[query]))
     assert results.id.task_name == results.queries[0].name == SHOWN
-    standing = results_pb2.RoundStanding(
+    status = results_pb2.AnalyzerRoundStatus(
         id=identity,
         progress=results_pb2.PROGRESS_AWAITED,
-        queries=[results_pb2.QueryStanding(name=LINK, left_out={LINK: 2})],
+        queries=[results_pb2.QueryStatus(name=LINK, left_out={LINK: 2})],
         waiting_for=LINK,
     )
-    for value in (read, results, read_standing(standing)):
+    for value in (read, results, read_round_status(status)):
         assert "\\x1b" in repr(value)
         # A character that is still there is shown by `repr` with one backslash, one that is escaped with two.
         assert repr(value).count("\\x1b") == repr(value).count("\\\\x1b")

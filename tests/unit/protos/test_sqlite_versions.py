@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER
 from hubbub.client.state.file import STATE
 from hubbub.client.state.store import State
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.sqlite_versions import bring_forward, check_version, statements, version_of
 from hubbub.shuffler.hop.sqlite import LAYOUT as HOP
-from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
-from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
+from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT as SHUFFLER
-from support.stores import analyzer_content, hop_content, shuffler_content, state_content, store_in
-from support.tree import ROOT
+from support.source_tree import ROOT
+from support.store_contents import analyzer_content, hop_content, shuffler_content, state_content, store_in
 
 VECTORS = sorted((ROOT / "tests" / "vectors" / "stores").glob("*.db.gz"))
 FILES = {"shuffler": "shuffler.db", "hop": "hop.db", "analyzer": "analyzer.db", "state": "state.db"}

@@ -1,4 +1,4 @@
-"""What every question has is checked: its name may be of any script, but has one form."""
+"""Its name may be of any script, but has one form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import check_query_name
 from support.samples import Parties, sample_task
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 SAMPLE = ROOT / "deploy" / "samples" / "task.toml"
 

@@ -1,4 +1,4 @@
-"""Kinds of question and randomizer: how they stand in drafts and tasks, and that an unknown one is never another."""
+"""How they stand in drafts and tasks, and that an unknown one is never another."""
 
 from __future__ import annotations
 

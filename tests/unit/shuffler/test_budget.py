@@ -1,4 +1,4 @@
-"""The shuffler's own ledger: no round beyond the task's budget leaves it, whoever asks."""
+"""No round beyond the task's budget leaves it, whoever asks."""
 
 from __future__ import annotations
 
@@ -108,11 +108,11 @@ async def test_a_kill_before_the_mix_is_on_disk_charges_nothing_and_after_it_onc
 
 
 async def test_refusal_by_the_analyzers_ledger_is_final_and_told(world: World) -> None:
-    def trouble(call: str) -> None:
+    def incident(call: str) -> None:
         if call == "begin":
             raise Refusal(Reason.OVER_BUDGET, "rounds 5 to 9 spent it all")
 
-    world.analyzer.trouble = trouble
+    world.analyzer.incident = incident
     status = await world.live(0)
     assert status.state is RoundState.EXPIRED
     assert "the analyzer refused it: rounds 5 to 9 spent it all" in status.waiting_for

@@ -17,17 +17,17 @@ from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel
 from unit.shuffler.world import BY_OPERATOR, World, unreachable
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.messages import RoundState, RoundStatus, Step, Submission
+from hubbub.protos.messages import CredentialAction, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.observability import logs
-from hubbub.service.observability.rounding import Counts
+from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.settings import LogSettings
 from hubbub.shuffler.metrics import ShufflerCollector
 from hubbub.shuffler.rounds.control import Control
-from hubbub.shuffler.stores.sqlite import SqliteStore
-from support.scrape import Scraped, fetch, scrape
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.metrics_scrape import Scraped, fetch, scrape
 
 TIMINGS = "hubbub_shuffler_stage_duration_seconds_count"
 SUBMISSIONS = "hubbub_shuffler_submissions_total"
@@ -115,8 +115,8 @@ async def test_nothing_that_is_shown_tells_that_one_person_submitted(
         async def looked() -> tuple[Any, ...]:
             with pytest.raises(Refusal) as refused:
                 await control.close_round(deployment.task.id, 0, DEADLINE)
-            rounds, condition = await control.get_status(None, DEADLINE), await control.get_condition(DEADLINE)
-            credentials = await control.manage_credentials(Step.STATUS, [], DEADLINE)
+            rounds, condition = await control.get_status(None, DEADLINE), await control.get_incidents(DEADLINE)
+            credentials = await control.manage_credentials(CredentialAction.STATUS, [], DEADLINE)
             paths = ("/metrics", f"/metrics?name[]={SUBMISSIONS}&name[]=process_open_fds")
             scraped = [(await asyncio.to_thread(fetch, addresses["metrics"], path))[1] for path in paths]
             # The days that certificates are still good for change with the time alone.
@@ -154,7 +154,7 @@ async def test_nothing_that_is_shown_tells_that_one_person_submitted(
 async def test_counts_are_exact_from_the_cut_on_and_what_comes_later_is_not(tmp_path: Path) -> None:
     world = World(tmp_path, BY_OPERATOR)
     await world.start()
-    control = Control(world.tasks, world.store, world.rounds, world.clock, world.enrolment, Counts(100))
+    control = Control(world.tasks, world.store, world.rounds, world.clock, world.enrollment, CountRounding(100))
 
     async def status() -> RoundStatus:
         return (await control.get_status(None))[0]
@@ -195,19 +195,19 @@ async def test_nobody_makes_labels_from_outside_and_nothing_of_a_submission_is_s
 
 async def test_a_round_that_the_analyzer_does_not_take_is_seen_to_age(world: World) -> None:
     await world.fill()
-    world.analyzer.trouble = unreachable("begin")
+    world.analyzer.incident = unreachable("begin")
     await world.cut()
     await world.over(RoundState.MIXED)
     await world.until(lambda: "begin" in world.analyzer.calls)
     world.clock.now += 500
     scraped = await shown(world)
-    assert scraped.value("hubbub_shuffler_rounds_in_trouble") == 1
+    assert scraped.value("hubbub_shuffler_rounds_with_incidents") == 1
     assert scraped.value("hubbub_shuffler_rounds", state="mixed") == 1
     assert scraped.value("hubbub_shuffler_round_age_seconds", state="mixed") == 500
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     await world.over()
     scraped = await shown(world)
-    assert scraped.value("hubbub_shuffler_rounds_in_trouble") == 0
+    assert scraped.value("hubbub_shuffler_rounds_with_incidents") == 0
     assert scraped.total("hubbub_shuffler_round_age_seconds") == 0
 
 
@@ -228,7 +228,7 @@ async def test_a_metrics_port_in_use_stops_the_start(deployment: Deployment) -> 
         assert "metrics" not in addresses
         taken = addresses["submission"]
         settings = deployment.settings("127.0.0.1:1")
-        changes = {"metrics_listen": taken, "data": SqliteStore.create(deployment.folder / "other").parent}
+        changes = {"metrics_listen": taken, "data": ShufflerSqliteStore.create(deployment.folder / "other").parent}
         with pytest.raises(HubbubError, match=f"cannot listen on {taken} for metrics"):
             async with running(settings.model_copy(update=changes)):
                 pass

@@ -1,4 +1,4 @@
-"""The shuffler as a process of its own: it drains when asked to stop, and its workers go when it is killed."""
+"""It drains when asked to stop, and its workers go when it is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shuffler over real sockets: TLS for devices, mutual TLS for the operator and towards the analyzer."""
+"""TLS for devices, mutual TLS for the operator and towards the analyzer."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from hubbub.service.rpc import serve_delivery
 from hubbub.service.settings import TLSSettings
 from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.server import serve
-from hubbub.shuffler.settings import Settings
-from hubbub.shuffler.stores.sqlite import SqliteStore
+from hubbub.shuffler.settings import ShufflerSettings
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.patience import when_ready
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
@@ -50,15 +50,15 @@ class Deployment:
         self.parties.shuffler.save(folder / "identity.pem")
         self.parties.operator.save_public(folder / "operator.pub.pem")
         self.write(signed(self.task, self.parties))
-        SqliteStore.create(folder / "data")
+        ShufflerSqliteStore.create(folder / "data")
 
     def write(self, task: SignedTask) -> None:
         (self.folder / "tasks").mkdir(exist_ok=True)
         (self.folder / "tasks" / "task.json").write_bytes(task.encode())
 
-    def settings(self, analyzer: str) -> Settings:
+    def settings(self, analyzer: str) -> ShufflerSettings:
         own = self.tls["shuffler"]
-        return Settings(
+        return ShufflerSettings(
             listen="127.0.0.1:0",
             control_listen="127.0.0.1:0",
             analyzer=analyzer,
@@ -84,7 +84,7 @@ async def analyzer_at(deployment: Deployment) -> AsyncIterator[tuple[str, FakeAn
 
 
 @contextlib.asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[dict[str, str]]:
+async def running(settings: ShufflerSettings) -> AsyncIterator[dict[str, str]]:
     stop = asyncio.Event()
     announced: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
     service = asyncio.create_task(serve(settings, announce=announced.set_result, stop=stop))

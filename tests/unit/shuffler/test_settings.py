@@ -1,4 +1,4 @@
-"""Settings: one file, nothing unknown, everything described."""
+"""One file, nothing unknown, everything described."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.deploy.init.folders import sample
 from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
-from hubbub.shuffler.settings import Settings, load, load_replica
+from hubbub.shuffler.settings import ShufflerSettings, load, load_frontend
 
 COMPLETE = """
 analyzer = "127.0.0.1:7463"
@@ -51,14 +51,14 @@ def test_services_listen_on_loopback_by_default(tmp_path: Path) -> None:
             ('data = "data"', 'data = "data"\ndatas = 1'),
             "datas is not a setting of the shuffler; did you mean data? It",
         ),
-        (('data = "data"', 'date = "data"'), "date is not a setting of the shuffler; did you mean data? It knows acc"),
+        (('data = "data"', 'date = "data"'), "date is not a setting of the shuffler; did you mean data? It knows ana"),
         (
             ('data = "data"', 'data = "data"\nlevel = "info"'),
             "level is not a setting of the shuffler; did you mean log.l",
         ),
         (
             ('data = "data"', 'data = "data"\ncolour = 1'),
-            "colour is not a setting of the shuffler; it knows acceptors, ",
+            "colour is not a setting of the shuffler; it knows analyzer, ",
         ),
         (
             ("[tls]", "[tls]\nauthorty = 1"),
@@ -86,9 +86,9 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, s
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ('role = "keeper"', "role"),
-        ('keeper_listen = "127.0.0.1:7309"', "keeper_listen"),
-        ('keepers = ["127.0.0.1:7319"]', "keepers"),
+        ('role = "leader"', "role"),
+        ('leader_listen = "127.0.0.1:7309"', "leader_listen"),
+        ('leaders = ["127.0.0.1:7319"]', "leaders"),
         ("standbys = 1", "standbys"),
     ],
 )
@@ -98,10 +98,10 @@ def test_what_several_processes_need_is_refused_over_sqlite(tmp_path: Path, line
     load(written(tmp_path, f'store = "postgresql:///shuffler"\n{line}\n{COMPLETE}'))
 
 
-def test_a_replica_names_its_keepers_store(tmp_path: Path) -> None:
-    text = sample("replica.toml").replace('store = "postgresql:///hubbub" ', 'store = ""')
-    with pytest.raises(SettingsError, match="store: a replica's store is its keeper's, in PostgreSQL"):
-        load_replica(written(tmp_path, text))
+def test_a_frontend_names_its_leaders_store(tmp_path: Path) -> None:
+    text = sample("frontend.toml").replace('store = "postgresql:///hubbub" ', 'store = ""')
+    with pytest.raises(SettingsError, match="store: a front end's store is its leader's, in PostgreSQL"):
+        load_frontend(written(tmp_path, text))
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         load(tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize("model", [Settings, TLSSettings, LogSettings])
-def test_every_setting_is_described(model: type[Settings]) -> None:
+@pytest.mark.parametrize("model", [ShufflerSettings, TLSSettings, LogSettings])
+def test_every_setting_is_described(model: type[ShufflerSettings]) -> None:
     for name, field in model.model_fields.items():
         assert field.description or name in ("tls", "limits", "spark", "log")

@@ -15,25 +15,25 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, Stretch, head_after
+from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, ReleaseChunk, head_after
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, InnerOpener, Sealer
 from hubbub.protos.task.admission import OPEN
-from hubbub.protos.task.admission import Admission as Admitted
+from hubbub.protos.task.admission import AdmissionPolicy as Admitted
 from hubbub.protos.task.task import Privacy, Schedule, Task
-from hubbub.shuffler.admit.admission import Admission
+from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
-from hubbub.shuffler.admit.disk_reserve import Room
-from hubbub.shuffler.admit.enrollment import Enrolment, Rate
-from hubbub.shuffler.admit.load_shedding import Queue
+from hubbub.shuffler.admit.disk_reserve import DiskReserve
+from hubbub.shuffler.admit.enrollment import EnrollmentControl, Rate
+from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.opening_pool import Openers
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.rounds.control import Control
-from hubbub.shuffler.rounds.lifecycle import Rounds
-from hubbub.shuffler.stores.sqlite import SqliteStore
+from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.queries import report, symbol
 from support.samples import MOST, START, Parties, sample_task
-from support.stores import store_in
+from support.store_contents import store_in
 
 MINIMUM = 20
 RESERVE = 1_000_000
@@ -55,24 +55,24 @@ class Clock:
 
 @dataclass
 class FakeAnalyzer:
-    """An analyzer that keeps what it is sent; `trouble` is asked before each call and may raise."""
+    """An analyzer that keeps what it is sent; `incident` is asked before each call and may raise."""
 
     task: Task
     parties: Parties
-    trouble: Callable[[str], None] = lambda _call: None
+    incident: Callable[[str], None] = lambda _call: None
     keys: dict[int, tuple[bytes, SignedDocument]] = field(default_factory=dict)
     lists: dict[BatchId, list[bytes]] = field(default_factory=dict)
     records: dict[BatchId, BatchRecord] = field(default_factory=dict)
     committed: dict[BatchId, Committed] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
-    sent: list[Stretch] = field(default_factory=list)
+    sent: list[ReleaseChunk] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
     uncounted: tuple[int, ...] = ()
     deliverable: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _enter(self, call: str) -> None:
         self.calls.append(call)
-        self.trouble(call)
+        self.incident(call)
 
     async def get_key(self, task_id: bytes, round_number: int, _deadline: float = 0) -> SignedDocument:
         self._enter("get_key")
@@ -87,7 +87,7 @@ class FakeAnalyzer:
         return Known(len(self.releases), head_after(task_id, self.releases), self.uncounted)
 
     async def begin(
-        self, record: SignedDocument, key_set: KeySet, releases: Stretch = NO_RELEASES, _deadline: float = 0
+        self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk = NO_RELEASES, _deadline: float = 0
     ) -> int:
         self._enter("begin")
         self.sent.append(releases)
@@ -99,12 +99,12 @@ class FakeAnalyzer:
             raise Refusal(Reason.DIGEST_DIFFERS, "another digest is known under this id")
         return len(self.lists.setdefault(read.batch, []))
 
-    async def put(self, stretch: Envelopes, _deadline: float = 0) -> int:
+    async def put(self, chunk: Envelopes, _deadline: float = 0) -> int:
         self._enter("put")
-        kept = self.lists[stretch.batch]
-        if stretch.offset != len(kept):
+        kept = self.lists[chunk.batch]
+        if chunk.offset != len(kept):
             raise Refusal(Reason.WRONG_OFFSET, "elsewhere")
-        kept.extend(stretch.envelopes)
+        kept.extend(chunk.envelopes)
         return len(kept)
 
     async def commit(self, batch: BatchId, digest: bytes, _deadline: float = 0) -> Committed:
@@ -165,9 +165,9 @@ class World:
         self.folder = folder / "0"
 
     async def start(self, *, ready: bool = True) -> None:
-        self.store = store_in(SqliteStore, self.folder)
+        self.store = store_in(ShufflerSqliteStore, self.folder)
         self.openers = Openers(1)
-        self.rounds = Rounds(
+        self.rounds = RoundLifecycle(
             self.tasks,
             self.store,
             self.parties.shuffler,
@@ -178,13 +178,17 @@ class World:
         )
         self.credentials = Credentials()
         # A second passes from one look at the disk to the next.
-        room = Room(self.folder, RESERVE, self.rounds.troubles, lambda _folder: self.free, itertools.count().__next__)
-        parts = self.tasks, self.store, self.openers, self.clock, Queue(self.limit), self.credentials
-        self.admission = Admission(*parts, room, self.rounds.damaged_keys)
+        disk_reserve = DiskReserve(
+            self.folder, RESERVE, self.rounds.incidents, lambda _folder: self.free, itertools.count().__next__
+        )
+        parts = self.tasks, self.store, self.openers, self.clock, LoadShedder(self.limit), self.credentials
+        self.admission = AdmissionHandler(*parts, disk_reserve, self.rounds.damaged_keys)
         signers = [self.parties.operator.public], [self.parties.shuffler.public]
-        self.enrolment = Enrolment(self.credentials, self.store, *signers, self.clock, Rate(self.rate, self.clock))
-        await self.enrolment.start()
-        self.control = Control(self.tasks, self.store, self.rounds, self.clock, self.enrolment)
+        self.enrollment = EnrollmentControl(
+            self.credentials, self.store, *signers, self.clock, Rate(self.rate, self.clock)
+        )
+        await self.enrollment.start()
+        self.control = Control(self.tasks, self.store, self.rounds, self.clock, self.enrollment)
         await self.rounds.start()
         if ready:
             await self.until(lambda: self.has_keys or self.state not in (None, RoundState.OPEN))
@@ -195,7 +199,7 @@ class World:
 
     def found(self, round_number: int = 0) -> Round | None:
         """A round as it is on disk, looked at without waiting."""
-        return self.store._view.rounds.get((self.task.id, round_number))
+        return self.store._snapshot.rounds.get((self.task.id, round_number))
 
     @property
     def has_keys(self) -> bool:
@@ -235,7 +239,7 @@ class World:
     async def cut(self, round_number: int = 0) -> None:
         """Move the clock to a round's cut."""
         self.clock.now = float(self.task.schedule.cut(round_number))
-        self.rounds.alarm.wake()
+        self.rounds.timer.recheck()
 
     async def over(self, *states: RoundState) -> None:
         await self.until(lambda: self.state in (states or (RoundState.ERASED, RoundState.EXPIRED)))
@@ -282,7 +286,7 @@ class World:
     async def live(self, round_number: int, count: int = MINIMUM) -> RoundStatus:
         """Have a round of a closed task run from its opening to its end, and return how it ended."""
         self.clock.now = max(self.clock.now, float(self.task.schedule.opens(round_number)))
-        self.rounds.alarm.wake()
+        self.rounds.timer.recheck()
         await self.until(lambda: self.has_keys_of(round_number))
         await self.fill(count, round_number)
         await self.cut(round_number)
@@ -302,10 +306,10 @@ def reason(answer: Answer) -> Reason:
 
 
 def unreachable(*calls: str) -> Callable[[str], None]:
-    """Trouble: these calls are not answered."""
+    """Incident: these calls are not answered."""
 
-    def trouble(call: str) -> None:
+    def incident(call: str) -> None:
         if call in calls:
             raise Unreachable("the analyzer did not answer: down")
 
-    return trouble
+    return incident

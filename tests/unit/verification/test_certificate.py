@@ -1,4 +1,4 @@
-"""Verification: a sound certificate holds, and whatever is changed in it is named."""
+"""A sound certificate holds, and whatever is changed in it is named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hubbub.protos.identity.documents import canonical
 from hubbub.protos.records.batch import BatchRecord
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from hubbub.protos.task.task import Privacy
 from hubbub.verification.certificate import NotACertificate, Pins, VerificationError, verify
 from support.certificates import batch_records, content_of, counts, encode
@@ -51,7 +51,7 @@ def test_sound_certificate_holds() -> None:
 
 
 @pytest.mark.parametrize("stated", [ENROLLED, OPEN], ids=["enrolled", "open"])
-def test_a_certificate_says_what_its_central_numbers_rest_on(stated: Admission) -> None:
+def test_a_certificate_says_what_its_central_numbers_rest_on(stated: AdmissionPolicy) -> None:
     task = replace(TASK, admission=stated)
     content = content_of(task, PARTIES, HISTORY)
     assert verify(encode(content, PARTIES), PINS).admission == stated.statement()
@@ -132,7 +132,7 @@ LIES = {
         _smaller("round_total", "epsilon_upper_if_minimum_valid"),
         "if_minimum_valid",
     ),
-    "other words on whose word it is": (_set("trust me", "valid_reports", "words"), "on whose word"),
+    "other words on what the analyzer claims": (_set("trust me", "valid_reports", "words"), "on whose claim"),
     "a digest that is none": (_set("00" * 31, "counts_digest"), "counts_digest must be 64"),
     "no digest": (lambda content: content.pop("counts_digest"), "members of hubbub-certificate/1"),
     "a larger lower end": (_set(9.0, "queries", 0, "epsilon_lower"), "epsilon_lower"),

@@ -1,4 +1,4 @@
-"""Histories: certificates that attest releases, one by one and together; whatever does not fit is named."""
+"""Certificates that attest releases, one by one and together; whatever does not fit is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts
-from hubbub.cli.tables.attestation import word_over_rounds
+from hubbub.cli.tables.attestation import attested_over_rounds
 from hubbub.cli.tables.history import chain_lines, document_of, in_words, left_lines, table_of
 from hubbub.protos.records.release_chain import Release
 from hubbub.protos.task.admission import OPEN
@@ -219,7 +219,7 @@ def test_a_history_says_what_is_left_without_the_analyzers_word(folder: Path) ->
     found = read(folder)
     stated = found.histories[0].last.verified.content["all_rounds"]
     opening, left = left_lines(found.histories[0])
-    assert "how many reports are valid, and that rounds were never counted, is the analyzer's word" in opening
+    assert "how many reports are valid, and that rounds were never counted, is claimed by the analyzer" in opening
     attested, minimum = stated["epsilon_upper_attested"], stated["epsilon_upper_if_minimum_valid"]
     assert f"all 3 rounds so far: epsilon <= {minimum} if at least the minimum of 100 is valid, " in left
     assert left.endswith(f"epsilon <= {attested} whatever is valid, by the shuffler's record")
@@ -232,7 +232,7 @@ def test_a_history_says_what_is_left_without_the_analyzers_word(folder: Path) ->
 def test_what_is_left_rests_on_who_passes_dummies_on() -> None:
     content = copy.deepcopy(CONTENTS[2])
     content["queries"][0]["dummies"] = 5
-    *_, chained = word_over_rounds(content, 100, hops=True)
+    *_, chained = attested_over_rounds(content, 100, hops=True)
     assert chained.endswith("whatever is valid, by the shuffler's record, while hops pass its dummies on")
 
 

@@ -1,4 +1,4 @@
-"""Recomputing: the results of every kind of question follow from their counts, and any other number is refused."""
+"""The results of every kind of question follow from their counts, and any other number is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hubbub.protos.records.results_document import results_document
 from hubbub.protos.task.task import Task
 from hubbub.verification.certificate import Pins, VerificationError
 from hubbub.verification.history import read_histories
-from hubbub.verification.results import NEARLY, Recomputed, _difference, one_round, read_results, recompute
+from hubbub.verification.results import NEARLY, RecomputedResults, _difference, one_round, read_results, recompute
 from support.certificates import content_of, counts, encode
 from vectors.make_kinds import DEVICES, KINDS, WORDS, history_of, published, reports_of, task_of
 from vectors.make_signed import PARTIES
@@ -59,7 +59,7 @@ def documents(results: list[RoundResults]) -> list[dict[str, Any]]:
     return [json.loads(json.dumps(results_document(each))) for each in results]
 
 
-def checked(found: list[dict[str, Any]]) -> list[Recomputed | VerificationError]:
+def checked(found: list[dict[str, Any]]) -> list[RecomputedResults | VerificationError]:
     read = [read_results(Path(f"{number}.json"), json.dumps(each).encode()) for number, each in enumerate(found)]
     files = [each for each in read if each is not None]
     assert len(files) == len(found)
@@ -71,8 +71,10 @@ def checked(found: list[dict[str, Any]]) -> list[Recomputed | VerificationError]
 def test_results_of_every_kind_are_made_again_from_their_counts(name: str) -> None:
     results = results_of(name)
     found = checked(documents(results))
-    assert [each.queries for each in found if isinstance(each, Recomputed)] == [(KINDS[name].query.name,)] * len(found)
-    assert all(isinstance(each, Recomputed) and not each.left for each in found)
+    assert [each.queries for each in found if isinstance(each, RecomputedResults)] == [(KINDS[name].query.name,)] * len(
+        found
+    )
+    assert all(isinstance(each, RecomputedResults) and not each.left for each in found)
     assert [read.certificate for read in map(_read, documents(results))] == [each.certificate for each in results]
 
 
@@ -154,15 +156,15 @@ def test_results_over_time_need_those_of_the_rounds_before() -> None:
     (alone,) = checked(found[-1:])
     assert "estimates follow from rounds [0, 1, 2] too; give the results of these as well" in str(alone)
     first, second = checked(found[:2])
-    assert isinstance(first, Recomputed)
-    assert isinstance(second, Recomputed)
+    assert isinstance(first, RecomputedResults)
+    assert isinstance(second, RecomputedResults)
 
 
 def test_texts_that_were_looked_up_are_looked_up_again() -> None:
     (results,) = results_of("text")
     (document,) = documents([decoded(results, WORDS)])
     (found,) = checked([document])
-    assert isinstance(found, Recomputed)
+    assert isinstance(found, RecomputedResults)
     assert (found.queries, dict(found.left)) == (("drink",), {})
     for path in _numbers(document["queries"][0]):
         (problem,) = checked([{**document, "queries": [_put(document["queries"][0], path, _other)]}])

@@ -1,4 +1,4 @@
-"""Version 1: tasks, rounds, batches, certificates, ledger and chain. A round's envelopes have a table made with it."""
+"""Tasks, rounds, batches, certificates, ledger and chain. A round's envelopes have a table made with it."""
 
 from alembic import op
 
@@ -51,7 +51,7 @@ CREATE TABLE certificate (
     document bytea NOT NULL
 );
 -- How each round stands: whose it is, how many of its batches were announced and counted, whether it is certified.
-CREATE VIEW standing AS SELECT
+CREATE VIEW round_status AS SELECT
     round.key, task.key AS task, task.id, name, number, queries,
     round.record, round.signature, not_after, key_set_hash, destroyed, stored,
     (SELECT count(*) FROM batch WHERE batch.round = round.key) AS announced,

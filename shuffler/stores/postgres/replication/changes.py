@@ -1,4 +1,4 @@
-"""Rows: what a keyring holds, as it is copied to another one: whole, and then change by change.
+"""What a keyring holds, as it is copied to another one: whole, and then change by change.
 
 A change is told by the rows that it left, not by what was done: to apply it twice comes to the same.
 """
@@ -9,12 +9,12 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hubbub.protos.cluster import Row
+from hubbub.protos.cluster import KeyringRow
 from hubbub.service.errors import StoreError
 
 
 @dataclass(frozen=True)
-class Table:
+class ReplicatedTable:
     """A table that is copied: what its rows are known by, and their columns, those first."""
 
     keys: tuple[str, ...]
@@ -22,21 +22,21 @@ class Table:
 
 
 TABLES = {
-    "secret": Table(("task", "number"), ("task", "number", "storage", "private_key", "place_key")),
-    "ticket": Table(("device",), ("device", "spent_by", "number", "expires")),
-    "revoked": Table(("device",), ("device",)),
-    "master": Table(("generation",), ("generation", "secret", "state", "since")),
+    "secret": ReplicatedTable(("task", "number"), ("task", "number", "storage", "private_key", "pseudonym_key")),
+    "ticket": ReplicatedTable(("device",), ("device", "spent_by", "number", "expires")),
+    "revoked": ReplicatedTable(("device",), ("device",)),
+    "master": ReplicatedTable(("generation",), ("generation", "secret", "state", "since")),
 }
 """Everything in a keyring but which one it is."""
 
 
-def is_gone(row: Row) -> bool:
+def is_gone(row: KeyringRow) -> bool:
     """Return whether there is no such row any more."""
     # Nobody is admitted again: a row of `revoked`, which has its key alone, is never gone.
     return len(row.values) < len(TABLES[row.table].columns)
 
 
-def destroys(row: Row) -> bool:
+def destroys(row: KeyringRow) -> bool:
     """Return whether something may have been destroyed with this change, of which nothing must be left."""
     return is_gone(row) or None in row.values
 
@@ -52,7 +52,7 @@ def watch(connection: sqlite3.Connection) -> None:
             connection.execute(f"CREATE TEMP TRIGGER {name}_{event} AFTER {event} ON main.{name} BEGIN {noted}; END")
 
 
-def changed(connection: sqlite3.Connection) -> list[Row]:
+def changed(connection: sqlite3.Connection) -> list[KeyringRow]:
     """Return the rows that were changed since this was last asked, as they are now."""
     noted = connection.execute("SELECT name, one, two FROM temp.changed").fetchall()
     connection.execute("DELETE FROM temp.changed")
@@ -60,18 +60,18 @@ def changed(connection: sqlite3.Connection) -> list[Row]:
     for name, *given in noted:
         keys = tuple(given[: len(TABLES[name].keys)])
         row = connection.execute(f"SELECT {_columns(name)} FROM {name} WHERE {_which(name)}", keys).fetchone()  # noqa: S608
-        found.append(Row(name, keys if row is None else row))
+        found.append(KeyringRow(name, keys if row is None else row))
     return found
 
 
-def every(connection: sqlite3.Connection) -> Iterator[Row]:
+def every(connection: sqlite3.Connection) -> Iterator[KeyringRow]:
     """Return all rows."""
     for name in TABLES:
         for row in connection.execute(f"SELECT {_columns(name)} FROM {name}"):  # noqa: S608
-            yield Row(name, row)
+            yield KeyringRow(name, row)
 
 
-def apply(connection: sqlite3.Connection, rows: Sequence[Row], *, anew: bool = False) -> None:
+def apply(connection: sqlite3.Connection, rows: Sequence[KeyringRow], *, anew: bool = False) -> None:
     """Have rows be as they are told, in the caller's transaction; `anew`: and no others be there."""
     for name in TABLES if anew else ():
         connection.execute(f"DELETE FROM {name}")  # noqa: S608
@@ -79,7 +79,7 @@ def apply(connection: sqlite3.Connection, rows: Sequence[Row], *, anew: bool = F
         _statement(row)(connection)
 
 
-def checked(row: Row) -> Row:
+def checked(row: KeyringRow) -> KeyringRow:
     """Return a row that another keyring told.
 
     Raises:
@@ -87,11 +87,11 @@ def checked(row: Row) -> Row:
     """
     table = TABLES.get(row.table)
     if table is None or len(row.values) not in (len(table.keys), len(table.columns)):
-        raise StoreError("the keeper tells of rows that this version does not know; install the same hubbub on both")
+        raise StoreError("the leader tells of rows that this version does not know; install the same hubbub on both")
     return row
 
 
-def _statement(row: Row) -> Callable[[sqlite3.Connection], object]:
+def _statement(row: KeyringRow) -> Callable[[sqlite3.Connection], object]:
     name, table = row.table, TABLES[row.table]
     if is_gone(row):
         return lambda connection: connection.execute(f"DELETE FROM {name} WHERE {_which(name)}", row.values)  # noqa: S608

@@ -1,12 +1,12 @@
-"""Replica: the part of a store that answers devices, in a process beside the keeper's, with secrets in memory alone.
+"""The part of a store that answers devices, in a process beside the leader's, with secrets in memory alone.
 
-Whether a submission is held is decided in the database, by the transaction that holds it, as at the keeper. So what a
-replica remembers of a round may be old: it is looked at again after `FRESH_SECONDS`. Secrets are the keeper's: they are
-asked for once a round, when its keys are there. When a replica sees that a round is cut, it forgets the private key and
-the key of blocks; when it sees that the round is over, all of it. It looks at every round that it has secrets of each
-`LOOK_SECONDS`; where it cannot look, it forgets them `LATE_SECONDS` after the scheduled cut.
+Whether a submission is held is decided in the database, by the transaction that holds it, as at the leader. So what a
+front end remembers of a round may be old: it is looked at again after `FRESH_SECONDS`. Secrets are the leader's: they
+are asked for once a round, when its keys are there. When a front end sees that a round is cut, it forgets the private
+key and the key of blocks; when it sees that the round is over, all of it. It looks at every round that it has secrets
+of each `LOOK_SECONDS`; where it cannot look, it forgets them `LATE_SECONDS` after the scheduled cut.
 
-While no keeper answers, rounds whose secrets are here go on. Others are NOT_READY, whatever their state: without their
+While no leader answers, rounds whose secrets are here go on. Others are NOT_READY, whatever their state: without their
 secrets a retry cannot be told from what comes too late, and nobody who was acknowledged may be told that it was. Nor
 are devices enrolled, and a master key that is new is not known here; so after `OUTDATED_SECONDS` whoever shows an
 unknown one is told to come again, and not that it is a stranger.
@@ -21,23 +21,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hubbub.protos.enrollment.admitted import Admitted, Master, Revoked, Spent
+from hubbub.protos.enrollment.admitted import Admitted, MasterKey, RedeemedTicket, Revoked
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.records import Round, RoundId, is_over, not_ready
 from hubbub.shuffler.stores.postgres import tables
-from hubbub.shuffler.stores.postgres.ingest import Admitting
-from hubbub.shuffler.stores.postgres.replication.leader_client import Asking
+from hubbub.shuffler.stores.postgres.ingest import PostgresIngestStore
+from hubbub.shuffler.stores.postgres.replication.leader_client import LeaderClient
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
-from hubbub.shuffler.stores.postgres.secrets import DESTROYED, Secrets
+from hubbub.shuffler.stores.postgres.secrets import DESTROYED, StorageSecrets
 
 FRESH_SECONDS = 1.0
 """How long what was read of a round is used."""
 
 LOOK_SECONDS = 2.0
-"""How often the keeper is asked who is admitted, and rounds are looked at whose secrets are here."""
+"""How often the leader is asked who is admitted, and rounds are looked at whose secrets are here."""
 
 LATE_SECONDS = 60.0
 """How long after its scheduled cut the secrets of a round are kept that cannot be looked at."""
@@ -47,11 +47,12 @@ OUTDATED_SECONDS = 10.0
 
 
 IDLE_SECONDS, STATEMENT_SECONDS = 10, 30
-"""After so many seconds the server takes back a transaction that a replica left standing, or a statement that lasts."""
+"""After so many seconds the server takes back a transaction that a front end left standing, or a statement that
+lasts."""
 
 
-class ReplicaSessions(Sessions):
-    """A replica's connections: one that is stopped in the middle of holding holds up nobody's cut for long."""
+class FrontendSessions(Sessions):
+    """A front end's connections: one that is stopped in the middle of holding holds up nobody's cut for long."""
 
     def configure(self, connection: Connection) -> None:
         """Have a new connection be one of these."""
@@ -60,18 +61,18 @@ class ReplicaSessions(Sessions):
         connection.execute(f"SET statement_timeout = '{STATEMENT_SECONDS}s'")
 
 
-def _suffice(secrets: Secrets | None, round_: Round) -> bool:
+def _suffice(secrets: StorageSecrets | None, round_: Round) -> bool:
     """Return whether a round can be answered for: one that was cut since it was looked at comes without its key."""
     return secrets is not None and bool(secrets.private_key or round_.state is not RoundState.OPEN)
 
 
-class Secreted:
+class SecretCache:
     """Secrets of rounds in memory (`secrets.SecretsOf`); from any thread."""
 
     def __init__(self) -> None:
-        self._secrets: dict[RoundId, Secrets] = {}
+        self._secrets: dict[RoundId, StorageSecrets] = {}
 
-    def of(self, round_: RoundId) -> Secrets:
+    def of(self, round_: RoundId) -> StorageSecrets:
         """Return what is held of a round.
 
         Raises:
@@ -79,22 +80,22 @@ class Secreted:
         """
         found = self._secrets.get(round_)
         if found is None:
-            raise StoreError(f"the secrets of round {round_[1]} are not here; they come from the keeper, try again")
+            raise StoreError(f"the secrets of round {round_[1]} are not here; they come from the leader, try again")
         return found
 
-    def get(self, round_: RoundId) -> Secrets | None:
+    def get(self, round_: RoundId) -> StorageSecrets | None:
         """Return what is held of a round, None where nothing is."""
         return self._secrets.get(round_)
 
-    def put(self, round_: RoundId, secrets: Secrets) -> None:
-        """Hold what the keeper told."""
+    def put(self, round_: RoundId, secrets: StorageSecrets) -> None:
+        """Hold what the leader told."""
         self._secrets[round_] = secrets
 
     def keep_rest(self, round_: RoundId) -> None:
         """Forget what is needed no more once a round is cut."""
         found = self._secrets.get(round_)
         if found is not None and found.cipher is not None:
-            self._secrets[round_] = Secrets(found.cipher.without_blocks(), b"", found.place_key)
+            self._secrets[round_] = StorageSecrets(found.cipher.without_blocks(), b"", found.pseudonym_key)
 
     def forget(self, round_: RoundId) -> None:
         """Forget all that is held of a round."""
@@ -107,22 +108,25 @@ class Secreted:
         return [round_ for round_, secrets in list(self._secrets.items()) if secrets.cipher is not None]
 
 
-class ReplicaStore(Admitting):
-    """A replica's store (`shuffler.store.Admits`); `cut_of` says when a round is to be cut, in seconds since 1970."""
+class FrontendStore(PostgresIngestStore):
+    """A front end's store (`shuffler.stores.factory.protocol.IngestStore`).
+
+    `cut_of` says when a round is to be cut, in seconds since 1970.
+    """
 
     def __init__(
         self,
         sessions: Sessions,
-        keeper: Asking,
+        leader: LeaderClient,
         cut_of: Callable[[RoundId], float],
         clock: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing is asked yet; `learn` comes first."""
-        secrets = Secreted()
+        secrets = SecretCache()
         super().__init__(secrets, sessions)
-        self._secreted = secrets
-        self._keeper, self._cut_of, self._clock, self._monotonic = keeper, cut_of, clock, monotonic
+        self._secret_cache = secrets
+        self._leader, self._cut_of, self._clock, self._monotonic = leader, cut_of, clock, monotonic
         self._seen: dict[RoundId, tuple[float, Round | None]] = {}
         self._lacking: set[RoundId] = set()
         self._held: dict[int, tuple[float, int]] = {}
@@ -178,23 +182,23 @@ class ReplicaStore(Admitting):
         self._seen[key] = self._monotonic(), found
         return found
 
-    async def _secrets_for(self, round_: Round) -> Secrets | None:
-        """Return what a replica is to hold of a round in its state; None where that is not to be had now."""
+    async def _secrets_for(self, round_: Round) -> StorageSecrets | None:
+        """Return what a front end is to hold of a round in its state; None where that is not to be had now."""
         key = (round_.task_id, round_.number)
         if is_over(round_):
-            self._secreted.forget(key)
+            self._secret_cache.forget(key)
             return DESTROYED
         if round_.keys is None:
             return None
         if round_.state is not RoundState.OPEN:
-            self._secreted.keep_rest(key)
-        found = self._secreted.get(key)
+            self._secret_cache.keep_rest(key)
+        found = self._secret_cache.get(key)
         if found is None:
-            # Where no keeper answers, it is asked again with the next look.
+            # Where no leader answers, it is asked again with the next look.
             with contextlib.suppress(StoreError, Refusal):
-                told = await self._keeper.ask(lambda caller, deadline: caller.get_secrets(*key, deadline))
-                found = Secrets(RoundCipher(told.storage, *key), told.private_key, told.place_key)
-                self._secreted.put(key, found)
+                told = await self._leader.ask(lambda caller, deadline: caller.get_secrets(*key, deadline))
+                found = StorageSecrets(RoundCipher(told.storage, *key), told.private_key, told.pseudonym_key)
+                self._secret_cache.put(key, found)
         return found
 
     async def look(self) -> None:
@@ -202,24 +206,24 @@ class ReplicaStore(Admitting):
         now = self._monotonic()
         self._seen = {key: seen for key, seen in self._seen.items() if now - seen[0] < FRESH_SECONDS}
         self._held = {key: held for key, held in self._held.items() if now - held[0] < FRESH_SECONDS}
-        for key in self._secreted.held:
+        for key in self._secret_cache.held:
             try:
                 await self._look(key)
             except StoreError:
                 if self._clock() > self._cut_of(key) + LATE_SECONDS:
-                    self._secreted.forget(key)
+                    self._secret_cache.forget(key)
                     self._seen.pop(key, None)
 
     # Who is admitted
 
     async def learn(self) -> bool:
-        """Ask the keeper who is admitted; return whether that has changed.
+        """Ask the leader who is admitted; return whether that has changed.
 
         Raises:
-            StoreError: where no keeper answers.
+            StoreError: where no leader answers.
         """
         asked = self._monotonic()
-        found = await self._keeper.ask(lambda caller, deadline: caller.get_admitted(self._admitted.version, deadline))
+        found = await self._leader.ask(lambda caller, deadline: caller.get_admitted(self._admitted.version, deadline))
         self._learnt = asked
         if found is not None:
             self._admitted = found
@@ -230,7 +234,7 @@ class ReplicaStore(Admitting):
         """Whether there may be a master key that is not known here."""
         return self._monotonic() - self._learnt > OUTDATED_SECONDS
 
-    async def masters(self) -> list[Master]:
+    async def masters(self) -> list[MasterKey]:
         """Return the master keys as they were last told."""
         return list(self._admitted.masters)
 
@@ -238,9 +242,9 @@ class ReplicaStore(Admitting):
         """Return who is admitted no more, as it was last told."""
         return self._admitted.revoked
 
-    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
-        """Have the keeper note tickets as spent; return what is then known of each device, in order."""
+    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Have the leader note tickets as spent; return what is then known of each device, in order."""
         try:
-            return await self._keeper.ask(lambda caller, deadline: caller.spend(tickets, deadline))
+            return await self._leader.ask(lambda caller, deadline: caller.spend(tickets, deadline))
         except Refusal as error:
-            raise StoreError(f"the keeper does not spend tickets: {error}") from error
+            raise StoreError(f"the leader does not spend tickets: {error}") from error

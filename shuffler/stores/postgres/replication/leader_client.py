@@ -1,4 +1,4 @@
-"""Asking: a replica's calls to the keeper of its rounds, whichever of the addresses it is at."""
+"""A front end's calls to the leader of its rounds, whichever of the addresses it is at."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import grpc
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
-from hubbub.protos.rpc import KeeperCaller
+from hubbub.protos.rpc import LeaderCaller
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.errors import StoreError
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 CALL_SECONDS = 10.0
 """Deadline of a call."""
@@ -21,48 +21,48 @@ CALL_SECONDS = 10.0
 ELSEWHERE = TRANSIENT | {Reason.NOT_ALLOWED}
 """What is said by one that stands by, or by whatever else is at an address: the next one is called."""
 
-_EVENT = "no keeper answers"
+_EVENT = "no leader answers"
 
 T = TypeVar("T")
 
-Call = Callable[[KeeperCaller, float], Awaitable[T]]
+Call = Callable[[LeaderCaller, float], Awaitable[T]]
 """A call, with its deadline in seconds."""
 
 
-class Asking:
-    """Calls the keeper at the address where it was last, and then at the others. It is for one event loop.
+class LeaderClient:
+    """Calls the leader at the address where it was last, and then at the others. It is for one event loop.
 
     `renewals` counts how often the TLS files were renewed: channels are opened anew with new ones.
     """
 
-    def __init__(self, addresses: Sequence[str], tls: TLS, renewals: Callable[[], int], troubles: Troubles) -> None:
+    def __init__(self, addresses: Sequence[str], tls: TLS, renewals: Callable[[], int], incidents: Incidents) -> None:
         """Nothing is called yet."""
-        self._addresses, self._tls, self._renewals, self._troubles = list(addresses), tls, renewals, troubles
+        self._addresses, self._tls, self._renewals, self._incidents = list(addresses), tls, renewals, incidents
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._left: set[asyncio.Task[None]] = set()
         self._opened_at = renewals()
 
     async def ask(self, call: Call[T]) -> T:
-        """Return what the keeper answers.
+        """Return what the leader answers.
 
         Raises:
-            Refusal: a final one of the keeper's.
-            StoreError: where none of the addresses is a keeper that answers.
+            Refusal: a final one of the leader's.
+            StoreError: where none of the addresses is a leader that answers.
         """
         why = []
         for address in list(self._addresses):
             try:
-                answer = await call(KeeperCaller(self._channel(address)), CALL_SECONDS)
+                answer = await call(LeaderCaller(self._channel(address)), CALL_SECONDS)
             except HubbubError as error:
                 if isinstance(error, Refusal) and error.reason not in ELSEWHERE:
                     raise
                 why.append(f"{address}: {error}")
                 continue
             self._addresses.sort(key=lambda each, found=address: each != found)  # type: ignore[misc]
-            self._troubles.over(_EVENT)
+            self._incidents.resolve(_EVENT)
             return answer
-        text = f"none of the keepers answers: {'; '.join(why)}; see that one of them runs and can be reached"
-        self._troubles.meet(_EVENT, Kind.PEER, _EVENT, text)
+        text = f"none of the leaders answers: {'; '.join(why)}; see that one of them runs and can be reached"
+        self._incidents.open(_EVENT, IncidentKind.PEER, _EVENT, text)
         raise StoreError(text)
 
     def _channel(self, address: str) -> grpc.aio.Channel:

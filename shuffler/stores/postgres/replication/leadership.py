@@ -1,4 +1,4 @@
-"""Term: one keeper acts at a time, and one that was replaced never changes anything again.
+"""One leader acts at a time, and one that was replaced never changes anything again.
 
 Two things in the database, for two purposes:
 
@@ -6,12 +6,12 @@ Two things in the database, for two purposes:
   tries. The session looks at the database every `LOOK_SECONDS`, and the server ends it where it was silent for
   `LEASE_SECONDS`: so the lock of a process that died, was stopped, or was cut off from the network is free by then.
 - *A term*, a number that only rises, is what safety rests on. Whoever takes the lock raises it, and every transaction
-  of a keeper begins by sharing the term's own lock and comparing the term with its own (`Term.check`).
+  of a leader begins by sharing the term's own lock and comparing the term with its own (`Lease.check`).
 
-Why nothing of an earlier keeper is committed after a term was raised: raising takes the term's lock alone. So a
+Why nothing of an earlier leader is committed after a term was raised: raising takes the term's lock alone. So a
 transaction that shares it is over by then, or it was ended (its session is terminated, which takes it back, also where
 its process is stopped in the middle); and one that comes later waits, reads the new term, and fails. What was answered
-was committed before, and the next keeper reads it. It does not matter when the earlier keeper learns of this.
+was committed before, and the next leader reads it. It does not matter when the earlier leader learns of this.
 
 Whoever lost the lock alone, as when the server was started again, tries to have it back. Until then it goes on: its
 term is still the last, or each of its transactions fails.
@@ -29,29 +29,29 @@ import structlog
 from psycopg.conninfo import make_conninfo
 
 from hubbub.service.errors import StoreError
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_error, configure, lock, shown
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 
 LEASE_SECONDS = 10
-"""After so many seconds of silence the server frees the lock of a keeper."""
+"""After so many seconds of silence the server frees the lock of a leader."""
 
 LOOK_SECONDS = 1.0
-"""How often the keeper looks whether its term is still the last, and a standby whether the lock is free."""
+"""How often the leader looks whether its term is still the last, and a standby whether the lock is free."""
 
 TAKEOVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS + WAIT_SECONDS
-"""From the last sign of a keeper to a standby's term, at most, where the standby reaches a server that answers."""
+"""From the last sign of a leader to a standby's term, at most, where the standby reaches a server that answers."""
 
 _LOCK_SECONDS = 2
-"""How long raising waits for transactions of an earlier keeper before it ends those that have begun meanwhile."""
+"""How long raising waits for transactions of an earlier leader before it ends those that have begun meanwhile."""
 
 _TRIES = 5
 _HOLDER_BYTES = 16
 
-_ACTING, _TERM = "keeper", "term"
+_LEADER_LOCK, _LEASE_LOCK = "leader", "term"
 """The kinds of the two locks."""
 
-_LOST = "the keeper's lock is lost"
+_LOST = "the leader's lock is lost"
 
 _LOG = structlog.get_logger(__name__)
 
@@ -65,13 +65,13 @@ WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid
 
 
 class FencedError(StoreError):
-    """Another keeper has taken over: nothing was done, and nothing will be."""
+    """Another leader has taken over: nothing was done, and nothing will be."""
 
 
-class Term:
-    """The right to act as the keeper, until another takes over or it is closed. `number` is the term.
+class Lease:
+    """The right to act as the leader, until another takes over or it is closed. `fencing_token` is the term.
 
-    Random bytes stand beside the number: so a database that went back, as to a replica that was behind, has none of its
+    Random bytes stand beside it: so a database that went back, as to a replica that was behind, has none of its
     terms twice.
     """
 
@@ -80,12 +80,12 @@ class Term:
         cls,
         address: str,
         entitled: Callable[[Connection], None] = lambda _connection: None,
-        troubles: Troubles | None = None,
-    ) -> Term | None:
-        """Become the keeper of a database; return None where another is.
+        incidents: Incidents | None = None,
+    ) -> Lease | None:
+        """Become the leader of a database; return None where another is.
 
         `entitled` returns only if this one may: it is asked in the transaction that raises the term, with its lock, so
-        that it sees all that any earlier keeper has committed or ever will.
+        that it sees all that any earlier leader has committed or ever will.
 
         Raises:
             StoreError: where the server could not be used, or `entitled` raises it; nothing was changed then.
@@ -100,33 +100,33 @@ class Term:
                 failing.pop_all()
         except psycopg.Error as error:
             raise as_store_error(error, address) from error
-        _LOG.info("acting as the keeper", term=number)
-        return cls(connection, address, (number, holder), troubles or Troubles())
+        _LOG.info("acting as the leader", term=number)
+        return cls(connection, address, (number, holder), incidents or Incidents())
 
-    def __init__(self, connection: Connection, address: str, row: tuple[int, bytes], troubles: Troubles) -> None:
+    def __init__(self, connection: Connection, address: str, row: tuple[int, bytes], incidents: Incidents) -> None:
         """See `take`, which has raised the term on the connection that holds the lock."""
-        self.number = row[0]
+        self.fencing_token = row[0]
         self._row = row
         self._address = address
-        self._troubles = troubles
+        self._incidents = incidents
         self._connection: Connection | None = connection
         self._guard = threading.Lock()
-        self._over = False
+        self._lost = False
         self._tell: list[Callable[[], object]] = []
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="term", daemon=True)
         self._thread.start()
 
     @property
-    def over(self) -> bool:
-        """Whether another keeper is known to have taken over."""
-        return self._over
+    def lost(self) -> bool:
+        """Whether another leader is known to have taken over."""
+        return self._lost
 
-    def when_over(self, tell: Callable[[], object]) -> None:
-        """Call `tell`, from whichever thread, once another keeper is known to have taken over."""
+    def when_lost(self, tell: Callable[[], object]) -> None:
+        """Call `tell`, from whichever thread, once another leader is known to have taken over."""
         with self._guard:
             self._tell.append(tell)
-            told = self._over
+            told = self._lost
         if told:
             tell()
 
@@ -134,12 +134,12 @@ class Term:
         """Return only if this is the last term, and have it stay so until the transaction ends.
 
         Raises:
-            FencedError: where another keeper has taken over.
+            FencedError: where another leader has taken over.
         """
         # Two statements: the second sees what was committed while the first one waited.
-        lock(connection, _TERM, "", shared=True)
+        lock(connection, _LEASE_LOCK, "", shared=True)
         self._compare(connection)
-        if self._over:
+        if self._lost:
             raise self._fenced()
 
     def close(self) -> None:
@@ -150,25 +150,25 @@ class Term:
         self._drop()
 
     def _compare(self, connection: Connection) -> None:
-        row = connection.execute("SELECT term, holder FROM keeper").fetchone()
+        row = connection.execute("SELECT term, holder FROM leader").fetchone()
         if row != self._row:
             self._end()
 
     def _end(self) -> None:
         with self._guard:
-            tell, self._over = ([] if self._over else self._tell), True
+            tell, self._lost = ([] if self._lost else self._tell), True
         for each in tell:
             each()
 
     def _fenced(self) -> FencedError:
         return FencedError(
-            f"another keeper has taken over {shown(self._address)} since term {self.number}; nothing was done here, "
-            "and this one ends or stands by"
+            f"another leader has taken over {shown(self._address)} since term {self.fencing_token}; nothing "
+            "was done here, and this one ends or stands by"
         )
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
-            if self._over:
+            if self._lost:
                 return
             try:
                 if self._connection is None:
@@ -178,7 +178,7 @@ class Term:
             except psycopg.Error as error:
                 self._drop()
                 text = f"{as_store_error(error, self._address)}; until then a standby may take over"
-                self._troubles.meet((self._address, _LOST), Kind.STORE, _LOST, text)
+                self._incidents.open((self._address, _LOST), IncidentKind.STORE, _LOST, text)
 
     def _regain(self) -> None:
         connection = _session(self._address)
@@ -186,10 +186,10 @@ class Term:
             failing.callback(connection.close)
             self._compare(connection)
             # Where another has the lock, it raises the term next: or it gives the lock back.
-            if not self._over and _locked(connection):
+            if not self._lost and _locked(connection):
                 self._connection = connection
                 failing.pop_all()
-                self._troubles.over((self._address, _LOST))
+                self._incidents.resolve((self._address, _LOST))
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -223,7 +223,7 @@ def _named(kind: str) -> str:
 
 
 def _locked(connection: Connection) -> bool:
-    row = connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (_named(_ACTING),)).fetchone()
+    row = connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (_named(_LEADER_LOCK),)).fetchone()
     return row is not None and bool(row[0])
 
 
@@ -231,17 +231,17 @@ def _raise(connection: Connection, address: str, entitled: Callable[[Connection]
     """Raise the term once nothing of an earlier one is under way; return its row."""
     for _ in range(_TRIES):
         # One that is stopped, or cut off, in the middle of a transaction would hold it for ever.
-        connection.execute(_END_SHARING, (_named(_TERM),))
+        connection.execute(_END_SHARING, (_named(_LEASE_LOCK),))
         try:
             with connection.transaction():
                 connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
-                lock(connection, _TERM, "")
+                lock(connection, _LEASE_LOCK, "")
                 entitled(connection)
-                statement = "UPDATE keeper SET term = term + 1, holder = %s RETURNING term, holder"
+                statement = "UPDATE leader SET term = term + 1, holder = %s RETURNING term, holder"
                 row = connection.execute(statement, (os.urandom(_HOLDER_BYTES),)).fetchone()
         except psycopg.errors.LockNotAvailable:
             continue
         if row is None:
             raise StoreError(f"{shown(address)} has no term: is it an old copy? Put the newest copy back")
         return int(row[0]), bytes(row[1])
-    raise StoreError(f"a transaction of an earlier keeper on {shown(address)} did not end; see what the server does")
+    raise StoreError(f"a transaction of an earlier leader on {shown(address)} did not end; see what the server does")

@@ -1,23 +1,23 @@
-"""Standbys: the keeper's side of the copies of its keyring. Nothing is answered that a copy which may act has not.
+"""The leader's side of the copies of its keyring. Nothing is answered that a copy which may act has not.
 
 A keyring is never in the database, so whoever is to take over has a copy of it that follows. The database says which
-copies may take over: the *members*, the keeper's own among them. Three rules, from which it follows that nothing that
+copies may take over: the *members*, the leader's own among them. Three rules, from which it follows that nothing that
 was answered is missing, and nothing that was destroyed comes back, whoever takes over, and whenever:
 
 1. Every change is answered only once all members have it on disk; or whoever has not is no member any more, which the
    database says before the change is answered.
 2. Who becomes a member has all changes by then, and from then on counts in the first rule. It counts before the
    database says so, and goes on counting where it is not known whether the database does.
-3. Who takes over is a member, by what the database says in the transaction that raises the term (`term`): what an
-   earlier keeper says of its members is committed before, and then seen, or never.
+3. Who takes over is a member, by what the database says in the transaction that raises the term (`leadership`): what an
+   earlier leader says of its members is committed before, and then seen, or never.
 
-Killed or cut off at any moment: what the keeper has and its copies have not was not answered, and is done again by
-whoever goes on: all these changes may be repeated. What copies have and the keeper's next term does not know of is
-keys of rounds that nobody was shown, or keys destroyed of a round that is erased again. A keeper that was replaced
+Killed or cut off at any moment: what the leader has and its copies have not was not answered, and is done again by
+whoever goes on: all these changes may be repeated. What copies have and the leader's next term does not know of is
+keys of rounds that nobody was shown, or keys destroyed of a round that is erased again. A leader that was replaced
 cannot change who is a member, as that takes a transaction in its term; so it answers nothing that its copies have not.
 It comes back as one that stands by, and copies everything anew.
 
-`needed` members beside the keeper must have a change; while fewer are there, none is answered: no round begins, no
+`needed` members beside the leader must have a change; while fewer are there, none is answered: no round begins, no
 keys are shown, no ticket is spent, and no round is called erased. Rounds go on as far as they need none of it.
 """
 
@@ -33,13 +33,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from hubbub.protos.cluster import COPY_BYTES, Asked, Row, Told
+from hubbub.protos.cluster import COPY_BYTES, FollowerPosition, KeyringChanges, KeyringRow
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import Connection, Sessions
-from hubbub.shuffler.stores.postgres.keyring import Keyring
+from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
 
 AWAY_SECONDS = 5.0
-"""How long a copy may be silent before the keeper goes on without it, where it is not needed."""
+"""How long a copy may be silent before the leader goes on without it, where it is not needed."""
 
 WAIT_SECONDS = 8.0
 """How long a change waits for copies before it fails, to be tried again."""
@@ -57,7 +57,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 @dataclass
-class _Copy:
+class _Follower:
     """A copy: how many changes it has (-1: not known), whether answers wait for it, and when it last asked.
 
     Answers wait for it from before the database says that it is a `member`, and it is one of those that are needed only
@@ -68,15 +68,18 @@ class _Copy:
     counts: bool = False
     member: bool = False
     has: int = -1
-    part: tuple[int, list[Row]] = field(default=(0, []), repr=False)
+    part: tuple[int, list[KeyringRow]] = field(default=(0, []), repr=False)
     """A whole copy that is being fetched, and how many changes are in it."""
 
 
-class Standbys:
-    """The copies that follow a keeper's keyring (`keyring.Copies`, `wire.FollowHandler`); from any thread."""
+class KeyringLeader:
+    """The copies that follow a leader's keyring (`keyring.KeyringReplication`, `ReplicationHandler`).
+
+    From any thread.
+    """
 
     def __init__(
-        self, keyring: Keyring, sessions: Sessions, needed: int = 0, clock: Callable[[], float] = time.monotonic
+        self, keyring: ShufflerKeyring, sessions: Sessions, needed: int = 0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Count every member that the database knows, and have the keyring's own be one.
 
@@ -89,10 +92,10 @@ class Standbys:
         # Held while the database is told who is a member, so that nobody becomes one who was just left behind.
         self._membership = threading.Lock()
         self._position = 0
-        self._log: deque[tuple[int, Sequence[Row]]] = deque(maxlen=_LOG_CHANGES)
+        self._log: deque[tuple[int, Sequence[KeyringRow]]] = deque(maxlen=_LOG_CHANGES)
         members = sessions.change(lambda connection: _begin(connection, keyring.copy))
-        self._copies = {copy: _Copy(clock(), counts=True, member=True) for copy in members if copy != keyring.copy}
-        keyring.copied_by(self)
+        self._copies = {copy: _Follower(clock(), counts=True, member=True) for copy in members if copy != keyring.copy}
+        keyring.replicate_to(self)
 
     def missing(self) -> int:
         """Return how many copies that are needed are away or behind."""
@@ -101,7 +104,7 @@ class Standbys:
 
     # The keyring's side
 
-    def tell(self, rows: Sequence[Row]) -> None:
+    def tell(self, rows: Sequence[KeyringRow]) -> None:
         """Note a change."""
         with self._changed:
             self._position += 1
@@ -131,7 +134,7 @@ class Standbys:
         self._leave(away)
         self.wait()
 
-    def _having(self, target: int) -> list[_Copy]:
+    def _having(self, target: int) -> list[_Follower]:
         return [each for each in self._copies.values() if each.counts and each.member and each.has >= target]
 
     def _lacking(self, target: int) -> str:
@@ -152,7 +155,7 @@ class Standbys:
 
     # The copies' side
 
-    async def follow(self, asked: Asked) -> Told:
+    async def follow(self, asked: FollowerPosition) -> KeyringChanges:
         """Note what a copy has, and return what comes next; waits for a while where there is nothing yet.
 
         Raises:
@@ -160,9 +163,9 @@ class Standbys:
         """
         return await asyncio.to_thread(self._answer, asked)
 
-    def _answer(self, asked: Asked) -> Told:
+    def _answer(self, asked: FollowerPosition) -> KeyringChanges:
         with self._changed:
-            copy = self._copies.setdefault(asked.copy, _Copy(self._clock()))
+            copy = self._copies.setdefault(asked.copy, _Follower(self._clock()))
             copy.seen = self._clock()
             follows = asked.stream == self._stream and not asked.offset and self._reaches(asked.position)
             if follows:
@@ -180,7 +183,7 @@ class Standbys:
         first = self._log[0][0] if self._log else self._position + 1
         return first - 1 <= position <= self._position
 
-    def _join(self, name: bytes, copy: _Copy) -> None:
+    def _join(self, name: bytes, copy: _Follower) -> None:
         statement = "INSERT INTO member (copy) VALUES (%s) ON CONFLICT DO NOTHING"
         with self._membership:
             if self._copies.get(name) is not copy:
@@ -191,7 +194,7 @@ class Standbys:
                 self._changed.notify_all()
         _LOG.info("a standby has everything")
 
-    def _part(self, copy: _Copy, asked: Asked) -> Told:
+    def _part(self, copy: _Follower, asked: FollowerPosition) -> KeyringChanges:
         """Return a part of all rows, from the beginning where the copy has none of the ones that are being fetched."""
         offset = asked.offset
         if asked.stream != self._stream or asked.position != copy.part[0] or not 0 < offset < len(copy.part[1]):
@@ -200,14 +203,14 @@ class Standbys:
                 copy.part, offset = (position, rows), 0
         position, rows = copy.part
         part = tuple(rows[offset : offset + _PART_ROWS])
-        return Told(self._stream, position, part, self._keyring.id, len(rows))
+        return KeyringChanges(self._stream, position, part, self._keyring.id, len(rows))
 
-    def _next(self, position: int) -> Told:
+    def _next(self, position: int) -> KeyringChanges:
         """Return the changes after a position, those that fit, as soon as there are any."""
         with self._changed:
             if self._position == position:
                 self._changed.wait(POLL_SECONDS)
-            rows: list[Row] = []
+            rows: list[KeyringRow] = []
             reached = position
             for at, change in self._log:
                 if at > position and (not rows or len(rows) + len(change) <= _PART_ROWS):
@@ -215,10 +218,10 @@ class Standbys:
                     reached = at
                 elif at > position:
                     break
-        return Told(self._stream, reached, tuple(rows))
+        return KeyringChanges(self._stream, reached, tuple(rows))
 
 
-def check_entitled(connection: Connection, keyring: Keyring) -> None:
+def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
     """Return only if a copy of the keyring may take over: asked while the term is raised.
 
     Raises:
@@ -231,10 +234,10 @@ def check_entitled(connection: Connection, keyring: Keyring) -> None:
     if row[0] != keyring.id:
         raise StoreError(
             f"the database is the store of another keyring than {keyring.path}, which does not take over: let it "
-            "follow the keeper (`keepers`), or name its own database in `store`"
+            "follow the leader (`leaders`), or name its own database in `store`"
         )
     raise StoreError(
-        f"the keyring {keyring.path} has not every change, so it does not take over: let it follow the keeper that "
+        f"the keyring {keyring.path} has not every change, so it does not take over: let it follow the leader that "
         "has; where that one is lost, end the store's tasks, and start new ones in a new store"
     )
 
@@ -242,7 +245,7 @@ def check_entitled(connection: Connection, keyring: Keyring) -> None:
 def _begin(connection: Connection, copy: bytes) -> set[bytes]:
     members = _members(connection)
     if members and copy not in members:
-        raise StoreError("the keyring has not every change; let it follow the keeper that has")
+        raise StoreError("the keyring has not every change; let it follow the leader that has")
     connection.execute("INSERT INTO member (copy) VALUES (%s) ON CONFLICT DO NOTHING", (copy,))
     return members
 

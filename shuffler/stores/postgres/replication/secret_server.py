@@ -1,4 +1,4 @@
-"""Sharing: what a keeper tells replicas of its keyring. They keep it in memory alone, as long as they need it."""
+"""What a leader tells front ends of its keyring. They keep it in memory alone, as long as they need it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted, Master, Revoked, RoundSecrets, Spent
+from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted, MasterKey, RedeemedTicket, Revoked, RoundSecrets
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.errors import StoreError
 from hubbub.shuffler.records import Round, is_over
-from hubbub.shuffler.stores.postgres.secrets import Secrets
-from hubbub.shuffler.stores.protocol import Store
+from hubbub.shuffler.stores.postgres.secrets import StorageSecrets
+from hubbub.shuffler.stores.protocol import ShufflerStore
 
 AGAIN_SECONDS = 1.0
-"""When a replica may ask again for the secrets of a round that has none yet."""
+"""When a front end may ask again for the secrets of a round that has none yet."""
 
 
-class Sharing:
-    """Answers replicas (`wire.KeeperHandler`) from a keeper's store; `secrets_of` returns what it holds of a round."""
+class SecretServer:
+    """Answers front ends (`LeaderHandler`) from a leader's store; `secrets_of` returns what it holds of a round."""
 
-    def __init__(self, store: Store, secrets_of: Callable[[Round], Secrets]) -> None:
+    def __init__(self, store: ShufflerStore, secrets_of: Callable[[Round], StorageSecrets]) -> None:
         self._store = store
         self._secrets_of = secrets_of
         self.damaged: Collection[int] = frozenset()
-        """The `Round.key` of rounds whose private key opens nothing: replicas are told nothing of them."""
+        """The `Round.key` of rounds whose private key opens nothing: front ends are told nothing of them."""
         # A version tells nothing of what it names, also to whoever knows some of that.
         self._key = os.urandom(32)
 
@@ -45,11 +45,11 @@ class Sharing:
         if is_over(round_) or secrets.cipher is None:
             raise Refusal(Reason.ERASED, f"round {round_number} is over, and its secrets are destroyed")
         if round_.keys is None or round_.key in self.damaged:
-            # With a damaged key a replica would refuse every submission as one that does not open, for good.
+            # With a damaged key a front end would refuse every submission as one that does not open, for good.
             raise Refusal(Reason.NOT_READY, f"round {round_number} has no keys that can be used", AGAIN_SECONDS)
         if round_.state is RoundState.OPEN:
-            return RoundSecrets(secrets.cipher.shared(), secrets.place_key, secrets.private_key)
-        return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.place_key)
+            return RoundSecrets(secrets.cipher.shared(), secrets.pseudonym_key, secrets.private_key)
+        return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.pseudonym_key)
 
     async def get_admitted(self, version: bytes) -> Admitted | None:
         """Return the master keys, and who is admitted no more; None where that is the version that is known."""
@@ -58,11 +58,11 @@ class Sharing:
         found = self._version(masters, revoked)
         return None if found == version else Admitted(found, tuple(masters), revoked)
 
-    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
         with _refused_for_now():
             return await self._store.spend(tickets)
 
-    def _version(self, masters: Sequence[Master], revoked: Revoked) -> bytes:
+    def _version(self, masters: Sequence[MasterKey], revoked: Revoked) -> bytes:
         told = hashlib.blake2b(key=self._key, digest_size=VERSION_BYTES)
         for each in masters:
             told.update(f"{each.generation} {each.state.value} {each.since} ".encode() + each.secret)
@@ -73,7 +73,7 @@ class Sharing:
 
 @contextlib.contextmanager
 def _refused_for_now() -> Iterator[None]:
-    """Have replicas told why the store cannot: they ask whoever else may keep the rounds, and come again."""
+    """Have front ends told why the store cannot: they ask whoever else may keep the rounds, and come again."""
     try:
         yield
     except StoreError as error:

@@ -1,4 +1,4 @@
-"""The noise of a tree's node by one scale: its variance, what bounds its blanket, and who changes."""
+"""Its variance, what bounds its blanket, and who changes."""
 
 from __future__ import annotations
 

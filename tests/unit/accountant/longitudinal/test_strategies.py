@@ -1,4 +1,4 @@
-"""Strategies of a boolean that changes: local guarantees and variances against the law of the whole sequence."""
+"""Local guarantees and variances against the law of the whole sequence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Node, Sampled, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
-from support.streams import Law, node_values, sampled_law, streams, vector_law
+from support.boolean_streams import Law, node_values, sampled_law, streams, vector_law
 
 HORIZONS = [Horizon(d, k) for d, k in ((1, 1), (2, 1), (2, 2), (3, 2), (4, 1), (4, 2), (4, 3), (5, 2), (6, 3))]
 SMALL = [each for each in HORIZONS if each.periods <= 5]

@@ -1,4 +1,4 @@
-"""Pictures hold the accountant's own numbers, show gaps as gaps, and are the same bytes whoever draws them."""
+"""Plots hold the accountant's own numbers, show gaps as gaps, and are the same bytes whoever draws them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from hubbub.cli.mechanisms.arguments import Description
 from hubbub.cli.plots.draw import DrawingMissing, check_drawable, drawn, marked
 from hubbub.cli.plots.plan import (
     Axis,
-    Curve,
+    CurvePlan,
     Panel,
     PanelPlan,
-    Picture,
-    PicturePlan,
+    Plot,
+    PlotPlan,
     Series,
     document,
     evaluate,
     scale_of,
 )
-from hubbub.cli.plots.sweep import Question, names, only_applying, shown_power, sweep
+from hubbub.cli.plots.sweep import SweepQuestion, names, only_applying, shown_power, sweep
 from hubbub.cli.plots.variables import Range, Variable
 from hubbub.protos.errors import UsageError
 
@@ -40,12 +40,12 @@ KRR_16 = Description("krr", categories=16, local_epsilon=4.0)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def series_of(plan: PicturePlan) -> dict[str, Series]:
+def series_of(plan: PlotPlan) -> dict[str, Series]:
     return {each.label: each for each in evaluate(plan).panels[0].series}
 
 
 def test_points_over_reports_are_the_accountants_own() -> None:
-    question = Question(KRR_16, delta=1e-6)
+    question = SweepQuestion(KRR_16, delta=1e-6)
     found = series_of(sweep(question, Range(Variable.REPORTS, 1e3, 1e5, 3), ("best", "attack", "clones")))
     mechanism = KRR.from_local_epsilon(16, 4.0)
     for place, reports in enumerate((1000, 10_000, 100_000)):
@@ -62,16 +62,16 @@ def test_points_over_reports_are_the_accountants_own() -> None:
             Variable.LOCAL_EPSILON,
             1,
             3,
-            Question(Description("generic"), 5000, 1e-6),
+            SweepQuestion(Description("generic"), 5000, 1e-6),
             Part(Generic(3.0), 5000),
             1e-6,
         ),
-        (Variable.DELTA, 1e-9, 1e-3, Question(KRR_16, 5000), Part(KRR.from_local_epsilon(16, 4.0), 5000), 1e-3),
+        (Variable.DELTA, 1e-9, 1e-3, SweepQuestion(KRR_16, 5000), Part(KRR.from_local_epsilon(16, 4.0), 5000), 1e-3),
         (
             Variable.CATEGORIES,
             3,
             20,
-            Question(replace(KRR_16, categories=None), 5000, 1e-6),
+            SweepQuestion(replace(KRR_16, categories=None), 5000, 1e-6),
             Part(KRR.from_local_epsilon(20, 4.0), 5000),
             1e-6,
         ),
@@ -79,14 +79,14 @@ def test_points_over_reports_are_the_accountants_own() -> None:
             Variable.ROUNDS,
             1,
             6,
-            Question(KRR_16, 5000, 1e-6),
+            SweepQuestion(KRR_16, 5000, 1e-6),
             Part(KRR.from_local_epsilon(16, 4.0), 5000, 6),
             1e-6,
         ),
     ],
 )
 def test_the_last_point_of_every_variable_is_what_composition_says(
-    variable: Variable, first: float, last: float, question: Question, part: Part, delta: float
+    variable: Variable, first: float, last: float, question: SweepQuestion, part: Part, delta: float
 ) -> None:
     found = series_of(sweep(question, Range(variable, first, last, 2), ("best", "attack")))
     bracket = compose([part], delta) if part.rounds > 1 else epsilon_bracket(part.mechanism, part.reports, delta)
@@ -104,21 +104,21 @@ def test_the_last_point_of_every_variable_is_what_composition_says(
 )
 def test_every_mechanism_can_be_drawn(said: Description, mechanism: Laplace | RAPPOR) -> None:
     found = series_of(
-        sweep(Question(said, delta=1e-6), Range(Variable.REPORTS, 500, 1000, 2), ("best", "balle-bennett"))
+        sweep(SweepQuestion(said, delta=1e-6), Range(Variable.REPORTS, 500, 1000, 2), ("best", "balle-bennett"))
     )
     assert found["best"].y[0] == epsilon_bracket(mechanism, 500, 1e-6).epsilon_upper
     assert found["balle-bennett"].y[0] == CATALOGUE["balle-bennett"].epsilon(mechanism, 500, 1e-6).upper
 
 
 def test_gaussian_noise_has_gaps_where_rounds_would_be_composed() -> None:
-    question = Question(Description("gaussian", sigma=1.0), 100, 1e-6)
+    question = SweepQuestion(Description("gaussian", sigma=1.0), 100, 1e-6)
     found = series_of(sweep(question, Range(Variable.ROUNDS, 2, 3, 2), ("best", "clones")))
     assert found["best"].y == found["clones"].y == (None, None)
     assert "no local epsilon" in str(found["best"].why_not)
 
 
 def test_honest_share_and_dummies_are_asked_about_too() -> None:
-    question = Question(KRR_16, delta=1e-6, honest_share=0.9, dummies=50)
+    question = SweepQuestion(KRR_16, delta=1e-6, honest_share=0.9, dummies=50)
     found = series_of(sweep(question, Range(Variable.REPORTS, 100, 101, 2), ("best", "attack")))
     assert found["best"].y[0] == epsilon_bracket(KRR.from_local_epsilon(16, 4.0), 90, 1e-6, dummies=50).epsilon_upper
     assert found["attack"].y == (None, None)
@@ -126,7 +126,7 @@ def test_honest_share_and_dummies_are_asked_about_too() -> None:
 
 
 def test_a_bound_outside_its_conditions_is_a_gap_with_its_reason() -> None:
-    question = Question(replace(KRR_16, categories=None), 2000, 1e-6)
+    question = SweepQuestion(replace(KRR_16, categories=None), 2000, 1e-6)
     found = series_of(sweep(question, Range(Variable.CATEGORIES, 2, 4, 3), ("2rr",)))["2rr"]
     assert found.y[0] is not None
     assert found.y[1:] == (None, None)
@@ -154,27 +154,27 @@ def test_values_are_whole_where_they_count_and_include_both_ends() -> None:
 )
 def test_an_empty_range_is_refused(over: Range, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        sweep(Question(KRR_16, delta=1e-6), over)
+        sweep(SweepQuestion(KRR_16, delta=1e-6), over)
 
 
 def test_what_is_missing_or_said_twice_is_refused() -> None:
     over = Range(Variable.REPORTS, 1e3, 1e4)
     with pytest.raises(UsageError, match="--reports and --delta"):
-        sweep(Question(KRR_16), over)
+        sweep(SweepQuestion(KRR_16), over)
     with pytest.raises(UsageError, match="--reports is what --over varies"):
-        sweep(Question(KRR_16, reports=5, delta=1e-6), over)
+        sweep(SweepQuestion(KRR_16, reports=5, delta=1e-6), over)
     with pytest.raises(UsageError, match="must be one of: best, attack, blanket"):
-        sweep(Question(KRR_16, delta=1e-6), over, ("blankets",))
+        sweep(SweepQuestion(KRR_16, delta=1e-6), over, ("blankets",))
 
 
 def test_a_number_out_of_range_names_the_point() -> None:
-    plan = sweep(Question(KRR_16, reports=1000), Range(Variable.DELTA, 0.5, 2.0, 2), ("best",))
+    plan = sweep(SweepQuestion(KRR_16, reports=1000), Range(Variable.DELTA, 0.5, 2.0, 2), ("best",))
     with pytest.raises(AccountingError, match="where delta is 2: delta is 2"):
         evaluate(plan)
 
 
 def test_default_curves_are_those_that_apply_and_the_same_ones_are_joined() -> None:
-    plan = sweep(Question(KRR_16, delta=1e-6), Range(Variable.REPORTS, 1e4, 1e5, 2))
+    plan = sweep(SweepQuestion(KRR_16, delta=1e-6), Range(Variable.REPORTS, 1e4, 1e5, 2))
     assert len(plan.panels[0].curves) == len(names())
     labels = [each.label for each in only_applying(evaluate(plan)).panels[0].series]
     assert labels[0].startswith("best = blanket")
@@ -183,19 +183,19 @@ def test_default_curves_are_those_that_apply_and_the_same_ones_are_joined() -> N
 
 
 def test_progress_counts_every_point() -> None:
-    plan = sweep(Question(KRR_16, delta=1e-6), Range(Variable.REPORTS, 1e4, 1e5, 3), ("best", "local"))
+    plan = sweep(SweepQuestion(KRR_16, delta=1e-6), Range(Variable.REPORTS, 1e4, 1e5, 3), ("best", "local"))
     seen: list[None] = []
     evaluate(plan, lambda: seen.append(None))
     assert len(seen) == plan.points == 6
 
 
 def test_a_value_that_is_not_finite_is_never_drawn() -> None:
-    plan = PanelPlan("", Axis("x"), Axis("y"), (Curve("odd", "upper", (1.0,), lambda _: float("inf")),))
+    plan = PanelPlan("", Axis("x"), Axis("y"), (CurvePlan("odd", "upper", (1.0,), lambda _: float("inf")),))
     with pytest.raises(AccountingError, match="odd is inf at 1"):
-        evaluate(PicturePlan("", "", (plan,)))
+        evaluate(PlotPlan("", "", (plan,)))
 
 
-def picture() -> Picture:
+def picture() -> Plot:
     """Five series of eight points, one with a gap, one of lone points, one empty."""
     x = tuple(10.0**power for power in range(1, 9))
     upper = tuple(8 / value**0.5 for value in x)
@@ -207,7 +207,7 @@ def picture() -> Picture:
         Series("nothing", "upper", x, (None,) * 8, why_not="no reason"),
     )
     panel = Panel("left", Axis("reports, n", "log"), Axis("ε (nats)", "log"), series)
-    return Picture("A title", "What it shows.", (panel, replace(panel, title="right")))
+    return Plot("A title", "What it shows.", (panel, replace(panel, title="right")))
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_the_document_has_every_point() -> None:
 
 def test_only_svg_and_png_in_a_folder_that_is_there(tmp_path: Path) -> None:
     assert check_drawable(tmp_path / "a.SVG") == "svg"
-    with pytest.raises(UsageError, match=r"pictures are \.svg or \.png"):
+    with pytest.raises(UsageError, match=r"plots are \.svg or \.png"):
         check_drawable(tmp_path / "a.pdf")
     with pytest.raises(UsageError, match="there is no folder"):
         check_drawable(tmp_path / "missing" / "a.svg")
@@ -333,7 +333,10 @@ def test_powers_of_ten_are_written_as_such() -> None:
 
 @pytest.mark.slow
 def test_over_rounds_each_bound_is_composed_by_the_tightest_of_its_ways() -> None:
-    question, over = Question(Description("generic", local_epsilon=0.5), 10_000, 1e-6), Range(Variable.ROUNDS, 1, 9, 2)
+    question, over = (
+        SweepQuestion(Description("generic", local_epsilon=0.5), 10_000, 1e-6),
+        Range(Variable.ROUNDS, 1, 9, 2),
+    )
     ways: dict[str, tuple[Composition, ...]] = {
         "krr-lower": ("losses",),
         "girgis-upper-2": ("rdp",),
@@ -354,5 +357,5 @@ def test_outside_conditions_alone_make_gaps() -> None:
             raise OutsideConditions("too small")
         return x
 
-    plan = PanelPlan("", Axis("x"), Axis("y"), (Curve("from 2", "upper", (1.0, 2.0), at),))
-    assert evaluate(PicturePlan("", "", (plan,))).panels[0].series[0].y == (None, 2.0)
+    plan = PanelPlan("", Axis("x"), Axis("y"), (CurvePlan("from 2", "upper", (1.0, 2.0), at),))
+    assert evaluate(PlotPlan("", "", (plan,))).panels[0].series[0].y == (None, 2.0)

@@ -10,7 +10,7 @@ from rich.console import Console
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.cli.tables.privacy import print_privacy
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy
 from support.certificates import counts
 from support.samples import Parties, sample_task
 
@@ -20,7 +20,7 @@ TASK = sample_task(Parties.generate(), minimum_reports=100)
 @pytest.mark.slow(only=["open"])
 @pytest.mark.parametrize(("admission", "assumed"), [(OPEN, True), (ENROLLED, False)], ids=["open", "enrolled"])
 def test_central_numbers_that_are_assumed_are_marked_in_the_table_and_below(
-    admission: Admission, assumed: bool
+    admission: AdmissionPolicy, assumed: bool
 ) -> None:
     out = io.StringIO()
     stated = statement(Terms.of(TASK), [counts(TASK, 0, 120)])

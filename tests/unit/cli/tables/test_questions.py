@@ -97,7 +97,7 @@ def test_the_document_has_each_group_with_the_statistics_of_everybody(results: R
     (median,) = session["quantiles"]
     assert (median["at"], median["standard_error"]) == (0.5, None)
     assert [each["category"] for each in site["counts"]] == ["a", "c"]
-    assert site["notes"][0].startswith("2 of 3 categories are told from zero")
+    assert site["notes"][0].startswith("2 of 3 categories are significantly different from zero")
 
 
 def test_rows_have_columns_for_groups_points_bands_and_zero(results: RoundResults) -> None:
@@ -108,8 +108,8 @@ def test_rows_have_columns_for_groups_points_bands_and_zero(results: RoundResult
         (region, device) for region in REGION.categories for device in DEVICE.categories
     }
     counts = [row for row in rows if row["statistic"] == "count"]
-    assert all(row["p_value"] is not None and row["told_from_zero"] is not None for row in counts)
-    assert [row["told_from_zero"] for row in joint if row["estimate"] < 0] == [False]
+    assert all(row["p_value"] is not None and row["significant"] is not None for row in counts)
+    assert [row["significant"] for row in joint if row["estimate"] < 0] == [False]
     assert all(row["simultaneous_lower"] <= row["lower"] for row in rows)
     (median,) = (row for row in rows if row["statistic"] == "quantile")
     assert (median["at"], median["standard_error"], median["unit"]) == (0.5, None, "minutes")
@@ -118,7 +118,7 @@ def test_rows_have_columns_for_groups_points_bands_and_zero(results: RoundResult
 def test_csv_reads_back_with_truth_values_and_missing_errors(results: RoundResults, tmp_path: Path) -> None:
     write_csv(results, tmp_path / "results.csv")
     read, table = csv.read_csv(tmp_path / "results.csv"), as_table(results)
-    for column in ("told_from_zero", "at", "standard_error", "p_value"):
+    for column in ("significant", "at", "standard_error", "p_value"):
         assert read[column].to_pylist() == table[column].to_pylist()
 
 
@@ -128,7 +128,7 @@ def test_people_read_which_counts_are_not_told_from_zero(results: RoundResults) 
     assert "region=south, device=phone: dark" in line
     assert "cdf at 5" in text
     assert "quantile at 0.5, minutes" in text
-    assert "2 of 3 categories are told from zero" in text
+    assert "2 of 3 categories are significantly different from zero" in text
 
 
 def test_people_may_ask_for_intervals_that_hold_at_once(results: RoundResults) -> None:

@@ -17,15 +17,15 @@ from hubbub.cli.tables.truth import print_query
 from hubbub.deploy.operator.export import as_table, write_csv, write_parquet
 from hubbub.planning.simulate.truth import compare, query_document
 from hubbub.protos.records.results import QueryResult, QueryState, RoundId, RoundResults
-from hubbub.protos.records.results_document import COLUMNS, lines_of, results_document, table_rows
+from hubbub.protos.records.results_document import COLUMNS, result_rows, results_document, table_rows
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.randomizer import Tally
+from support.estimate_rows import consistent, number
+from support.estimate_rows import counts as published
 from support.queries import krr_query
-from support.rows import consistent, number
-from support.rows import counts as published
 from support.samples import QUERIES
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_the_document_holds_every_number(results: RoundResults) -> None:
     shared = ("name", "state", "reports", "valid", "left_out", "kind", "answered")
     assert set(carrier) == {*shared, "counts"}
     numbers = {"estimate", "standard_error", "lower", "upper", "simultaneous_lower", "simultaneous_upper"}
-    assert set(carrier["counts"][0]) == {*numbers, "category", "consistent", "p_value", "told_from_zero"}
+    assert set(carrier["counts"][0]) == {*numbers, "category", "consistent", "p_value", "significant"}
     assert (delay["unit"], delay["range"]) == ("minutes", [-30.0, 180.0])
     assert set(delay) == {*shared, "unit", "range", "sum", "mean"}
     for statistic in (carrier["answered"], delay["answered"], delay["sum"], delay["mean"]):
@@ -118,11 +118,11 @@ def test_a_kind_of_question_that_nobody_here_knows_is_shown_all_the_same(results
         ("share", "B6", None),
         ("spread", None, "km"),
     ]
-    assert [line.label for line in lines_of(result)] == ["AA", "B6", "spread, km"]
+    assert [line.label for line in result_rows(result)] == ["AA", "B6", "spread, km"]
 
 
 def test_a_withheld_query_has_no_lines(results: RoundResults) -> None:
-    assert lines_of(results.queries[2]) == ()
+    assert result_rows(results.queries[2]) == ()
 
 
 def test_true_counts_are_whole_whatever_the_digits_of_the_estimate() -> None:

@@ -17,7 +17,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import FakeShuffler
 from support.samples import START, Parties, sample_task, signed
-from support.stores import within
+from support.store_contents import within
 
 ANSWERS = {"carrier": "AA", "delay": 12.0}
 Make = Callable[..., Device]
@@ -220,6 +220,6 @@ def test_what_is_no_ticket_at_all_fails_where_the_device_is_made(device: Make, f
 async def test_credentials_belong_to_their_shuffler(device: Make, shuffler: FakeShuffler, parties: Parties) -> None:
     one = device(ticket=ticket(parties))
     await one.submit(ANSWERS)
-    rows = within(one._state, lambda each: each.execute("SELECT shuffler, device FROM enrolment").fetchall())
+    rows = within(one._state, lambda each: each.execute("SELECT shuffler, device FROM enrollment").fetchall())
     assert rows == [(parties.shuffler.public, "")]
     assert Identity.generate().public != parties.shuffler.public

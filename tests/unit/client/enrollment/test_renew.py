@@ -13,7 +13,7 @@ from unit.client.session.test_successions import SECOND, succession
 
 from hubbub.client import Device, Fleet
 from hubbub.client.enrollment.renew import objection
-from hubbub.client.state.enrollment import Enrolment, find_enrolments, keep_credentials, take_tickets
+from hubbub.client.state.enrollment import StoredEnrollment, find_enrollments, keep_credentials, take_tickets
 from hubbub.client.state.store import State
 from hubbub.client.state.successions import keep_successions
 from hubbub.protos.enrollment.credentials import KEY_BYTES, Credential, CredentialId, authority_tag
@@ -27,7 +27,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task, signed
-from support.stores import within
+from support.store_contents import within
 
 ANSWERS = {"carrier": "AA", "delay": 12.0}
 ROUND = 3600
@@ -41,7 +41,7 @@ MakeFleet = Callable[..., Fleet]
 @pytest.fixture(autouse=True)
 def warnings_are_kept(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever level a service that ran in this process before has set."""
-    caplog.set_level("WARNING", logger="hubbub.client.enrollment.renew")
+    caplog.set_level("WARNING", logger="hubbub.client.tickets")
 
 
 @pytest.fixture(scope="session")
@@ -88,13 +88,13 @@ class Held:
         self._clock.now += ROUND
         await self.device.submit(ANSWERS)
 
-    def enrolment(self) -> Enrolment:
+    def enrollment(self) -> StoredEnrollment:
         """Return what its state file holds."""
         shuffler = self.device.task.identities.shuffler
-        return within(self.device._state, lambda connection: find_enrolments(connection, shuffler, [""]))[""]
+        return within(self.device._state, lambda connection: find_enrollments(connection, shuffler, [""]))[""]
 
     def warnings(self) -> list[str]:
-        return [each.getMessage() for each in self._log.records if each.name == "hubbub.client.enrollment.renew"]
+        return [each.getMessage() for each in self._log.records if each.name == "hubbub.client.tickets"]
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def credentials(shuffler: FakeShuffler) -> list[bytes]:
 async def test_a_new_ticket_that_is_not_taken_costs_nothing_and_is_tried_again(
     held: Held, shuffler: FakeShuffler, parties: Parties, first: Ticket, failure: Refusal | Exception
 ) -> None:
-    before, after = held.enrolment(), longer(first, parties.operator)
+    before, after = held.enrollment(), longer(first, parties.operator)
     shuffler.untaken[after.encode()] = failure
     await held.given(after.encode())
     await held.goes_on()
@@ -143,7 +143,7 @@ async def test_a_new_ticket_that_is_not_taken_costs_nothing_and_is_tried_again(
     assert len(shuffler.held) == 3
     # Asked for once a submission: a shuffler that is asked without end would leave no time to submit.
     assert [each.ticket for each in shuffler.redeemed] == [first.encode(), after.encode(), after.encode()]
-    assert held.enrolment() == before
+    assert held.enrollment() == before
     (warning,) = held.warnings()
     assert "new ticket not taken" in warning
     assert "kiosk" not in warning
@@ -151,18 +151,18 @@ async def test_a_new_ticket_that_is_not_taken_costs_nothing_and_is_tried_again(
     del shuffler.untaken[after.encode()]
     await held.goes_on()
     assert len(set(credentials(shuffler))) == 2
-    assert (held.enrolment().ticket, held.enrolment().secret) == (after.encode(), before.secret)
+    assert (held.enrollment().ticket, held.enrollment().secret) == (after.encode(), before.secret)
     assert len(held.warnings()) == 1
 
 
 async def test_a_shuffler_that_is_away_takes_nothing(
     held: Held, device: Make, shuffler: FakeShuffler, parties: Parties, first: Ticket, clock: Clock
 ) -> None:
-    before, after = held.enrolment(), longer(first, parties.operator)
+    before, after = held.enrollment(), longer(first, parties.operator)
     clock.now += ROUND
     with pytest.raises(Unreachable, match="are kept on this device"):
         await device(ticket=after.encode(), shuffler="127.0.0.1:1").submit(ANSWERS)
-    assert held.enrolment() == before
+    assert held.enrollment() == before
     assert len(await held.device.resend()) == 1
     assert len(set(credentials(shuffler))) == 1
 
@@ -190,7 +190,7 @@ async def test_a_ticket_for_the_identity_that_follows_is_taken(
     after = longer(first, parties.operator, shuffler=SECOND.public)
     await held.given(after.encode())
     assert [each.ticket for each in shuffler.redeemed] == [first.encode(), after.encode()]
-    assert held.enrolment().ticket == after.encode()
+    assert held.enrollment().ticket == after.encode()
     assert held.warnings() == []
 
 
@@ -201,7 +201,7 @@ async def test_a_ticket_that_lacks_the_countersignature_of_the_one_before_is_not
     await held.given(both.encode())
     await held.given(longer(both, parties.operator).encode())
     assert len(shuffler.redeemed) == 2
-    assert held.enrolment().ticket == both.encode()
+    assert held.enrollment().ticket == both.encode()
     (warning,) = held.warnings()
     assert "not_countersigned (1)" in warning
     assert "get it countersigned" in warning
@@ -239,9 +239,9 @@ def test_what_a_countersignature_is_worth(
     found = Credential(
         CredentialId(1, ENDS, authority_tag(AUTHORITY.public if signed_before else None), bytes(16)).encode(), b""
     )
-    enrolment = Enrolment(before.encode(), bytes(KEY_BYTES), found)
+    enrollment = StoredEnrollment(before.encode(), bytes(KEY_BYTES), found)
     state = State(tmp_path / "state.db")
-    got = within(state, lambda connection: objection(connection, new, enrolment, AUTHORITY.public if needed else None))
+    got = within(state, lambda connection: objection(connection, new, enrollment, AUTHORITY.public if needed else None))
     state.close()
     assert (got is not None and got.reason is Reason.NOT_COUNTERSIGNED) is objects
 
@@ -282,7 +282,7 @@ async def test_a_file_that_cannot_be_read_is_told_of_without_its_name(
 async def test_after_a_credentials_end_a_new_ticket_is_needed_and_waited_for(
     held: Held, shuffler: FakeShuffler, parties: Parties, first: Ticket, clock: Clock
 ) -> None:
-    before, after = held.enrolment(), longer(first, parties.operator)
+    before, after = held.enrollment(), longer(first, parties.operator)
     shuffler.untaken[after.encode()] = Refusal(Reason.OVERLOADED, "come again")
     held.place.write_bytes(after.encode())
     clock.now = ENDS
@@ -291,11 +291,11 @@ async def test_after_a_credentials_end_a_new_ticket_is_needed_and_waited_for(
     assert caught.value.reason is Reason.OVERLOADED
     assert len(shuffler.redeemed) > 2
     assert len(shuffler.held) == 1
-    assert held.enrolment() == before
+    assert held.enrollment() == before
     assert held.warnings() == []
     shuffler.untaken.clear()
     assert len(await held.device.resend()) == 1
-    assert held.enrolment().ticket == after.encode()
+    assert held.enrollment().ticket == after.encode()
 
 
 async def test_two_programs_that_share_a_state_file_take_one_new_ticket(
@@ -307,7 +307,7 @@ async def test_two_programs_that_share_a_state_file_take_one_new_ticket(
     one, other = await asyncio.gather(held.device.submit(ANSWERS), device(ticket=held.place).submit(ANSWERS))
     assert one.submission_id == other.submission_id
     assert len({each.device_key for each in shuffler.redeemed}) == 1
-    assert held.enrolment().ticket == after.encode()
+    assert held.enrollment().ticket == after.encode()
     assert held.warnings() == []
     asked = len(shuffler.redeemed)
     await held.goes_on()
@@ -323,7 +323,7 @@ async def test_a_ticket_read_before_another_program_redeemed_a_longer_one_is_lef
         # Meanwhile the other program goes through all of its steps.
         other = State(tmp_path / "device.sqlite")
         within(other, lambda connection: take_tickets(connection, at, {device: after}, os.urandom))
-        before = within(other, lambda connection: find_enrolments(connection, at, [device]))
+        before = within(other, lambda connection: find_enrollments(connection, at, [device]))
         got = shuffler.redeem(Redemption(after.encode(), before[device].secret))
         assert isinstance(got, Credential)
         kept = {device: (after.encode(), got)}
@@ -347,10 +347,10 @@ def test_what_another_program_got_meanwhile_stays(state: State, parties: Parties
     shuffler, after = parties.shuffler.public, longer(first, parties.operator)
     old, new = (Credential(bytes([each]) * 44, bytes(32)) for each in (1, 2))
 
-    def found() -> dict[str, Enrolment]:
-        return within(state, lambda connection: find_enrolments(connection, shuffler, ["kiosk"]))
+    def found() -> dict[str, StoredEnrollment]:
+        return within(state, lambda connection: find_enrollments(connection, shuffler, ["kiosk"]))
 
-    def keep(before: dict[str, Enrolment], ticket: Ticket, credential: Credential) -> None:
+    def keep(before: dict[str, StoredEnrollment], ticket: Ticket, credential: Credential) -> None:
         got = {"kiosk": (ticket.encode(), credential)}
         within(state, lambda connection: keep_credentials(connection, shuffler, before, got))
 
@@ -368,7 +368,7 @@ def test_what_another_program_got_meanwhile_stays(state: State, parties: Parties
     # A program that looked before there was a credential takes nothing from it.
     take(first)
     keep(begun, first, old)
-    assert found()["kiosk"] == Enrolment(after.encode(), begun["kiosk"].secret, new)
+    assert found()["kiosk"] == StoredEnrollment(after.encode(), begun["kiosk"].secret, new)
 
 
 async def test_a_fleet_warns_once_for_all_its_devices_and_carries_what_each_holds(
@@ -387,7 +387,7 @@ async def test_a_fleet_warns_once_for_all_its_devices_and_carries_what_each_hold
     held[names[4]] = b"no ticket"
     clock.now += ROUND
     assert (await carrier.submit_many([*many, ("unknown", ANSWERS)])).accepted == 5
-    lines = sorted(each.getMessage() for each in caplog.records if each.name == "hubbub.client.enrollment.renew")
+    lines = sorted(each.getMessage() for each in caplog.records if each.name == "hubbub.client.tickets")
     assert ["ticket_spent (2)" in lines[1], "bad_ticket (1)" in lines[0], len(lines)] == [True, True, 2]
     assert "kiosk" not in "".join(lines)
     before, after = shuffler.seen[:5], shuffler.seen[5:]

@@ -1,4 +1,4 @@
-"""What a device takes from a certificate: what is signed by those it knows and about its task, and nothing else."""
+"""What is signed by those it knows and about its task, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import Device, Learned, SignatureError, TaskError, UsageError
+from hubbub.client import CertifiedLoss, Device, SignatureError, TaskError, UsageError
 from hubbub.client.privacy.certificates import read_certificate
-from hubbub.client.privacy.ledger import Proven
+from hubbub.client.privacy.ledger import ProvenLoss
 from hubbub.protos.identity.formats import CERTIFICATE
 from hubbub.protos.task.task import Privacy, Task
 from support.certificates import batch_records, content_of, counts, encode, releases_of
@@ -65,8 +65,8 @@ def test_a_certificate_as_the_analyzer_makes_it_is_learned(parties: Parties, pro
     made = content_of(promising, parties, [counts(promising, 0, 5000)])
     learned = read_certificate(encode(made, parties), promising)
     stated = made["all_rounds"]["epsilon_upper_at_minimum"]
-    assert learned == Learned(0, made["round_total"]["epsilon_upper"], stated, (0,))
-    assert learned.proven == Proven(0, 0, Fraction(stated))
+    assert learned == CertifiedLoss(0, made["round_total"]["epsilon_upper"], stated, (0,))
+    assert learned.proven == ProvenLoss(0, 0, Fraction(stated))
 
 
 async def test_certificates_take_the_place_of_promises_where_they_prove_less(
@@ -77,12 +77,12 @@ async def test_certificates_take_the_place_of_promises_where_they_prove_less(
         clock.now = START + 3600.0 * number
         one.keep(ANSWERS)
     assert one.budget().tasks[0].total.epsilon == 3.0
-    first, second = one.learn(certificates[0]), one.learn(certificates[1])
+    first, second = one.add_certificate(certificates[0]), one.add_certificate(certificates[1])
     assert (first.rounds, second.rounds) == ((0,), (0, 1))
     total = one.budget().tasks[0].total
     # Round 2 is not certified: it counts as promised.
     assert (total.epsilon, total.delta) == (2.25, 2e-6)
-    one.learn(certificates[0])
+    one.add_certificate(certificates[0])
     assert one.budget().tasks[0].total == total
 
 
@@ -92,7 +92,7 @@ async def test_a_certificate_that_breaks_the_promise_raises_the_number(
     one = device(task=signed(promising, parties).encode(), shuffler=NOBODY)
     clock.now = START + 2 * 3600.0
     one.keep(ANSWERS)
-    learned = one.learn(certificates[2])
+    learned = one.add_certificate(certificates[2])
     assert learned.epsilon_all_rounds is None
     (budget,) = one.budget().tasks
     assert (budget.total.epsilon, budget.exceeded, budget.certified) == (1.25, (2,), None)
@@ -142,7 +142,7 @@ def test_a_signed_certificate_that_contradicts_itself_is_not_learned(
 ) -> None:
     changed = content(promising, parties, 1, 0.5, 0.75)
     CHANGES[change](changed)
-    with pytest.raises(SignatureError, match=r"not a certificate of a round: .*; nothing was learned"):
+    with pytest.raises(SignatureError, match=r"not a certificate of a round: .*; nothing was changed"):
         read_certificate(encode(changed, parties), promising)
 
 
@@ -153,15 +153,15 @@ def test_what_came_is_never_believed_to_be_above_what_holds_at_the_minimum(parti
 
 async def test_another_tasks_certificate_is_named(device: Make, certificates: list[bytes]) -> None:
     with pytest.raises(SignatureError, match=r"is of task flights \(.*\), not of flights \(.*\); give it to that"):
-        device(shuffler=NOBODY).learn(certificates[0])
+        device(shuffler=NOBODY).add_certificate(certificates[0])
 
 
 @pytest.mark.parametrize(("given", "says"), [(b"", "not a certificate"), (b"{}", "not a certificate"), (b"{", "JSON")])
 async def test_what_is_no_certificate_is_named(device: Make, given: bytes, says: str) -> None:
     with pytest.raises(SignatureError, match=says):
-        device(shuffler=NOBODY).learn(given)
+        device(shuffler=NOBODY).add_certificate(given)
 
 
 async def test_a_certificate_is_given_as_bytes(device: Make) -> None:
     with pytest.raises(UsageError, match="certificate is of type str; give bytes"):
-        device(shuffler=NOBODY).learn("certificate.json")  # type: ignore[arg-type]
+        device(shuffler=NOBODY).add_certificate("certificate.json")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A device's budget: exact, never below the truth, kept by all who share the file, and refused with the reason."""
+"""Exact, never below the truth, kept by all who share the file, and refused with the reason."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
-from hubbub.client import Device, Fleet, Limits, OverLimit, Recorder, StateError, UsageError
+from hubbub.client import Device, Fleet, OverLimit, PrivacyLimits, Recorder, StateError, UsageError
 from hubbub.client.privacy.ledger import (
     PAST,
     Account,
-    Bill,
+    AnswerCost,
     Charges,
-    Proven,
-    Tariff,
+    ProvenLoss,
+    TaskCost,
     check_limits,
     local_cost,
     rounded_up,
 )
 from hubbub.client.privacy.report import budget_of
 from hubbub.client.state.budget import accounts_of
-from hubbub.client.state.store import Drawn, Round, State
+from hubbub.client.state.store import Drawn, RoundRef, State
 from hubbub.protos.messages import Submission
 from hubbub.protos.task.task import Privacy, Schedule, Task
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector
 from hubbub.queries.query import Query
-from support.bills import BILL, bill
+from support.charges import BILL, answer_cost
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task, signed
 
@@ -104,7 +104,7 @@ async def test_without_limits_everything_is_counted_and_nothing_refused(
 
 async def test_a_refusal_explains_itself_and_leaves_nothing_behind(device: Make, clock: Clock, task: Task) -> None:
     limit = 1.5 * each_round(task)
-    one = offline(device, limits=Limits(epsilon_local_per_day=limit))
+    one = offline(device, limits=PrivacyLimits(epsilon_local_per_day=limit))
     assert one.keep(ANSWERS)
     before = one.budget()
     assert before.left["epsilon_local_per_day"] == pytest.approx(0.5 * each_round(task))
@@ -114,7 +114,7 @@ async def test_a_refusal_explains_itself_and_leaves_nothing_behind(device: Make,
         raise AssertionError(f"{count} bytes were drawn")
 
     with pytest.raises(OverLimit) as refused:
-        offline(device, limits=Limits(epsilon_local_per_day=limit), random=exhausted).keep(ANSWERS)
+        offline(device, limits=PrivacyLimits(epsilon_local_per_day=limit), random=exhausted).keep(ANSWERS)
     spent = f"{each_round(task):.9g}"
     assert str(refused.value) == (
         f"round 1 of task flights is not answered: {spent} is spent today (UTC), on all tasks (flights {spent}), and "
@@ -134,7 +134,7 @@ async def test_a_day_frees_up_at_midnight_and_not_when_the_clock_is_set_back(
 ) -> None:
     task = sample_task(parties, schedule=Schedule(START, length=DAY // 2, grace=60, rounds=8))
     document = signed(task, parties).encode()
-    one = offline(device, task=document, limits=Limits(epsilon_local_per_day=1.5 * each_round(task)))
+    one = offline(device, task=document, limits=PrivacyLimits(epsilon_local_per_day=1.5 * each_round(task)))
     clock.now = START + DAY
     assert one.keep(ANSWERS)
     for now in (START + DAY * 1.5, START + DAY - 1.0):
@@ -153,10 +153,10 @@ async def test_a_day_counts_all_tasks_and_a_task_all_its_days(
     other = sample_task(parties, name="crashes", schedule=Schedule(START, length=DAY, grace=60, rounds=9))
     document, each = signed(other, parties).encode(), each_round(task)
     assert offline(device).keep(ANSWERS)
-    daily = offline(device, task=document, limits=Limits(epsilon_local_per_day=1.5 * each))
+    daily = offline(device, task=document, limits=PrivacyLimits(epsilon_local_per_day=1.5 * each))
     with pytest.raises(OverLimit, match=r"on all tasks \(flights"):
         daily.keep(ANSWERS)
-    of_task = offline(device, task=document, limits=Limits(epsilon_local_per_task=2.5 * each))
+    of_task = offline(device, task=document, limits=PrivacyLimits(epsilon_local_per_task=2.5 * each))
     assert of_task.keep(ANSWERS)
     clock.now += DAY
     assert of_task.keep(ANSWERS)
@@ -173,13 +173,13 @@ async def test_a_day_counts_all_tasks_and_a_task_all_its_days(
 async def test_a_round_that_alone_is_above_a_limit_is_told_as_that(device: Make, parties: Parties) -> None:
     document = signed(promising_one(parties), parties).encode()
     with pytest.raises(OverLimit, match="the round alone is above it, on any day: raise the") as refused:
-        offline(device, task=document, limits=Limits(epsilon_per_day=0.5)).keep(ANSWERS)
+        offline(device, task=document, limits=PrivacyLimits(epsilon_per_day=0.5)).keep(ANSWERS)
     assert (refused.value.spent, refused.value.cost) == (0.0, 1.0)
 
 
 async def test_a_limit_that_is_met_exactly_is_kept(device: Make, parties: Parties, clock: Clock) -> None:
     document = signed(promising_one(parties), parties).encode()
-    one = offline(device, task=document, limits=Limits(epsilon_per_task=3.0))
+    one = offline(device, task=document, limits=PrivacyLimits(epsilon_per_task=3.0))
     for number in range(3):
         clock.now = START + 3600.0 * number
         assert one.keep(ANSWERS)
@@ -201,7 +201,7 @@ async def test_neither_wiping_nor_opting_out_nor_forgetting_gives_anything_back(
 @pytest.mark.parametrize("value", ["5", True, -1.0, float("nan")])
 def test_a_limit_that_is_none_is_named(value: Any) -> None:
     with pytest.raises(UsageError, match=r"limit epsilon_per_day is .* give a number, 0 or more"):
-        Limits(epsilon_per_day=value)
+        PrivacyLimits(epsilon_per_day=value)
 
 
 async def test_limits_of_another_type_are_named(device: Make) -> None:
@@ -210,7 +210,7 @@ async def test_limits_of_another_type_are_named(device: Make) -> None:
 
 
 async def test_a_fleet_refuses_each_device_for_itself(fleet: Callable[..., Fleet], clock: Clock, task: Task) -> None:
-    one = fleet(limits=Limits(epsilon_local_per_day=1.5 * each_round(task)))
+    one = fleet(limits=PrivacyLimits(epsilon_local_per_day=1.5 * each_round(task)))
     assert (await one.submit_many([("a", ANSWERS)])).accepted == 1
     clock.now += 3600
     summary = await one.submit_many([("a", ANSWERS), ("b", ANSWERS), ("a", ANSWERS)])
@@ -221,7 +221,7 @@ async def test_a_fleet_refuses_each_device_for_itself(fleet: Callable[..., Fleet
 
 async def test_a_recorder_counts_what_is_over_a_limit_and_tells_it_once(device: Make, task: Task) -> None:
     told: list[Exception] = []
-    one = offline(device, limits=Limits(epsilon_local_per_day=0.5 * each_round(task)))
+    one = offline(device, limits=PrivacyLimits(epsilon_local_per_day=0.5 * each_round(task)))
     recorder = Recorder(one, exit_seconds=0.0, on_error=told.append)
     for _ in range(3):
         recorder.record(ANSWERS)
@@ -234,7 +234,7 @@ async def test_a_recorder_counts_what_is_over_a_limit_and_tells_it_once(device: 
 
 
 def spent(state: State, device: str = "a", day: int = 0, task_id: bytes = TASK_ID) -> tuple[int, float]:
-    today = budget_of(state.accounts(device), task_id, day, Limits()).today
+    today = budget_of(state.accounts(device), task_id, day, PrivacyLimits()).today
     return today.rounds, today.epsilon_local
 
 
@@ -245,14 +245,14 @@ def test_reports_and_their_charge_are_on_disk_together_or_not_at_all(path: Path)
         breaking = _breaking(place)
         file = path.with_name(f"{place}.sqlite")
         with closing(State(file)) as first:
-            first.keep_reports(Round(OTHER_ID, 0), "a", drawn(), OVER_AT, bill())
+            first.keep_reports(RoundRef(OTHER_ID, 0), "a", drawn(), OVER_AT, answer_cost())
         with closing(State(file, connection=breaking)) as state:
             try:
-                state.keep_reports(Round(TASK_ID, 0), "a", drawn(), OVER_AT, bill())
+                state.keep_reports(RoundRef(TASK_ID, 0), "a", drawn(), OVER_AT, answer_cost())
             except StateError as error:
                 assert "broken" in str(error)  # noqa: PT017 - the last places do not break any more
         with closing(State(file)) as state:
-            kept = bool(state.find(Round(TASK_ID, 0), ["a"]))
+            kept = bool(state.find(RoundRef(TASK_ID, 0), ["a"]))
             assert spent(state)[0] == 1 + kept
             outcomes.add(kept)
         if kept:
@@ -287,14 +287,14 @@ def _breaking(place: int) -> type[sqlite3.Connection]:
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_connections_that_share_a_file_stay_within_the_limit_together(path: Path, attempt: int) -> None:
-    limits, start = Limits(epsilon_local_per_day=5.0), threading.Barrier(8)
+    limits, start = PrivacyLimits(epsilon_local_per_day=5.0), threading.Barrier(8)
     kept, refused = [], []
 
     def work(number: int) -> None:
         with closing(State(path)) as state:
             start.wait()
             try:
-                state.keep_reports(Round(TASK_ID, number), "a", drawn(), OVER_AT, bill("3/2", limits=limits))
+                state.keep_reports(RoundRef(TASK_ID, number), "a", drawn(), OVER_AT, answer_cost("3/2", limits=limits))
                 kept.append(number)
             except OverLimit:
                 refused.append(number)
@@ -311,10 +311,10 @@ def test_connections_that_share_a_file_stay_within_the_limit_together(path: Path
 
 
 def test_a_limit_is_looked_at_again_where_a_fleet_stores(state: State, task: Task, parties: Parties) -> None:
-    of, fake = Round(task.id, 0), FakeShuffler(task, parties)
+    of, fake = RoundRef(task.id, 0), FakeShuffler(task, parties)
     state.pin(of, fake.keys(0)[2], OVER_AT)
-    limited = bill("3/2", limits=Limits(epsilon_local_per_task=2.0))
-    state.keep_reports(Round(task.id, 1), "a", drawn(), OVER_AT, BILL)
+    limited = answer_cost("3/2", limits=PrivacyLimits(epsilon_local_per_task=2.0))
+    state.keep_reports(RoundRef(task.id, 1), "a", drawn(), OVER_AT, BILL)
     made = {name: Submission(os.urandom(16), os.urandom(152)) for name in ("a", "b")}
     kept, refused = state.keep(of, made, limited)
     assert (set(kept), set(refused)) == ({"b"}, {"a"})
@@ -326,17 +326,17 @@ def test_a_limit_is_looked_at_again_where_a_fleet_stores(state: State, task: Tas
 
 def test_a_query_says_what_a_round_costs_after_so_many(state: State) -> None:
     """What is memorized over rounds costs its horizon with the first."""
-    horizon = bill("4", "0", limits=Limits(epsilon_local_per_task=4.0))
+    horizon = answer_cost("4", "0", limits=PrivacyLimits(epsilon_local_per_task=4.0))
     for number in range(5):
-        state.keep_reports(Round(TASK_ID, number), "a", drawn(), OVER_AT, horizon)
+        state.keep_reports(RoundRef(TASK_ID, number), "a", drawn(), OVER_AT, horizon)
     assert spent(state) == (5, 4.0)
     with pytest.raises(OverLimit):
-        state.keep_reports(Round(TASK_ID, 5), "b", drawn(), OVER_AT, bill("9/2", limits=horizon.limits))
+        state.keep_reports(RoundRef(TASK_ID, 5), "b", drawn(), OVER_AT, answer_cost("9/2", limits=horizon.limits))
 
 
 def test_days_before_yesterday_become_one_row(state: State, path: Path) -> None:
     for day in range(30):
-        state.keep_reports(Round(TASK_ID, day), "a", drawn(), OVER_AT, bill(day=day))
+        state.keep_reports(RoundRef(TASK_ID, day), "a", drawn(), OVER_AT, answer_cost(day=day))
     state.close()
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT day, rounds, first, last FROM spent ORDER BY day").fetchall()
@@ -346,7 +346,7 @@ def test_days_before_yesterday_become_one_row(state: State, path: Path) -> None:
 
 
 def test_amounts_that_are_damaged_are_named(state: State, path: Path) -> None:
-    state.keep_reports(Round(TASK_ID, 0), "a", drawn(), OVER_AT, BILL)
+    state.keep_reports(RoundRef(TASK_ID, 0), "a", drawn(), OVER_AT, BILL)
     state.close()
     for change in ("UPDATE spent SET local = '1/0'", "UPDATE spent SET local = 'x'", "UPDATE spent SET rounds = 'x'"):
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -360,12 +360,12 @@ def test_amounts_that_are_damaged_are_named(state: State, path: Path) -> None:
 
 
 def account(
-    rounds: set[int], epsilon: Fraction, proven: Proven | None = None, exceeded: dict[int, Fraction] | None = None
+    rounds: set[int], epsilon: Fraction, proven: ProvenLoss | None = None, exceeded: dict[int, Fraction] | None = None
 ) -> Account:
     """An account as the tables fold it: of many rounds only number, first and last are left."""
-    tariff = Tariff("t", float(epsilon), 1e-6, None)
+    task_cost = TaskCost("t", float(epsilon), 1e-6, None)
     charges = (Charges(0, Fraction(10**6), len(rounds), min(rounds), max(rounds)),)
-    return Account(TASK_ID, tariff, charges, proven, exceeded or {})
+    return Account(TASK_ID, task_cost, charges, proven, exceeded or {})
 
 
 @given(
@@ -383,7 +383,7 @@ def test_a_certificate_never_lowers_a_number_below_what_it_proves(
     if not history:
         return
     exceeded = {number: epsilon + more for number, more in above.items()}
-    proven = Proven(max(history), max(history) + 1 - len(history), stated)
+    proven = ProvenLoss(max(history), max(history) + 1 - len(history), stated)
     cost = {number: exceeded.get(number, epsilon) for number in range(21)}
     by_sum = sum((cost[number] for number in rounds), Fraction(0))
     by_certificate = stated + sum((cost[number] for number in rounds - history), Fraction(0))
@@ -398,40 +398,40 @@ def test_a_certificate_never_lowers_a_number_below_what_it_proves(
 
 @given(prices=st.lists(st.floats(0.001, 9.0), min_size=1, max_size=30), limit=st.floats(0.0, 60.0))
 def test_rounds_are_taken_as_long_as_their_exact_sum_is_within_the_limit(prices: list[float], limit: float) -> None:
-    limits = Limits(epsilon_local_per_day=limit)
+    limits = PrivacyLimits(epsilon_local_per_day=limit)
     charges: list[Charges] = []
     for number, price in enumerate(prices):
         exact = sum((Fraction(each) for each in prices[:number]), Fraction(price))
-        asked = Bill(Tariff("t", 1.0, 1e-6, None), lambda _, price=price: Fraction(price), 0, limits)  # type: ignore[misc]
-        accounts = [Account(TASK_ID, asked.tariff, tuple(charges))]
+        asked = AnswerCost(TaskCost("t", 1.0, 1e-6, None), lambda _, price=price: Fraction(price), 0, limits)  # type: ignore[misc]
+        accounts = [Account(TASK_ID, asked.task_cost, tuple(charges))]
         if exact > Fraction(limit):
             with pytest.raises(OverLimit):
                 check_limits(accounts, TASK_ID, number, asked)
             return
         check_limits(accounts, TASK_ID, number, asked)
         charges.append(Charges(0, Fraction(price), 1, number, number))
-        total = Account(TASK_ID, asked.tariff, tuple(charges)).local
+        total = Account(TASK_ID, asked.task_cost, tuple(charges)).local
         assert total == exact
         assert rounded_up(exact) >= exact
 
 
 def test_the_cap_on_all_rounds_and_the_local_epsilon_bound_what_many_rounds_cost() -> None:
-    tariff = Tariff("t", 1.0, 1e-6, 3.0)
-    many = Account(TASK_ID, tariff, (Charges(0, Fraction(1, 4), 5, 0, 4),))
+    task_cost = TaskCost("t", 1.0, 1e-6, 3.0)
+    many = Account(TASK_ID, task_cost, (Charges(0, Fraction(1, 4), 5, 0, 4),))
     assert many.central == (Fraction(5, 4), 0)
-    dear = Account(TASK_ID, tariff, (Charges(0, Fraction(4), 5, 0, 4),))
+    dear = Account(TASK_ID, task_cost, (Charges(0, Fraction(4), 5, 0, 4),))
     assert dear.central == (3, Fraction(1e-6))
-    broken = Account(TASK_ID, tariff, dear.charges, None, {2: Fraction(2)})
+    broken = Account(TASK_ID, task_cost, dear.charges, None, {2: Fraction(2)})
     assert broken.central == (6, 5 * Fraction(1e-6))
 
 
 def test_rounds_that_hang_together_are_never_added_up() -> None:
     """One report over all rounds: no sum of single rounds is a bound; the cap, a whole certificate and local ε are."""
     once = (Charges(0, Fraction(9), 1, 0, 0), Charges(0, Fraction(0), 3, 1, 3))
-    capped = Account(TASK_ID, Tariff("t", 0.5, 1e-6, 4.0, linked=True), once)
+    capped = Account(TASK_ID, TaskCost("t", 0.5, 1e-6, 4.0, linked=True), once)
     assert capped.central == (4, Fraction(1e-6))
-    assert replace(capped, proven=Proven(2, 0, Fraction(1))).central == capped.central
-    assert replace(capped, proven=Proven(3, 0, Fraction(1))).central == (1, Fraction(1e-6))
+    assert replace(capped, proven=ProvenLoss(2, 0, Fraction(1))).central == capped.central
+    assert replace(capped, proven=ProvenLoss(3, 0, Fraction(1))).central == (1, Fraction(1e-6))
     assert replace(capped, exceeded={2: Fraction(3)}).central == (9, 0)
 
 
@@ -440,7 +440,7 @@ def test_promises_are_taken_from_the_task(parties: Parties) -> None:
     task = sample_task(parties, privacy=privacy)
     exact = sum((Fraction(query.mechanism.epsilon_local) for query in task.queries), Fraction(0))
     assert local_cost(task, 0) == exact
-    assert Tariff.of(task) == Tariff("flights", 7.0, 1e-3, 9.0)
+    assert TaskCost.of(task) == TaskCost("flights", 7.0, 1e-3, 9.0)
 
 
 @pytest.mark.parametrize(
@@ -464,15 +464,15 @@ def test_the_rounds_of_a_question_over_time_cost_together_what_its_law_says(
 @pytest.mark.parametrize(
     ("limits", "name", "promised"),
     [
-        (Limits(epsilon=9.99), "epsilon", 10.0),
-        (Limits(delta=9e-3), "delta", 1e-2),
-        (Limits(epsilon_local=19.0, epsilon_local_per_day=1000.0), "epsilon_local", 20.0),
-        (Limits(delta=0), "delta", 1e-2),
+        (PrivacyLimits(epsilon=9.99), "epsilon", 10.0),
+        (PrivacyLimits(delta=9e-3), "delta", 1e-2),
+        (PrivacyLimits(epsilon_local=19.0, epsilon_local_per_day=1000.0), "epsilon_local", 20.0),
+        (PrivacyLimits(delta=0), "delta", 1e-2),
     ],
     ids=["epsilon", "delta", "epsilon_local", "none at all"],
 )
 async def test_a_device_takes_no_part_in_a_task_that_promises_more_than_its_application_takes(
-    device: Make, parties: Parties, limits: Limits, name: str, promised: float
+    device: Make, parties: Parties, limits: PrivacyLimits, name: str, promised: float
 ) -> None:
     """Before anything is drawn: the randomness that was handed in is not asked."""
     task = sample_task(parties, privacy=Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0))
@@ -489,6 +489,6 @@ async def test_a_device_takes_no_part_in_a_task_that_promises_more_than_its_appl
 
 async def test_a_promise_that_is_just_what_is_taken_is_answered(device: Make, parties: Parties) -> None:
     document = signed(promising_one(parties), parties).encode()
-    one = offline(device, task=document, limits=Limits(epsilon=1.0, delta=0.01, epsilon_local=20.0))
+    one = offline(device, task=document, limits=PrivacyLimits(epsilon=1.0, delta=0.01, epsilon_local=20.0))
     assert one.keep(ANSWERS)
     assert (one.budget().left, one.budget().today.rounds) == ({}, 1)

@@ -1,4 +1,4 @@
-"""A question over time on a device: what it keeps changes with the report drawn from it, once a round, or never."""
+"""What it keeps changes with the report drawn from it, once a round, or never."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
 from hubbub.client import AnswerError, Device, Fleet, Unreachable
 from hubbub.client.errors import StateError
-from hubbub.client.session.rounds import RoundKeys
-from hubbub.client.state.longitudinal import MemoryMoved, Step
-from hubbub.client.state.store import Drawn, Round, State
+from hubbub.client.session.rounds import VerifiedRoundKeys
+from hubbub.client.state.longitudinal import MemoryMoved, MemoryUpdate
+from hubbub.client.state.store import Drawn, RoundRef, State
 from hubbub.protos.task.task import Schedule
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector
 from hubbub.queries.query import Query
-from support.bills import BILL
+from support.charges import BILL
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import QUERIES, START, Parties, sample_task, signed
 
@@ -52,7 +52,7 @@ def kept(device: Device) -> dict[str, Any]:
 
 
 def drawn(device: Device, number: int) -> Drawn | None:
-    found = device._state.find(Round(device.task.id, number), [device._work.name])
+    found = device._state.find(RoundRef(device.task.id, number), [device._work.name])
     return found[device._work.name].drawn if found else None
 
 
@@ -121,12 +121,14 @@ async def test_a_device_killed_between_storing_and_sending_sends_what_it_stored(
 
 def test_a_report_drawn_from_a_memory_that_moved_is_not_stored(tmp_path: Path) -> None:
     state, task_id = State(tmp_path / "state.db"), bytes(32)
-    state.keep_reports(Round(task_id, 0), "", Drawn(bytes(16), b"a"), 9.0, BILL, Step(None, {"q": {"period": 1}}, 9.0))
+    state.keep_reports(
+        RoundRef(task_id, 0), "", Drawn(bytes(16), b"a"), 9.0, BILL, MemoryUpdate(None, {"q": {"period": 1}}, 9.0)
+    )
     with pytest.raises(MemoryMoved):
         state.keep_reports(
-            Round(task_id, 1), "", Drawn(bytes(16), b"b"), 9.0, BILL, Step(None, {"q": {"period": 2}}, 9.0)
+            RoundRef(task_id, 1), "", Drawn(bytes(16), b"b"), 9.0, BILL, MemoryUpdate(None, {"q": {"period": 2}}, 9.0)
         )
-    assert state.find(Round(task_id, 1), [""]) == {}
+    assert state.find(RoundRef(task_id, 1), [""]) == {}
     assert state.memories(task_id, [""]) == {"": '{"q":{"period":1}}'}
 
 
@@ -185,15 +187,15 @@ async def test_a_fleet_keeps_each_devices_stream(
     fake = FakeShuffler(fleet.task, parties)
     everybody = [(name, answers(True)) for name in "abc"]
     for number in range(2):
-        of = Round(fleet.task.id, number)
-        keys = RoundKeys.read(fake.keys(number)[2], fleet.task, number)
+        of = RoundRef(fleet.task.id, number)
+        keys = VerifiedRoundKeys.read(fake.keys(number)[2], fleet.task, number)
         fleet._state.pin(of, fake.keys(number)[2], 1e12)
         # The first time a step is stored, another process has made one already.
         moved = [MemoryMoved("meanwhile")]
         keep = fleet._state.keep
         monkeypatch.setattr(fleet._state, "keep", lambda *given, keep=keep, moved=moved: fail(moved) or keep(*given))
-        parcels, _ = await fleet._prepare(of, keys.sealer(clock()), everybody)
-        assert len(parcels) == 3
+        sealed_submissions, _ = await fleet._prepare(of, keys.sealer(clock()), everybody)
+        assert len(sealed_submissions) == 3
         stored = fleet._state.memories(fleet.task.id, [name for name, _ in everybody])
         assert {json.loads(each)["active"]["period"] for each in stored.values()} == {number + 1}
         clock.now += 3600

@@ -22,22 +22,22 @@ from hubbub.client import (
     KeySetChanged,
     NoRound,
     OptedOut,
-    Pacing,
-    Patience,
     Reason,
     Refusal,
     Retry,
+    Retrying,
+    RetryPolicy,
     SignatureError,
     StateError,
     Unreachable,
     UsageError,
 )
-from hubbub.client.state.store import Drawn, Round
+from hubbub.client.state.store import Drawn, RoundRef
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.queries.questions.histogram import Histogram
-from support.bills import BILL
+from support.charges import BILL
 from support.fake_shuffler import Clock, FakeShuffler
-from support.planted import found_in
+from support.planted_secrets import found_in
 from support.queries import krr_query, symbol
 from support.samples import HALF, START, Parties, sample_task, signed
 
@@ -59,7 +59,7 @@ async def kept_offline(device: Make, says: str = KEPT, **changes: Any) -> Drawn:
     one = device(shuffler=NOBODY, **changes)
     with pytest.raises(Unreachable, match=says):
         await one.submit(ANSWERS)
-    (entry,) = one._state.find(Round(one.task.id, 0), [changes.get("name", "")]).values()
+    (entry,) = one._state.find(RoundRef(one.task.id, 0), [changes.get("name", "")]).values()
     await one.close()
     assert entry.drawn is not None
     return entry.drawn
@@ -108,7 +108,7 @@ async def test_the_answers_themselves_are_never_on_disk(
     )
     with pytest.raises(Unreachable):
         await one.submit({"carrier": answers[2]})
-    (entry,) = one._state.find(Round(one.task.id, 0), [""]).values()
+    (entry,) = one._state.find(RoundRef(one.task.id, 0), [""]).values()
     assert entry.reports is not None
     assert symbol(entry.reports[:REPORT_BYTES]) == 1
     files = [path.read_bytes() for path in settings["state"].parent.glob("device.sqlite*")]
@@ -213,7 +213,7 @@ async def test_a_fleet_without_keys_says_that_it_stored_nothing(fleet: Callable[
     one = fleet(shuffler=NOBODY)
     with pytest.raises(Unreachable, match="none of these answers was stored"):
         await one.submit_many([("a", ANSWERS)])
-    assert one._state.find(Round(one.task.id, 0), ["a"]) == {}
+    assert one._state.find(RoundRef(one.task.id, 0), ["a"]) == {}
 
 
 async def test_a_fleet_that_is_cut_off_says_what_is_kept(fleet: Callable[..., Fleet], shuffler: FakeShuffler) -> None:
@@ -224,7 +224,7 @@ async def test_a_fleet_that_is_cut_off_says_what_is_kept(fleet: Callable[..., Fl
 
 async def test_reports_of_another_length_are_not_sealed(device: Make, shuffler: FakeShuffler) -> None:
     one = device()
-    of = Round(one.task.id, 0)
+    of = RoundRef(one.task.id, 0)
     one._state.keep_reports(of, "", Drawn(os.urandom(16), b"x"), START + 10_000.0, BILL)
     with pytest.raises(StateError, match="holds 1 bytes of reports, this task's have"):
         await one.resend()
@@ -238,9 +238,9 @@ async def test_other_keys_at_another_time_are_refused_for_what_is_kept_too(
     one = device()
     first = shuffler.keys(0)[2]
     shuffler.rotate(0)
-    one._state.pin(Round(one.task.id, 0), first, START + 10_000.0)
+    one._state.pin(RoundRef(one.task.id, 0), first, START + 10_000.0)
     with pytest.raises(KeySetChanged):
-        one._state.pin(Round(one.task.id, 0), shuffler.keys(0)[2], START + 10_000.0)
+        one._state.pin(RoundRef(one.task.id, 0), shuffler.keys(0)[2], START + 10_000.0)
 
 
 POINTS = ["look", "keep_reports", "pin", "seal", "settle"]
@@ -255,7 +255,7 @@ async def test_killed_at_any_step_one_set_of_reports_is_sent(
     """A process is killed around a step of its state; the next run must send what the first may have sent."""
     before = device(random=lambda count: b"\x01" * count)
     await asyncio.to_thread(run_until_killed, settings, shuffler, tmp_path, point, when)
-    stored = before._state.find(Round(before.task.id, 0), [""])
+    stored = before._state.find(RoundRef(before.task.id, 0), [""])
     assert bool(stored) is ((point, when) not in UNSTORED)
     receipt = await before.submit({"carrier": "AA"})
     assert receipt.used is not bool(stored)
@@ -329,11 +329,13 @@ async def test_a_timeout_that_is_no_time_is_refused_before_anything_is_stored(
 
 async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[str, Any], clock: Clock) -> None:
     told: list[tuple[Retry, int]] = []
-    pacing = replace(
-        settings["pacing"], patience=Patience(total=10.0), progress=lambda retry: told.append((retry, len(clock.slept)))
+    retrying = replace(
+        settings["retrying"],
+        policy=RetryPolicy(total=10.0),
+        progress=lambda retry: told.append((retry, len(clock.slept))),
     )
     with pytest.raises(Unreachable):
-        await device(shuffler=NOBODY, pacing=pacing).submit(ANSWERS)
+        await device(shuffler=NOBODY, retrying=retrying).submit(ANSWERS)
     assert [retry.pause for retry, _ in told] == clock.slept
     assert [retry.tries for retry, _ in told] == list(range(1, len(told) + 1))
     assert [before for _, before in told] == list(range(len(told)))
@@ -361,8 +363,8 @@ async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[
         ({"shuffler": "host:65536"}, "is not host:port with a port from 0 to 65535"),
         ({"shuffler": "::1:7301"}, "is in brackets"),
         ({"shuffler": 7301}, "shuffler is of type int; give host:port"),
-        ({"pacing": 5}, r"pacing is of type int; give a Pacing\(…\)"),
-        ({"pacing": Pacing}, r"pacing is the class Pacing; give a Pacing\(…\)"),
+        ({"retrying": 5}, r"retrying is of type int; give a Retrying\(…\)"),
+        ({"retrying": Retrying}, r"retrying is the class Retrying; give a Retrying\(…\)"),
         ({"random": None}, "random is of type NoneType; give a function that returns bytes"),
         ({"clock": 5}, "clock is of type int; give a function that returns seconds"),
     ],
@@ -377,17 +379,17 @@ def test_an_argument_of_another_type_is_named(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"patience": 5}, {"progress": 5}, {"monotonic": 5}, {"sleep": None}, {"random": b""}, {"until": "x"}],
+    [{"policy": 5}, {"progress": 5}, {"monotonic": 5}, {"sleep": None}, {"random": b""}, {"until": "x"}],
 )
 def test_a_pacing_checks_what_it_is_made_of(changes: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=f"pacing {next(iter(changes))} is .*; give"):
-        Pacing(**changes)
+    with pytest.raises(UsageError, match=f"retrying {next(iter(changes))} is .*; give"):
+        Retrying(**changes)
 
 
 @pytest.mark.parametrize("total", ["x", None, True, 0, float("nan")])
 def test_patience_is_in_seconds(total: Any) -> None:
-    with pytest.raises(UsageError, match=r"patience total is .*; it must be a number of seconds above 0"):
-        Patience(total=total)
+    with pytest.raises(UsageError, match=r"retry policy total is .*; it must be a number of seconds above 0"):
+        RetryPolicy(total=total)
 
 
 @pytest.mark.parametrize("shuffler", ["host:1", "[::1]:7301", "192.0.2.1:65535", "shuffler.example.org:7301"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hubbub.client import KeyRecordError, NoRound, SignatureError
-from hubbub.client.session.rounds import RoundKeys, choose_round
+from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
 from hubbub.protos.identity.keys import Identity, KeySet, Role
 from hubbub.protos.task.schedule import forgotten_after
 from hubbub.protos.task.task import Task
@@ -56,7 +56,7 @@ def fake(task: Task, parties: Parties) -> FakeShuffler:
 
 def test_keys_of_the_round_are_read(fake: FakeShuffler, task: Task) -> None:
     key_set = fake.keys(1)[2]
-    keys = RoundKeys.read(key_set, task, 1)
+    keys = VerifiedRoundKeys.read(key_set, task, 1)
     assert (keys.destination.task_id, keys.destination.round) == (task.id, 1)
     assert keys.destination.key_set_hash == key_set.hash
     assert len(keys.sealer(START).inner(report(1), 0)) == INNER_BYTES == 52
@@ -66,7 +66,7 @@ def test_keys_of_the_round_are_read(fake: FakeShuffler, task: Task) -> None:
 def test_a_record_signed_by_somebody_else_is_refused(fake: FakeShuffler, task: Task, role: Role) -> None:
     forged = fake.record(role, 1, b"k" * 32).signed_by(Identity.generate())
     with pytest.raises(SignatureError, match="key record's signature is not by"):
-        RoundKeys.read(replaced(fake.keys(1)[2], role, forged), task, 1)
+        VerifiedRoundKeys.read(replaced(fake.keys(1)[2], role, forged), task, 1)
 
 
 @pytest.mark.parametrize(("changes", "what"), [({"task_id": b"t" * 32}, "task"), ({"number": 0}, "round")])
@@ -75,13 +75,13 @@ def test_a_record_for_something_else_is_refused(
 ) -> None:
     record = fake.record(Role.ANALYZER, changes.pop("number", 1), b"k" * 32, **changes).signed_by(parties.analyzer)
     with pytest.raises(KeyRecordError, match=f"the analyzer's key record is for another {what}"):
-        RoundKeys.read(replaced(fake.keys(1)[2], Role.ANALYZER, record), task, 1)
+        VerifiedRoundKeys.read(replaced(fake.keys(1)[2], Role.ANALYZER, record), task, 1)
 
 
 @pytest.mark.parametrize("now", [START - 2 * 86400, START + 3 * 86400])
 def test_keys_that_are_not_valid_now_seal_nothing(fake: FakeShuffler, task: Task, now: float) -> None:
     with pytest.raises(KeyRecordError, match="check this machine's clock"):
-        RoundKeys.read(fake.keys(0)[2], task, 0).sealer(now)
+        VerifiedRoundKeys.read(fake.keys(0)[2], task, 0).sealer(now)
 
 
 def replaced(key_set: KeySet, role: Role, document: Any) -> KeySet:

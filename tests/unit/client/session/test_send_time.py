@@ -1,4 +1,4 @@
-"""A device sends at a moment that is drawn once, uniformly, and says nothing of when it was answered but "before"."""
+"""A device sends at a time that is drawn once, uniformly, and says nothing of when it was answered but "before"."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from hubbub.client import Device, NoRound, Recorder, UsageError
-from hubbub.client.session.send_time import LOOK_SECONDS, RESERVE_SECONDS, draw_moment, wait_until
-from hubbub.client.state.store import Round
+from hubbub.client.session.send_time import LOOK_SECONDS, RESERVE_SECONDS, draw_send_time, wait_until
+from hubbub.client.state.store import RoundRef
 from hubbub.protos.task.task import Schedule, Task
 from support.fake_shuffler import Clock, FakeShuffler
 from support.patience import PATIENCE
@@ -38,16 +38,16 @@ def share(fraction: float) -> Callable[[int], bytes]:
 def test_the_moment_is_that_share_of_what_is_left_which_was_drawn() -> None:
     for now, first, last in ((START + 900, START + 900, START + 3600), (START - 5000, START, START + 3600)):
         for fraction in (0.0, 0.25, 0.5, 0.999):
-            drawn = draw_moment(HOURLY, 0, now, share(fraction))
+            drawn = draw_send_time(HOURLY, 0, now, share(fraction))
             assert drawn == pytest.approx(first + fraction * (last - first), abs=1e-3)
-    assert draw_moment(HOURLY, 2, START, share(0.5)) == START + 2.5 * 3600
-    assert draw_moment(HOURLY, 0, START, lambda count: b"\xff" * count) <= START + 3600
+    assert draw_send_time(HOURLY, 2, START, share(0.5)) == START + 2.5 * 3600
+    assert draw_send_time(HOURLY, 0, START, lambda count: b"\xff" * count) <= START + 3600
 
 
 def test_moments_from_the_operating_system_are_uniform() -> None:
     """Kolmogorov and Smirnov, 20,000 draws: false alarms below 1e-9 (Massart). A tenth left out is seen."""
     draws = 20_000
-    drawn = sorted((draw_moment(HOURLY, 0, START, os.urandom) - START) / 3600 for _ in range(draws))
+    drawn = sorted((draw_send_time(HOURLY, 0, START, os.urandom) - START) / 3600 for _ in range(draws))
     distance = max(max((place + 1) / draws - each, each - place / draws) for place, each in enumerate(drawn))
     assert distance < math.sqrt(math.log(2 / 1e-9) / (2 * draws)) < 0.025
     assert max(later - earlier for earlier, later in pairwise(drawn)) < 0.01
@@ -57,7 +57,7 @@ def test_moments_from_the_operating_system_are_uniform() -> None:
 def test_whatever_is_drawn_the_round_still_takes_it_and_tries_have_time(grace: int) -> None:
     schedule = replace(HOURLY, grace=grace)
     for now in (START, START + 1800.5, START + 3590):
-        latest = draw_moment(schedule, 0, now, lambda count: b"\xff" * count)
+        latest = draw_send_time(schedule, 0, now, lambda count: b"\xff" * count)
         left = schedule.cut(0) - latest
         assert now <= latest <= schedule.ends(0)
         assert left >= min(RESERVE_SECONDS, (schedule.cut(0) - now) / 10) - 1e-6
@@ -65,7 +65,7 @@ def test_whatever_is_drawn_the_round_still_takes_it_and_tries_have_time(grace: i
 
 def test_after_a_round_s_end_nothing_is_left_to_draw_from() -> None:
     for now in (START + 3600, START + 3700.5, START + 90_000):
-        assert draw_moment(HOURLY, 0, now, share(0.5)) == now
+        assert draw_send_time(HOURLY, 0, now, share(0.5)) == now
 
 
 async def test_a_clock_that_is_set_while_a_moment_is_waited_for_is_looked_at() -> None:
@@ -111,19 +111,19 @@ async def test_nothing_is_asked_or_sent_before_the_moment_which_stays_the_same_a
         await asyncio.Event().wait()
 
     first = device()
-    first._session.pacing = replace(first._session.pacing, sleep=never)
+    first._session.retrying = replace(first._session.retrying, sleep=never)
     running = asyncio.create_task(first.submit(ANSWERS, spread=True))
     await waiting.wait()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    kept = first._state.find(Round(task.id, 0), [""])[""]
-    assert kept.moment is not None
+    kept = first._state.find(RoundRef(task.id, 0), [""])[""]
+    assert kept.send_time is not None
     assert shuffler.fetched == shuffler.seen == []
     again = device()
     receipt = await again.submit({"carrier": "AA"}, spread=True)
     assert not receipt.used
     assert receipt.submission_id == kept.submission_id
-    assert clock.now == pytest.approx(kept.moment)
+    assert clock.now == pytest.approx(kept.send_time)
     assert len(shuffler.held) == 1
 
 
@@ -132,13 +132,13 @@ async def test_what_waits_for_its_moment_is_resent_then_or_where_somebody_says_s
 ) -> None:
     one = device(random=halves(0.5))
     assert one.keep(ANSWERS, spread=True)
-    moment = one.status().current.moment  # type: ignore[union-attr]
-    assert moment is not None
+    send_time = one.status().current.send_time  # type: ignore[union-attr]
+    assert send_time is not None
     assert await one.resend() == []
     assert shuffler.fetched == []
-    clock.now = moment
+    clock.now = send_time
     assert len(await one.resend()) == 1
-    assert one.status().current.moment is None  # type: ignore[union-attr]
+    assert one.status().current.send_time is None  # type: ignore[union-attr]
     clock.now = START + 3700.0
     assert one.keep(ANSWERS, spread=True)
     assert await one.resend() == []
@@ -162,7 +162,7 @@ async def test_opting_out_while_a_moment_is_waited_for_sends_nothing(
         one.opt_out()
         await clock.sleep(seconds)
 
-    one._session.pacing = replace(one._session.pacing, sleep=opt_out)
+    one._session.retrying = replace(one._session.retrying, sleep=opt_out)
     with pytest.raises(NoRound, match="erased on this device before they were sent"):
         await one.submit(ANSWERS, spread=True)
     assert shuffler.fetched == shuffler.seen == []
@@ -182,10 +182,10 @@ async def test_a_recorder_waits_for_the_moment_and_the_next_run_goes_on(
     assert shuffler.fetched == []
     current = one.status().current
     assert current is not None
-    assert current.moment is not None
+    assert current.send_time is not None
     async with Recorder(device()) as later:
         assert not await asyncio.to_thread(later.flush, 30)
-        clock.now = current.moment
+        clock.now = current.send_time
         assert await asyncio.to_thread(later.flush, 30)
         assert later.counts.acknowledged == 1
     assert len(shuffler.held) == 1
@@ -209,9 +209,9 @@ async def test_a_recorder_wakes_by_itself_when_the_moment_comes(device: Make, sh
         recorder.record(ANSWERS)
         async with asyncio.timeout(PATIENCE):
             at = await sent
-        moment = one._state.find(Round(one.task.id, 0), [""])[""].moment
-    assert moment is not None
-    assert START + 50.5 <= moment <= at
+        send_time = one._state.find(RoundRef(one.task.id, 0), [""])[""].send_time
+    assert send_time is not None
+    assert START + 50.5 <= send_time <= at
 
 
 def test_whether_to_spread_is_yes_or_no(settings: dict[str, Any]) -> None:

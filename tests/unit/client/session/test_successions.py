@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Device
-from hubbub.client.state.enrollment import find_enrolments, keep_credentials, take_tickets
+from hubbub.client.state.enrollment import find_enrollments, keep_credentials, take_tickets
 from hubbub.client.state.store import State
 from hubbub.client.state.successions import keep_successions
 from hubbub.protos.enrollment.credentials import CREDENTIAL_BYTES, Credential
@@ -22,7 +22,7 @@ from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.task import Task
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties
-from support.stores import within
+from support.store_contents import within
 
 ANSWERS = {"carrier": "AA", "delay": 5}
 SECOND, THIRD = Identity.generate(), Identity.generate()
@@ -125,18 +125,18 @@ async def test_successions_of_other_deployments_do_not_matter(
     assert (await device().submit(ANSWERS)).round == 1
 
 
-def test_an_enrolment_lasts_when_the_shuffler_s_identity_changes(task: Task, parties: Parties, tmp_path: Path) -> None:
+def test_an_enrollment_lasts_when_the_shuffler_s_identity_changes(task: Task, parties: Parties, tmp_path: Path) -> None:
     state = State(tmp_path / "state.db")
     (ticket,) = new_tickets(1, parties.shuffler.public, 2_000_000_000, [parties.operator])
     before, after = parties.shuffler.public, SECOND.public
     within(state, lambda connection: take_tickets(connection, before, {"kiosk": ticket}, os.urandom))
-    assert within(state, lambda connection: find_enrolments(connection, after, ["kiosk"])) == {}
+    assert within(state, lambda connection: find_enrollments(connection, after, ["kiosk"])) == {}
     within(state, lambda connection: keep_successions(connection, [succession(task, parties)]))
-    held = within(state, lambda connection: find_enrolments(connection, after, ["kiosk"]))
-    assert held == within(state, lambda connection: find_enrolments(connection, before, ["kiosk"]))
+    held = within(state, lambda connection: find_enrollments(connection, after, ["kiosk"]))
+    assert held == within(state, lambda connection: find_enrollments(connection, before, ["kiosk"]))
     credential = Credential(bytes(CREDENTIAL_BYTES), bytes(32))
     kept = {"kiosk": (ticket.encode(), credential)}
     within(state, lambda connection: keep_credentials(connection, after, held, kept))
-    found = within(state, lambda connection: find_enrolments(connection, before, ["kiosk"]))
+    found = within(state, lambda connection: find_enrollments(connection, before, ["kiosk"]))
     assert found["kiosk"].credential == credential
     state.close()

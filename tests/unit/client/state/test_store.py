@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import KeySetChanged, Limits, NoRound, StateError
-from hubbub.client.state.longitudinal import Step
-from hubbub.client.state.store import DONE, Drawn, Entry, History, Round, Seen, State
+from hubbub.client import KeySetChanged, NoRound, PrivacyLimits, StateError
+from hubbub.client.state.longitudinal import MemoryUpdate
+from hubbub.client.state.store import DONE, Drawn, RoundRef, Seen, State, StoredSubmission, SubmissionHistory
 from hubbub.protos.messages import Submission
 from hubbub.protos.task.task import Task
-from support.bills import BILL, bill
+from support.charges import BILL, answer_cost
 from support.fake_shuffler import FakeShuffler
 from support.samples import Parties
 
@@ -43,9 +43,9 @@ def fake(task: Task, parties: Parties) -> FakeShuffler:
 
 
 @pytest.fixture
-def of(state: State, fake: FakeShuffler) -> Round:
+def of(state: State, fake: FakeShuffler) -> RoundRef:
     """Round 1, its keys pinned."""
-    of = Round(fake.task.id, 1)
+    of = RoundRef(fake.task.id, 1)
     state.pin(of, fake.keys(1)[2], OVER_AT)
     return of
 
@@ -54,11 +54,11 @@ def submission() -> Submission:
     return Submission(os.urandom(16), os.urandom(152))
 
 
-def test_what_was_kept_is_found_by_another_process(state: State, path: Path, of: Round) -> None:
+def test_what_was_kept_is_found_by_another_process(state: State, path: Path, of: RoundRef) -> None:
     sent = submission()
     state.keep(of, {"": sent}, BILL)
     other = State(path)
-    assert other.find(of, [""]) == {"": Entry(sent.id, sent.envelope, None)}
+    assert other.find(of, [""]) == {"": StoredSubmission(sent.id, sent.envelope, None)}
     assert other.find(of, [""])[""].submission == sent
     other.close()
 
@@ -66,10 +66,10 @@ def test_what_was_kept_is_found_by_another_process(state: State, path: Path, of:
 ANOTHER = """
 import sys
 from pathlib import Path
-from hubbub.client.state.store import Round, State
+from hubbub.client.state.store import RoundRef, State
 
 state = State(Path(sys.argv[1]))
-print(*state.find(Round(bytes(32), 1), ["alice"]))
+print(*state.find(RoundRef(bytes(32), 1), ["alice"]))
 state.close()
 """
 
@@ -81,7 +81,7 @@ def test_two_states_of_one_process_do_not_undo_each_others_locks(path: Path) -> 
         ran = subprocess.run([sys.executable, "-c", ANOTHER, path], capture_output=True, text=True, check=True)
         return ran.stdout.strip()
 
-    of, first, second = Round(bytes(32), 1), State(path), State(path)
+    of, first, second = RoundRef(bytes(32), 1), State(path), State(path)
     first.forget(0.0)
     second.forget(0.0)
     assert seen_by_another_process() == ""
@@ -91,19 +91,19 @@ def test_two_states_of_one_process_do_not_undo_each_others_locks(path: Path) -> 
     second.close()
 
 
-def test_the_first_submission_of_a_device_stays(state: State, of: Round) -> None:
+def test_the_first_submission_of_a_device_stays(state: State, of: RoundRef) -> None:
     first, second, other = submission(), submission(), submission()
     state.keep(of, {"a": first}, BILL)
     kept, _ = state.keep(of, {"a": second, "b": other}, BILL)
     assert {device: entry.submission for device, entry in kept.items()} == {"a": first, "b": other}
 
 
-def test_settled_submissions_lose_their_bytes_and_keep_their_id(state: State, path: Path, of: Round) -> None:
+def test_settled_submissions_lose_their_bytes_and_keep_their_id(state: State, path: Path, of: RoundRef) -> None:
     one, two = submission(), submission()
     state.keep(of, {"a": one, "b": two}, BILL)
     state.settle(of, {"a": DONE, "b": "too_late"})
     entries = state.find(of, ["a", "b", "c"])
-    assert entries == {"a": Entry(one.id, None, DONE), "b": Entry(two.id, None, "too_late")}
+    assert entries == {"a": StoredSubmission(one.id, None, DONE), "b": StoredSubmission(two.id, None, "too_late")}
     assert entries["a"].submission is None
     state.close()
     assert one.envelope not in path.read_bytes()
@@ -112,30 +112,30 @@ def test_settled_submissions_lose_their_bytes_and_keep_their_id(state: State, pa
 
 def test_waiting_names_rounds_that_are_not_settled(state: State, fake: FakeShuffler) -> None:
     for number in range(3):
-        of = Round(fake.task.id, number)
+        of = RoundRef(fake.task.id, number)
         state.pin(of, fake.keys(number)[2], OVER_AT)
         state.keep(of, {"": submission()}, BILL)
-    state.settle(Round(fake.task.id, 1), {"": DONE})
+    state.settle(RoundRef(fake.task.id, 1), {"": DONE})
     assert state.waiting(fake.task.id, "") == [0, 2]
     assert state.waiting(fake.task.id, "other") == []
 
 
-def test_a_round_has_one_key_set(state: State, of: Round, fake: FakeShuffler) -> None:
+def test_a_round_has_one_key_set(state: State, of: RoundRef, fake: FakeShuffler) -> None:
     assert state.key_set(of) == fake.keys(1)[2]
     state.pin(of, fake.keys(1)[2], OVER_AT)
     fake.rotate(1)
     with pytest.raises(KeySetChanged, match=r"it was first seen with .* tell the operator"):
         state.pin(of, fake.keys(1)[2], OVER_AT)
-    assert state.key_set(Round(of.task_id, 2)) is None
+    assert state.key_set(RoundRef(of.task_id, 2)) is None
 
 
-def test_a_look_finds_all_that_an_answer_needs(state: State, of: Round, fake: FakeShuffler) -> None:
+def test_a_look_finds_all_that_an_answer_needs(state: State, of: RoundRef, fake: FakeShuffler) -> None:
     seen = state.look(of, "a", 0.0, BILL, memory=True)
     assert seen == Seen(None, fake.keys(1)[2], opted_out=False, refusal=None, memory=None)
-    assert state.look(Round(of.task_id, 2), "a", 0.0, BILL, memory=True).key_set is None
+    assert state.look(RoundRef(of.task_id, 2), "a", 0.0, BILL, memory=True).key_set is None
     drawn = Drawn(os.urandom(16), b"reports")
-    kept = state.keep_reports(of, "a", drawn, OVER_AT, BILL, Step(None, {"q": {"period": 1}}, OVER_AT), 7.0)
-    assert kept == Entry(drawn.submission_id, None, None, b"reports", 7.0)
+    kept = state.keep_reports(of, "a", drawn, OVER_AT, BILL, MemoryUpdate(None, {"q": {"period": 1}}, OVER_AT), 7.0)
+    assert kept == StoredSubmission(drawn.submission_id, None, None, b"reports", 7.0)
     assert state.stored(of, "a") == (kept, fake.keys(1)[2])
     assert state.stored(of, "b") == (None, fake.keys(1)[2])
     seen = state.look(of, "a", 0.0, BILL, memory=True)
@@ -146,8 +146,8 @@ def test_a_look_finds_all_that_an_answer_needs(state: State, of: Round, fake: Fa
     assert not state.look(of, "b", 0.0, BILL, memory=True).opted_out
 
 
-def test_a_look_says_what_limit_a_round_would_pass_where_it_is_not_answered(state: State, of: Round) -> None:
-    strict = bill(limits=Limits(epsilon_local_per_day=1.0))
+def test_a_look_says_what_limit_a_round_would_pass_where_it_is_not_answered(state: State, of: RoundRef) -> None:
+    strict = answer_cost(limits=PrivacyLimits(epsilon_local_per_day=1.0))
     refusal = state.look(of, "a", 0.0, strict, memory=False).refusal
     assert refusal is not None
     assert refusal.limit == "epsilon_local_per_day"
@@ -155,7 +155,7 @@ def test_a_look_says_what_limit_a_round_would_pass_where_it_is_not_answered(stat
     assert state.look(of, "a", 0.0, strict, memory=False).refusal is None
 
 
-def test_a_look_forgets_rounds_that_are_over_with_their_bytes(state: State, path: Path, of: Round) -> None:
+def test_a_look_forgets_rounds_that_are_over_with_their_bytes(state: State, path: Path, of: RoundRef) -> None:
     sent = submission()
     state.keep(of, {"": sent}, BILL)
     assert state.look(of, "", OVER_AT, BILL, memory=False).entry is not None
@@ -165,7 +165,7 @@ def test_a_look_forgets_rounds_that_are_over_with_their_bytes(state: State, path
         assert sent.envelope not in file.read_bytes(), file
 
 
-def test_a_round_that_is_over_is_forgotten_with_its_bytes(state: State, path: Path, of: Round) -> None:
+def test_a_round_that_is_over_is_forgotten_with_its_bytes(state: State, path: Path, of: RoundRef) -> None:
     sent = submission()
     state.keep(of, {"": sent}, BILL)
     assert state.forget(OVER_AT) == 0
@@ -178,31 +178,31 @@ def test_a_round_that_is_over_is_forgotten_with_its_bytes(state: State, path: Pa
         assert sent.id not in content, file
 
 
-def test_a_clock_that_runs_backwards_brings_no_round_back(state: State, of: Round, fake: FakeShuffler) -> None:
+def test_a_clock_that_runs_backwards_brings_no_round_back(state: State, of: RoundRef, fake: FakeShuffler) -> None:
     state.forget(OVER_AT + 1)
     with pytest.raises(NoRound, match="round 1 is over on this device, the last one forgotten is 1"):
         state.key_set(of)
     with pytest.raises(NoRound):
         state.pin(of, fake.keys(1)[2], OVER_AT)
     with pytest.raises(NoRound):
-        state.key_set(Round(of.task_id, 0))
-    assert state.key_set(Round(of.task_id, 2)) is None
-    assert state.key_set(Round(b"o" * 32, 0)) is None
+        state.key_set(RoundRef(of.task_id, 0))
+    assert state.key_set(RoundRef(of.task_id, 2)) is None
+    assert state.key_set(RoundRef(b"o" * 32, 0)) is None
 
 
 def test_nothing_is_kept_for_a_round_without_keys(state: State) -> None:
     with pytest.raises(NoRound, match="nothing is stored for it any more"):
-        state.keep(Round(b"t" * 32, 0), {"": submission()}, BILL)
+        state.keep(RoundRef(b"t" * 32, 0), {"": submission()}, BILL)
 
 
-def test_settling_what_was_forgotten_changes_nothing(state: State, of: Round) -> None:
+def test_settling_what_was_forgotten_changes_nothing(state: State, of: RoundRef) -> None:
     state.keep(of, {"": submission()}, BILL)
     state.forget(OVER_AT + 1)
     state.settle(of, {"": DONE})
     assert state.find(of, [""]) == {}
 
 
-def test_the_file_is_its_owners_alone_and_every_commit_is_synced(state: State, path: Path, of: Round) -> None:
+def test_the_file_is_its_owners_alone_and_every_commit_is_synced(state: State, path: Path, of: RoundRef) -> None:
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     connection = state._connection
@@ -243,7 +243,7 @@ def test_a_file_that_another_program_holds_is_told_as_that(path: Path, monkeypat
     other.close()
 
 
-def test_a_failed_commit_stores_nothing_and_says_so(state: State, of: Round) -> None:
+def test_a_failed_commit_stores_nothing_and_says_so(state: State, of: RoundRef) -> None:
     connection = state._connection
     assert connection is not None
     connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
@@ -254,8 +254,8 @@ def test_a_failed_commit_stores_nothing_and_says_so(state: State, of: Round) -> 
 
 @pytest.mark.parametrize("attempt", range(5))
 def test_connections_that_open_and_keep_at_once_agree(path: Path, fake: FakeShuffler, attempt: int) -> None:
-    of, key_set = Round(fake.task.id, 1), fake.keys(1)[2]
-    results: list[Entry] = []
+    of, key_set = RoundRef(fake.task.id, 1), fake.keys(1)[2]
+    results: list[StoredSubmission] = []
     start = threading.Barrier(16)
 
     def work() -> None:
@@ -276,30 +276,30 @@ def test_connections_that_open_and_keep_at_once_agree(path: Path, fake: FakeShuf
 
 def test_what_was_sealed_is_counted_when_it_is_forgotten_and_what_was_not_is_told_apart(state: State) -> None:
     for number in range(3):
-        state.keep_reports(Round(b"t" * 32, number), "a", Drawn(os.urandom(16), b"reports"), 10.0 * number, BILL)
-    of = Round(b"t" * 32, 1)
+        state.keep_reports(RoundRef(b"t" * 32, number), "a", Drawn(os.urandom(16), b"reports"), 10.0 * number, BILL)
+    of = RoundRef(b"t" * 32, 1)
     (entry,) = state.find(of, ["a"]).values()
     state.seal(of, {"a": Submission(entry.submission_id, b"sealed")})
-    assert state.history(b"t" * 32, "a") == History(3, 1)
+    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1)
     state.forget(15.0)
-    assert state.history(b"t" * 32, "a") == History(3, 1)
+    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1)
     state.forget(100.0)
-    assert state.history(b"t" * 32, "a") == History(3, 1)
-    assert state.history(b"t" * 32, "b") == History(0, 0)
+    assert state.history(b"t" * 32, "a") == SubmissionHistory(3, 1)
+    assert state.history(b"t" * 32, "b") == SubmissionHistory(0, 0)
 
 
 def test_reports_are_overwritten_once_they_are_sealed(state: State, path: Path) -> None:
-    of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), os.urandom(40))
+    of, drawn = RoundRef(b"t" * 32, 1), Drawn(os.urandom(16), os.urandom(40))
     state.keep_reports(of, "a", drawn, OVER_AT, BILL)
     assert any(drawn.reports in file.read_bytes() for file in path.parent.iterdir())
     sealed = Submission(drawn.submission_id, os.urandom(100))
-    assert state.seal(of, {"a": sealed, "b": submission()}) == {"a": Entry(sealed.id, sealed.envelope, None)}
+    assert state.seal(of, {"a": sealed, "b": submission()}) == {"a": StoredSubmission(sealed.id, sealed.envelope, None)}
     for file in path.parent.iterdir():
         assert drawn.reports not in file.read_bytes(), file
 
 
 def test_sealed_bytes_are_overwritten_once_they_are_settled(state: State, path: Path) -> None:
-    of, sealed = Round(b"t" * 32, 1), Submission(os.urandom(16), os.urandom(100))
+    of, sealed = RoundRef(b"t" * 32, 1), Submission(os.urandom(16), os.urandom(100))
     state.keep_reports(of, "a", Drawn(sealed.id, os.urandom(40)), OVER_AT, BILL)
     state.seal(of, {"a": sealed})
     assert any(sealed.envelope in file.read_bytes() for file in path.parent.iterdir())
@@ -310,14 +310,14 @@ def test_sealed_bytes_are_overwritten_once_they_are_settled(state: State, path: 
 
 
 def test_the_first_seal_of_the_same_reports_stays(state: State) -> None:
-    of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), b"reports")
+    of, drawn = RoundRef(b"t" * 32, 1), Drawn(os.urandom(16), b"reports")
     state.keep_reports(of, "a", drawn, OVER_AT, BILL)
     first = Submission(drawn.submission_id, b"first")
     for one in (first, Submission(drawn.submission_id, b"second"), Submission(os.urandom(16), b"other")):
         assert state.seal(of, {"a": one})["a"].submission == first
 
 
-def test_keys_that_are_damaged_are_named(state: State, of: Round) -> None:
+def test_keys_that_are_damaged_are_named(state: State, of: RoundRef) -> None:
     connection = state._connection
     assert connection is not None
     for damaged in (b"{}", b"[]", b"not JSON", b"\xff"):

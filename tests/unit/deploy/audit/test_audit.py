@@ -10,12 +10,12 @@ from rich.console import Console
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.cli.plots.draw import drawn
-from hubbub.cli.tables.audit import audit_document, audit_picture, print_audit
-from hubbub.deploy.audit.audit import Attacked, Audit, Options, audited_task, check_options
-from hubbub.deploy.audit.inference import Event, Shown
+from hubbub.cli.tables.audit import audit_document, audit_plot, print_audit
+from hubbub.deploy.audit.audit import Audit, AuditedAttack, AuditOptions, audited_task, check_options
+from hubbub.deploy.audit.inference import AttackResult, Event
 from hubbub.deploy.audit.scores import Scores
 from hubbub.protos.errors import UsageError
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission, Mode
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.questions.histogram import Histogram
@@ -32,7 +32,7 @@ TASK = sample_task(
 
 
 def test_the_task_that_is_played_promises_what_so_many_honest_people_give() -> None:
-    played = audited_task(TASK, Options(people=30, delta=0.05))
+    played = audited_task(TASK, AuditOptions(participants=30, delta=0.05))
     given = epsilon_bracket(QUERY.mechanism, 30, 0.05).epsilon_upper
     assert given <= played.privacy.epsilon <= given * (1 + 1e-5)
     assert (played.minimum_reports, played.privacy.delta, played.queries) == (30, 0.05, TASK.queries)
@@ -40,32 +40,32 @@ def test_the_task_that_is_played_promises_what_so_many_honest_people_give() -> N
 
 
 def test_the_admission_that_is_played_is_the_task_s_own_without_a_second_authority() -> None:
-    stated = Admission(Mode.ENROLLED, b"s" * 32)
-    for given, wanted in ((stated, ENROLLED), (Admission(Mode.MTLS), ENROLLED), (OPEN, OPEN)):
-        assert audited_task(changed(TASK, admission=given), Options()).admission == wanted
+    stated = AdmissionPolicy(Mode.ENROLLED, b"s" * 32)
+    for given, wanted in ((stated, ENROLLED), (AdmissionPolicy(Mode.MTLS), ENROLLED), (OPEN, OPEN)):
+        assert audited_task(changed(TASK, admission=given), AuditOptions()).admission == wanted
 
 
 def test_people_and_delta_are_the_tasks_own_where_none_are_given() -> None:
-    played = audited_task(TASK, Options())
+    played = audited_task(TASK, AuditOptions())
     assert (played.minimum_reports, played.privacy.delta) == (100, 1e-6)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (Options(confidence=1.0), "--confidence is 1.0; give a number above 0 and below 1"),
-        (Options(confidence=0.0), "--confidence is 0.0"),
-        (Options(delta=1.0), "--delta is 1.0; it must be at least 1e-15 and below 1"),
-        (Options(delta=0.0), "--delta is 0.0"),
+        (AuditOptions(confidence=1.0), "--confidence is 1.0; give a number above 0 and below 1"),
+        (AuditOptions(confidence=0.0), "--confidence is 0.0"),
+        (AuditOptions(delta=1.0), "--delta is 1.0; it must be at least 1e-15 and below 1"),
+        (AuditOptions(delta=0.0), "--delta is 0.0"),
     ],
 )
-def test_options_out_of_their_limits_are_named(options: Options, says: str) -> None:
+def test_options_out_of_their_limits_are_named(options: AuditOptions, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         audited_task(TASK, options)
 
 
 def test_an_audit_that_could_not_fail_is_refused_with_the_rounds_that_would_do() -> None:
-    options = Options(20, people=30, delta=0.05)
+    options = AuditOptions(20, participants=30, delta=0.05)
     played = audited_task(TASK, options)
     with pytest.raises(UsageError, match=r"it could never be beaten; ask for [0-9]+ rounds") as refused:
         check_options(played, options)
@@ -74,20 +74,20 @@ def test_an_audit_that_could_not_fail_is_refused_with_the_rounds_that_would_do()
 
 
 def test_rounds_with_all_their_people_are_needed() -> None:
-    played = audited_task(TASK, Options())
+    played = audited_task(TASK, AuditOptions())
     with pytest.raises(UsageError, match="--rounds 100 with --short 95 leaves 5; play 8 or more"):
-        check_options(played, Options(100, short=95))
+        check_options(played, AuditOptions(100, short=95))
 
 
 def found(attained: float, released: int = 0) -> Audit:
-    played = audited_task(TASK, Options(people=30, delta=0.05))
+    played = audited_task(TASK, AuditOptions(participants=30, delta=0.05))
     scores = Scores(("counts",), np.array([[0.5], [-0.5], [1.0], [-1.0]]), np.array([True, False, True, False]))
     kinds = ((False, attained, 200), (True, 0.0, released))
     attacks = tuple(
-        Attacked(short, Shown(Event("counts", 0.0), (48, 50), (2, 50), epsilon), scores, opened)
+        AuditedAttack(short, AttackResult(Event("counts", 0.0), (48, 50), (2, 50), epsilon), scores, opened)
         for short, epsilon, opened in kinds
     )
-    return Audit("kiosks", SignedTask(played), Options(208, short=8), 0.9, b"", 2.0, attacks)
+    return Audit("kiosks", SignedTask(played), AuditOptions(208, short=8), 0.9, b"", 2.0, attacks)
 
 
 def said(audit: Audit) -> str:
@@ -116,7 +116,7 @@ def test_a_round_under_the_minimum_that_was_opened_is_enough() -> None:
 
 
 def test_the_picture_has_the_certificate_and_the_attacker() -> None:
-    picture = audit_picture(found(0.7))
+    picture = audit_plot(found(0.7))
     assert [panel.title for panel in picture.panels] == ["rounds of the certificate", "rounds under the minimum"]
     promised, seen = picture.panels[0].series
     assert promised.y[0] == pytest.approx(0.05)

@@ -1,4 +1,4 @@
-"""An audit's numbers: intervals are exact, events are chosen and judged on different rounds, and find what is there."""
+"""Intervals are exact, events are chosen and judged on different rounds, and find what is there."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def scores(rounds: int, *columns: np.ndarray) -> Scores:
 def test_the_telling_score_is_found_among_many() -> None:
     rounds, generator = 200, np.random.default_rng(1)
     noise = [generator.normal(size=rounds) for _ in range(30)]
-    telling = np.where(np.arange(rounds) % 2 == 0, 1.0, -1.0)
-    found = attack(scores(rounds, *noise, telling), 0.0, 0.001)
+    distinct_answers = np.where(np.arange(rounds) % 2 == 0, 1.0, -1.0)
+    found = attack(scores(rounds, *noise, distinct_answers), 0.0, 0.001)
     assert found.event.score == "score 30"
     assert (found.right, found.wrong) == ((50, 50), (0, 50))
     assert found.epsilon == pytest.approx(most_visible(rounds, 0.0, 0.001))
@@ -67,8 +67,8 @@ def test_the_telling_score_is_found_among_many() -> None:
 
 
 def test_a_score_that_is_low_for_the_first_answer_tells_as_much() -> None:
-    telling = np.where(np.arange(100) % 2 == 0, -1.0, 1.0)
-    found = attack(scores(100, telling), 0.0, 0.01)
+    distinct_answers = np.where(np.arange(100) % 2 == 0, -1.0, 1.0)
+    found = attack(scores(100, distinct_answers), 0.0, 0.01)
     assert found.epsilon > 0.5
     assert found.event.above != found.event.first
 
@@ -76,9 +76,9 @@ def test_a_score_that_is_low_for_the_first_answer_tells_as_much() -> None:
 def test_what_is_chosen_on_one_half_is_judged_on_the_other() -> None:
     """A score that tells in the first half only shows nothing: 50 rounds to choose by, 50 that are constant."""
     rounds = 100
-    telling = np.where(np.arange(rounds) % 2 == 0, 1.0, -1.0)
-    telling[rounds // 2 :] = 0.0
-    assert attack(scores(rounds, telling), 0.0, 0.01).epsilon == 0.0
+    distinct_answers = np.where(np.arange(rounds) % 2 == 0, 1.0, -1.0)
+    distinct_answers[rounds // 2 :] = 0.0
+    assert attack(scores(rounds, distinct_answers), 0.0, 0.01).epsilon == 0.0
 
 
 def test_nothing_seen_shows_nothing() -> None:
@@ -99,8 +99,8 @@ def test_rounds_that_are_asked_for_suffice() -> None:
 
 
 def test_a_curve_rises_from_nothing_to_everything() -> None:
-    telling = np.where(np.arange(100) % 2 == 0, 1.0, -1.0)
-    wrong, right = roc(scores(100, telling), attack(scores(100, telling), 0.0, 0.01).event)
+    distinct_answers = np.where(np.arange(100) % 2 == 0, 1.0, -1.0)
+    wrong, right = roc(scores(100, distinct_answers), attack(scores(100, distinct_answers), 0.0, 0.01).event)
     assert (wrong[0], right[0], wrong[-1], right[-1]) == (0.0, 0.0, 1.0, 1.0)
     assert wrong == sorted(wrong)
     assert right == sorted(right)

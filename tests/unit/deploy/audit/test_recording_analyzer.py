@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hubbub.deploy.audit.recording_analyzer import WitnessingWorkers, read_seen
+from hubbub.deploy.audit.recording_analyzer import RecordingPool, read_observations
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.service.processes.opening_pool import Job, Workers
+from hubbub.service.processes.opening_pool import Job, OpeningPool
 
 DESTINATION = Destination(b"t" * 32, 0, b"k" * 32)
 
@@ -18,12 +18,12 @@ def test_what_is_opened_is_written_down_in_its_order(tmp_path: Path) -> None:
     sealed = [sealer.inner(report, 1) for report in reports]
     job = Job(DESTINATION, private, 1, len(sealed[0]))
     bad = bytes(len(sealed[0]))
-    workers = WitnessingWorkers(tmp_path / "seen", 1)
-    stretches = [sealed[0] + sealed[1], bad + sealed[2], sealed[3] + sealed[4]]
-    opened = list(workers.open(job, stretches, 6))
-    assert opened == list(Workers(1).open(job, stretches, 6))
-    assert read_seen(tmp_path / "seen") == {(DESTINATION.task_id.hex(), 1): b"".join(reports)}
+    opening_pool = RecordingPool(tmp_path / "seen", 1)
+    parts = [sealed[0] + sealed[1], bad + sealed[2], sealed[3] + sealed[4]]
+    opened = list(opening_pool.open(job, parts, 6))
+    assert opened == list(OpeningPool(1).open(job, parts, 6))
+    assert read_observations(tmp_path / "seen") == {(DESTINATION.task_id.hex(), 1): b"".join(reports)}
 
 
 def test_nothing_opened_is_nothing_seen(tmp_path: Path) -> None:
-    assert read_seen(tmp_path / "seen") == {}
+    assert read_observations(tmp_path / "seen") == {}

@@ -1,4 +1,4 @@
-"""Scores: each sees what it is for, in views made by hand; every kind of question and randomizer can be attacked."""
+"""Each sees what it is for, in views made by hand; every kind of question and randomizer can be attacked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hubbub.deploy.audit.inference import attack
-from hubbub.deploy.audit.scores import COUNTS, ROWS, Round, scored
-from hubbub.deploy.audit.worst_case import Telling, telling
+from hubbub.deploy.audit.scores import COUNTS, ROWS, ScoredRound, scored
+from hubbub.deploy.audit.worst_case import WorstCase, worst_case_of
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.hashed import HashedResponse
@@ -20,7 +20,7 @@ from hubbub.queries.texts.text import Text
 from support.queries import krr_query, report
 
 GAMMA = 2**30
-WORST = telling(krr_query(Histogram("theme", ("light", "dark", "system")), GAMMA))
+WORST = worst_case_of(krr_query(Histogram("theme", ("light", "dark", "system")), GAMMA))
 EPSILON_LOCAL = WORST.query.mechanism.epsilon_local
 
 
@@ -28,8 +28,8 @@ def view(*symbols: int) -> bytes:
     return b"".join(map(report, symbols))
 
 
-def values(worst: tuple[Telling, ...], *seen: bytes | None) -> dict[str, float]:
-    found = scored(worst, [Round(True, seen)])
+def values(worst: tuple[WorstCase, ...], *seen: bytes | None) -> dict[str, float]:
+    found = scored(worst, [ScoredRound(True, seen)])
     return dict(zip(found.names, found.values[0].tolist(), strict=True))
 
 
@@ -39,9 +39,9 @@ def test_the_worst_case_is_two_answers_and_a_third_one_for_everyone_else() -> No
 
 
 def test_where_there_are_two_answers_everyone_else_holds_the_second() -> None:
-    worst = telling(krr_query(Histogram("seen", ("yes", "no")), GAMMA))
+    worst = worst_case_of(krr_query(Histogram("seen", ("yes", "no")), GAMMA))
     assert (worst.first, worst.second, worst.others) == ("yes", "no", "no")
-    optional = telling(krr_query(Histogram("seen", ("yes",), optional=True), GAMMA))
+    optional = worst_case_of(krr_query(Histogram("seen", ("yes",), optional=True), GAMMA))
     assert (optional.first, optional.second, optional.others) == ("yes", None, None)
 
 
@@ -73,7 +73,7 @@ def test_nothing_seen_scores_nothing() -> None:
 
 
 def test_places_beyond_a_shorter_batch_score_nothing() -> None:
-    found = scored((WORST,), [Round(True, (view(0, 0),)), Round(False, (view(1),))])
+    found = scored((WORST,), [ScoredRound(True, (view(0, 0),)), ScoredRound(False, (view(1),))])
     assert found.values[1][found.names.index("place 1")] == 0.0
 
 
@@ -92,7 +92,7 @@ def test_a_fixed_permutation_is_caught_at_whatever_place_it_puts_the_victim() ->
     for number in range(200):
         reports = [randomize(2, generator.bytes) for _ in range(9)]
         reports[-4] = randomize(number % 2, generator.bytes)
-        rounds.append(Round(number % 2 == 0, (b"".join(reports),)))
+        rounds.append(ScoredRound(number % 2 == 0, (b"".join(reports),)))
     found = attack(scored((WORST,), rounds), 0.01, 0.01)
     assert found.event.score in ("place 5", "place 3 from the end")
     assert found.epsilon > 0.5
@@ -117,7 +117,7 @@ def test_likelihoods_are_in_the_ratios_that_are_drawn(kind: str) -> None:
 
 
 def test_texts_are_attacked_through_their_hashes() -> None:
-    worst = telling(Query(Text("word"), HashedResponse(2**64, 64, 16, GAMMA)))
+    worst = worst_case_of(Query(Text("word"), HashedResponse(2**64, 64, 16, GAMMA)))
     symbol = worst.query.encode(worst.first, lambda _: b"")
     batch = b"".join(worst.query.randomizer.randomize(symbol, np.random.default_rng(5).bytes) for _ in range(50))
     found = worst.likelihoods(batch)

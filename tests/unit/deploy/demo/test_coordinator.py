@@ -1,4 +1,4 @@
-"""The demo's players are told nothing in their arguments, and the answers they play are their owner's alone to read."""
+"""The demo's workers are told nothing in their arguments, and the answers they play are their owner's alone to read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from hubbub.deploy.demo import coordinator
-from hubbub.deploy.demo.worker import Assignment
+from hubbub.deploy.demo.worker import DemoAssignment
 from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.planning.simulate.dataset import Dataset
 from hubbub.protos.task.admission import Mode
@@ -52,17 +52,17 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
 ) -> None:
     modes = []
 
-    async def play(assignment: Assignment, *rest: Any) -> None:
+    async def play(assignment: DemoAssignment, *rest: Any) -> None:
         assert parquet.read_table(assignment.answers) == ROWS
         modes.extend(map(mode, (assignment.answers, assignment.tickets)))
         if fails:
-            raise OSError("a player that fails")
+            raise OSError("a worker that fails")
 
     monkeypatch.setattr(coordinator, "_run", play)
     dataset = cast(Dataset, SimpleNamespace(answers=ROWS, devices=2))
-    playing = coordinator.play(pipeline(tmp_path), dataset, 0, 2, print)
+    playing = coordinator.submit_all(pipeline(tmp_path), dataset, 0, 2, print)
     if fails:
-        with pytest.raises(OSError, match="a player that fails"):
+        with pytest.raises(OSError, match="a worker that fails"):
             await playing
     else:
         await playing
@@ -83,7 +83,7 @@ async def test_a_player_is_told_by_its_stdin_and_by_nothing_else(
     monkeypatch.setattr("asyncio.create_subprocess_exec", start)
     dataset = cast(Dataset, SimpleNamespace(answers=ROWS, devices=2))
     with pytest.raises(OSError, match="not started"):
-        await coordinator.play(pipeline(tmp_path), dataset, 0, 1, print)
+        await coordinator.submit_all(pipeline(tmp_path), dataset, 0, 1, print)
     assert [words[1:-1] for words in started] == [("-P", "-m", "hubbub.deploy.demo.worker")]
     (given,) = [words[-1] for words in started]
     assert given == subprocesses.environment()

@@ -1,4 +1,4 @@
-"""The gallery: each demonstration is a value with a dataset and a picture; answers may change from round to round."""
+"""Each scenario is a value with a dataset and a plot; answers may change from round to round."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hubbub.cli.plots.comparison import ByCategory, Comparison, OverRounds, drawn
-from hubbub.cli.plots.demo_panels import MOST_ROWS, by_category, over_rounds
-from hubbub.deploy.demo.scenarios.registry import GALLERY, demonstration
+from hubbub.cli.plots.comparison import CategoryPanel, Comparison, OverRoundsPanel, drawn
+from hubbub.cli.plots.demo_panels import MOST_ROWS, by_category, over_rounds, plot_of
+from hubbub.deploy.demo.scenarios.registry import SCENARIOS, scenario_named
 from hubbub.planning.simulate.dataset import Dataset, sample, truth_of
 from hubbub.protos.errors import UsageError
 from hubbub.queries.questions.histogram import Histogram
@@ -47,14 +47,14 @@ def document(rounds: int) -> dict[str, Any]:
 
 
 def test_the_first_demonstration_is_the_default_and_names_are_their_keys() -> None:
-    assert demonstration(None).name == "flights"
-    assert all(each.name == name for name, each in GALLERY.items())
-    assert all(demonstration(name) is each for name, each in GALLERY.items())
+    assert scenario_named(None).name == "flights"
+    assert all(each.name == name for name, each in SCENARIOS.items())
+    assert all(scenario_named(name) is each for name, each in SCENARIOS.items())
 
 
 def test_a_demonstration_that_is_none_is_told_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"--task 'trains' is no demonstration; there are flights.*--list"):
-        demonstration("trains")
+    with pytest.raises(UsageError, match=r"--task 'trains' is no scenario; there are flights.*--list"):
+        scenario_named("trains")
 
 
 def test_answers_of_later_rounds_follow_their_devices_into_a_sample() -> None:
@@ -69,7 +69,7 @@ def test_answers_of_later_rounds_follow_their_devices_into_a_sample() -> None:
 
 
 def test_the_series_of_aeroplanes_is_that_of_2013_and_hardly_any_is_clipped() -> None:
-    dataset = GALLERY["longitudinal"].dataset()
+    dataset = SCENARIOS["longitudinal"].dataset()
     states = [dataset.in_round(number).answers["late"].to_pylist() for number in range(16)]
     assert dataset.devices == 4037
     assert [sum(state == "yes" for state in each) for each in states] == [
@@ -80,7 +80,7 @@ def test_the_series_of_aeroplanes_is_that_of_2013_and_hardly_any_is_clipped() ->
 
 
 def test_candidates_are_airports_that_mostly_nobody_flew_to() -> None:
-    dataset = GALLERY["text"].dataset()
+    dataset = SCENARIOS["text"].dataset()
     flown = set(dataset.answers["destination"].to_pylist())
     assert dataset.devices == 336_776
     assert len(dataset.candidates) == 1440
@@ -88,7 +88,7 @@ def test_candidates_are_airports_that_mostly_nobody_flew_to() -> None:
 
 
 def test_every_flight_is_in_a_group() -> None:
-    dataset = GALLERY["groups"].dataset()
+    dataset = SCENARIOS["groups"].dataset()
     (question,) = dataset.questions
     assert dataset.answers[question.name].null_count == 0
     delays = pc.struct_field(dataset.answers[question.name].combine_chunks(), "departure_delay")
@@ -106,7 +106,7 @@ def test_a_panel_shows_the_largest_counts_of_the_last_round() -> None:
 def test_a_text_of_which_nothing_stands_out_is_drawn_as_that(estimates: list[dict[str, Any]]) -> None:
     queries = [{"name": "destination", "estimates": estimates}]
     (panel,) = by_category({"rounds": [{"round": 0, "queries": queries}]})
-    assert panel == ByCategory("destination", "devices", ())
+    assert panel == CategoryPanel("destination", "devices", ())
     svg = drawn(Comparison("text", "made up", (panel,)), "svg").decode()
     assert "nothing stands out of the noise" in svg
 
@@ -126,7 +126,7 @@ def test_a_panel_over_rounds_follows_each_statistic_without_a_category() -> None
 
 def test_pictures_hold_truth_estimate_and_band_and_are_the_same_each_time() -> None:
     panels = (*by_category(document(3)), *over_rounds(document(3)))
-    assert [type(panel) for panel in panels] == [ByCategory, OverRounds, OverRounds]
+    assert [type(panel) for panel in panels] == [CategoryPanel, OverRoundsPanel, OverRoundsPanel]
     picture = Comparison("trips", "made up", panels)
     svg = drawn(picture, "svg")
     assert svg == drawn(picture, "svg")
@@ -137,7 +137,7 @@ def test_pictures_hold_truth_estimate_and_band_and_are_the_same_each_time() -> N
 
 
 def test_a_demonstration_s_picture_says_what_it_was_made_of() -> None:
-    picture = GALLERY["flights"].picture(document(1))
+    picture = plot_of(SCENARIOS["flights"], document(1))
     assert picture.title == "hubbub demo: trips"
     assert "40 devices, ε ≤ 1 at δ = 1e-06 a round" in picture.caption
     assert len(picture.panels) == 1

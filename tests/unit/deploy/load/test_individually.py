@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from hubbub.client import AnswerError, Device, Refusal, Unreachable
-from hubbub.deploy.load.individually import AT_ONCE, submit_singly
+from hubbub.deploy.load.individually import AT_ONCE, submit_individually
 from hubbub.protos.refusals import Reason
 
 FAILURES: dict[str, Exception] = {
@@ -27,35 +27,35 @@ class Crowd:
         self.connected = self.most = 0
 
     def device(self, name: str) -> Device:
-        crowd = self
+        users = self
 
         class Fake:
             async def __aenter__(self) -> Fake:
-                crowd.connected += 1
-                crowd.most = max(crowd.most, crowd.connected)
+                users.connected += 1
+                users.most = max(users.most, users.connected)
                 return self
 
             async def __aexit__(self, *_: object) -> None:
-                crowd.connected -= 1
+                users.connected -= 1
 
             async def submit(self, answers: dict[str, Any], round_number: int) -> None:
                 await asyncio.sleep(0)
-                crowd.came.append((answers["name"], round_number))
-                if name in crowd.failures:
-                    raise crowd.failures[name]
+                users.came.append((answers["name"], round_number))
+                if name in users.failures:
+                    raise users.failures[name]
 
         return cast(Device, Fake())
 
     async def come(self, count: int, progress: Callable[[int], None]) -> Any:
         answers = ((str(number), {"name": str(number)}) for number in range(count))
-        return await submit_singly(answers, self.device, 7, progress)
+        return await submit_individually(answers, self.device, 7, progress)
 
 
 async def test_each_device_comes_once_and_refusals_are_counted_by_reason() -> None:
-    crowd, dealt = Crowd(FAILURES), list[int]()
-    summary = await crowd.come(50, dealt.append)
-    assert sorted(crowd.came) == sorted((str(number), 7) for number in range(50))
-    assert (crowd.most, crowd.connected, len(dealt)) == (AT_ONCE, 0, 50)
+    users, dealt = Crowd(FAILURES), list[int]()
+    summary = await users.come(50, dealt.append)
+    assert sorted(users.came) == sorted((str(number), 7) for number in range(50))
+    assert (users.most, users.connected, len(dealt)) == (AT_ONCE, 0, 50)
     assert (summary.accepted, dict(summary.refused)) == (47, {"id_conflict": 2, "bad_answer": 1})
     assert summary.messages == {"id_conflict": "once a round", "bad_answer": "no such answer"}
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.deploy.load.latency import COLUMNS, Counts, Played, Rows, document, percentiles
+from hubbub.deploy.load.latency import COLUMNS, LoadCounts, Rows, StepResult, document, percentiles
 
 
 def rows(*given_rows: tuple[float, float, float, int, int]) -> Rows:
     return np.array(given_rows, dtype=np.float64).reshape(-1, COLUMNS)
 
 
-def played(found: Rows, seconds: float = 2.0, **counts: object) -> Played:
-    return Played(100.0, seconds, found, Counts(**counts), 0.25)  # type: ignore[arg-type]
+def played(found: Rows, seconds: float = 2.0, **counts: object) -> StepResult:
+    return StepResult(100.0, seconds, found, LoadCounts(**counts), 0.25)  # type: ignore[arg-type]
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
@@ -66,8 +66,10 @@ def test_a_load_that_came_late_itself_says_so(late: int, unsent: int, says: bool
 
 
 def test_what_processes_counted_is_added_up() -> None:
-    counts = Counts(Counter(overloaded=1), Counter(overloaded=2), {"overloaded": "first"}, 3)
-    counts.add(Counts(Counter(overloaded=4, unanswered=1), Counter(), {"overloaded": "later", "unanswered": "x"}, 1))
+    counts = LoadCounts(Counter(overloaded=1), Counter(overloaded=2), {"overloaded": "first"}, 3)
+    counts.add(
+        LoadCounts(Counter(overloaded=4, unanswered=1), Counter(), {"overloaded": "later", "unanswered": "x"}, 1)
+    )
     assert counts.refused == {"overloaded": 5, "unanswered": 1}
     assert (counts.retries["overloaded"], counts.unsent) == (2, 4)
     assert counts.messages == {"overloaded": "first", "unanswered": "x"}

@@ -9,7 +9,7 @@ from unit.shuffler.admit.test_mtls import Certified
 from unit.shuffler.test_server import analyzer_at, running
 
 from hubbub.cli.commands.rehearse import _certificates
-from hubbub.deploy.load.rehearse import certificates_in, send, turns
+from hubbub.deploy.load.rehearse import answers_in_turn, certificates_in, send
 from hubbub.deploy.settings import ClientSettings
 from hubbub.protos.errors import UsageError
 from hubbub.protos.task.task import Task
@@ -22,7 +22,7 @@ def task() -> Task:
 
 
 def test_devices_take_turns_through_each_querys_answers(task: Task) -> None:
-    answers = list(turns(task, ["carrier=AA", "carrier=UA", "delay=1.5"], 3))
+    answers = list(answers_in_turn(task, ["carrier=AA", "carrier=UA", "delay=1.5"], 3))
     assert answers == [
         {"carrier": "AA", "delay": 1.5},
         {"carrier": "UA", "delay": 1.5},
@@ -41,12 +41,12 @@ def test_devices_take_turns_through_each_querys_answers(task: Task) -> None:
 )
 def test_answers_that_do_not_fit_are_refused_before_anything_is_sent(task: Task, words: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        turns(task, words, 3)
+        answers_in_turn(task, words, 3)
 
 
 def test_a_missing_answer_is_bad_use(task: Task) -> None:
     with pytest.raises(UsageError):
-        turns(task, ["delay=1"], 3)
+        answers_in_turn(task, ["delay=1"], 3)
 
 
 async def test_devices_with_certificates_come_one_by_one_and_a_second_run_has_no_place(tmp_path: Path) -> None:

@@ -8,27 +8,27 @@ from typing import Any
 import pytest
 from unit.shuffler.admit.test_mtls import Certified
 
-from hubbub.deploy.load.run import checked_offer, deployment_in
-from hubbub.deploy.load.schedule import Offer, Step
+from hubbub.deploy.load.run import checked_schedule, deployment_in
+from hubbub.deploy.load.schedule import LoadSchedule, LoadStep
 from hubbub.protos.errors import UsageError
 
 NOTHING: dict[str, Any] = {
     "rate": None,
     "rates": None,
-    "crowd": None,
+    "users": None,
     "think": None,
     "seconds": 10.0,
     "per_call": 1,
-    "patience": 10.0,
+    "timeout": 10.0,
 }
 
 
 def test_offers_are_a_rate_several_or_a_crowd() -> None:
-    assert checked_offer(**NOTHING) == Offer((Step(200.0, 10.0),))
-    assert checked_offer(**NOTHING | {"rates": "10,20.5", "per_call": 5}) == Offer(
-        (Step(10.0, 10.0), Step(20.5, 10.0)), per_call=5
+    assert checked_schedule(**NOTHING) == LoadSchedule((LoadStep(200.0, 10.0),))
+    assert checked_schedule(**NOTHING | {"rates": "10,20.5", "per_call": 5}) == LoadSchedule(
+        (LoadStep(10.0, 10.0), LoadStep(20.5, 10.0)), per_call=5
     )
-    assert checked_offer(**NOTHING | {"crowd": 3, "think": 0.5}) == Offer((Step(0.0, 10.0, 3, 0.5),))
+    assert checked_schedule(**NOTHING | {"users": 3, "think": 0.5}) == LoadSchedule((LoadStep(0.0, 10.0, 3, 0.5),))
 
 
 @pytest.mark.parametrize(
@@ -37,21 +37,21 @@ def test_offers_are_a_rate_several_or_a_crowd() -> None:
         ({"rate": 1.0, "rates": "1"}, "--rate and --steps both say how many come"),
         ({"rates": "1,x"}, "give numbers of devices a second with commas"),
         ({"rates": "1,,2"}, "give numbers of devices a second with commas"),
-        ({"crowd": 5}, "--think for how long each waits; give both"),
+        ({"users": 5}, "--think for how long each waits; give both"),
         ({"think": 5.0}, "give both"),
-        ({"crowd": 5, "think": 0.0}, "--think 0: give a number above 0"),
+        ({"users": 5, "think": 0.0}, "--think 0: give a number above 0"),
         ({"rate": 0.0}, "--rate 0: give a number above 0"),
         ({"rate": float("nan")}, "--rate nan"),
         ({"rates": "1,1e9"}, "--steps 1e.09: give a number above 0, and at most 1e.06"),
         ({"seconds": -1.0}, "--seconds -1"),
-        ({"patience": float("inf")}, "--patience inf"),
+        ({"timeout": float("inf")}, "--timeout inf"),
         ({"per_call": 10_001}, "a call takes at most 10000 devices"),
         ({"rate": 1e6, "seconds": 60.0}, "at most 2000000 are: ask for fewer seconds, or a lower rate"),
     ],
 )
 def test_offers_that_make_no_sense_are_bad_use(asked: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        checked_offer(**NOTHING | asked)
+        checked_schedule(**NOTHING | asked)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def client(tmp_path: Path) -> Path:
     return path
 
 
-OFFER = Offer((Step(1.0, 1.0),))
+OFFER = LoadSchedule((LoadStep(1.0, 1.0),))
 
 
 @pytest.mark.parametrize(

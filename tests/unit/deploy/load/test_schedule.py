@@ -8,10 +8,10 @@ import random
 
 import pytest
 
-from hubbub.deploy.load.schedule import Offer, Step, calls_for, devices_for, due
+from hubbub.deploy.load.schedule import LoadSchedule, LoadStep, calls_for, devices_for, due
 
-OPEN = Step(rate=1000.0, seconds=20.0)
-CROWD = Step(rate=0.0, seconds=20.0, crowd=30, think=2.0)
+OPEN = LoadStep(rate=1000.0, seconds=20.0)
+CROWD = LoadStep(rate=0.0, seconds=20.0, users=30, think=2.0)
 
 
 def test_arrivals_are_a_poisson_process() -> None:
@@ -35,15 +35,15 @@ def test_devices_of_a_call_are_due_together() -> None:
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 7])
 @pytest.mark.parametrize("step", [OPEN, CROWD])
-def test_processes_play_all_of_an_offer_between_them(step: Step, processes: int) -> None:
-    (mine,) = Offer((step,)).share(processes).steps
+def test_processes_play_all_of_an_offer_between_them(step: LoadStep, processes: int) -> None:
+    (mine,) = LoadSchedule((step,)).share(processes).steps
     assert math.isclose(processes * mine.rate, step.rate)
-    assert processes * mine.crowd >= step.crowd
+    assert processes * mine.users >= step.users
     assert (mine.seconds, mine.think) == (step.seconds, step.think)
 
 
 @pytest.mark.parametrize(("step", "per_call"), [(OPEN, 1), (OPEN, 100), (CROWD, 1), (CROWD, 10)])
-def test_as_many_devices_are_ready_as_surely_come(step: Step, per_call: int) -> None:
+def test_as_many_devices_are_ready_as_surely_come(step: LoadStep, per_call: int) -> None:
     ready = calls_for(step, per_call)
     for seed in range(20):
         drawn = random.Random(seed)
@@ -53,9 +53,9 @@ def test_as_many_devices_are_ready_as_surely_come(step: Step, per_call: int) -> 
             assert _of_a_crowd_that_is_answered_at_once(step, drawn) <= ready
 
 
-def _of_a_crowd_that_is_answered_at_once(step: Step, drawn: random.Random) -> int:
+def _of_a_crowd_that_is_answered_at_once(step: LoadStep, drawn: random.Random) -> int:
     calls = 0
-    for _ in range(step.crowd):
+    for _ in range(step.users):
         at = drawn.expovariate(1 / step.think)
         while at < step.seconds:
             calls, at = calls + 1, at + drawn.expovariate(1 / step.think)
@@ -63,13 +63,13 @@ def _of_a_crowd_that_is_answered_at_once(step: Step, drawn: random.Random) -> in
 
 
 def test_every_process_has_devices_for_its_share() -> None:
-    offer = Offer((OPEN, CROWD), per_call=3)
+    schedule = LoadSchedule((OPEN, CROWD), per_call=3)
     for processes in (1, 2, 5):
-        share = offer.share(processes)
+        share = schedule.share(processes)
         each = sum(3 * calls_for(step, 3) for step in share.steps)
-        assert devices_for(offer, processes) == processes * each
+        assert devices_for(schedule, processes) == processes * each
 
 
 def test_an_offer_is_read_as_it_was_written() -> None:
-    offer = Offer((OPEN, CROWD), per_call=3, patience=2.5)
-    assert Offer.of(json.loads(json.dumps(offer.content()))) == offer
+    schedule = LoadSchedule((OPEN, CROWD), per_call=3, timeout=2.5)
+    assert LoadSchedule.of(json.loads(json.dumps(schedule.content()))) == schedule

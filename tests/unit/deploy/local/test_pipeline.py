@@ -1,4 +1,4 @@
-"""The whole pipeline on this machine, where devices come by the HTTPS door."""
+"""The whole pipeline on this machine, where devices come by the HTTPS port."""
 
 from __future__ import annotations
 

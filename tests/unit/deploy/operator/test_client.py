@@ -1,4 +1,4 @@
-"""Which round `hubbub close` cuts, and what services that are in trouble look like to their operator."""
+"""Which round `hubbub close` cuts, and what services that have incidents look like to their operator."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hubbub.deploy.operator import client
 from hubbub.deploy.operator.client import Overview, round_to_close
 from hubbub.deploy.pki import expiry
 from hubbub.protos.errors import HubbubError, Unreachable, UsageError
-from hubbub.protos.messages import Condition, RoundState, RoundStatus, Trouble
-from hubbub.protos.records.results import Progress, RoundId, RoundStanding
+from hubbub.protos.messages import Incident, IncidentReport, RoundState, RoundStatus
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId
 from hubbub.protos.task.task import Schedule
 from support.samples import Parties, sample_task
 
@@ -88,33 +88,33 @@ async def test_a_round_that_is_named_is_left_to_the_shuffler_to_judge(monkeypatc
 
 
 def test_an_overview_shows_what_holds_each_service_up() -> None:
-    trouble = Trouble("store", "the store /srv/x.db could not be used: full; make room", 1000.0, 3)
-    overview = Overview([], [], {}, {"shuffler": Condition((trouble,), 12), "analyzer": Condition()})
-    assert overview_document(overview)["conditions"] == {
+    incident = Incident("store", "the store /srv/x.db could not be used: full; make room", 1000.0, 3)
+    overview = Overview([], [], {}, {"shuffler": IncidentReport((incident,), 12), "analyzer": IncidentReport()})
+    assert overview_document(overview)["incidents"] == {
         "shuffler": {
-            "troubles": [{"kind": "store", "text": trouble.text, "since": "1970-01-01T00:16:40Z", "count": 3}],
+            "incidents": [{"kind": "store", "text": incident.text, "since": "1970-01-01T00:16:40Z", "count": 3}],
             "log_lines_lost": 12,
         },
-        "analyzer": {"troubles": [], "log_lines_lost": 0},
+        "analyzer": {"incidents": [], "log_lines_lost": 0},
     }
     printer = Console(record=True, width=60)
     print_overview(printer, overview)
     text = " ".join(printer.export_text().split())
-    assert f"the shuffler is in trouble (store) since 1970-01-01T00:16:40Z, met 3 times: {trouble.text}" in text
+    assert f"the shuffler has an incident (store) since 1970-01-01T00:16:40Z, met 3 times: {incident.text}" in text
     assert "the shuffler lost 12 lines of its log since it started" in text
-    assert "the analyzer is in trouble" not in text
+    assert "the analyzer has an incident" not in text
 
 
 def test_an_overview_shows_whether_hops_work_and_who_knows_more() -> None:
     overview = Overview([], [], {}, hops={"hop-2": frozenset(), "hop-3": frozenset({"store", "peer"})})
     assert overview_document(overview)["hops"] == {
-        "hop-2": {"in_trouble": []},
-        "hop-3": {"in_trouble": ["peer", "store"]},
+        "hop-2": {"with_incidents": []},
+        "hop-3": {"with_incidents": ["peer", "store"]},
     }
     printer = Console(record=True, width=60)
     print_overview(printer, overview)
     text = " ".join(printer.export_text().split())
-    assert "hop-2 serves hop-3 serves, but is in trouble (peer, store); who runs it sees more" in text
+    assert "hop-2 serves hop-3 serves, but has an incident (peer, store); who runs it sees more" in text
     assert "`hubbub health hop HOP.toml` on its host" in text
 
 
@@ -127,14 +127,14 @@ async def test_a_hop_that_is_silent_is_an_error_and_the_others_are_shown(monkeyp
     async def rounds(_settings: object) -> list[Any]:
         return []
 
-    async def conditions(*_: object) -> dict[str, Condition]:
+    async def incidents(*_: object) -> dict[str, IncidentReport]:
         return {}
 
     for name, replaced in {
         "ask_hop": asked,
         "fetch_status": rounds,
-        "fetch_standings": rounds,
-        "_conditions": conditions,
+        "fetch_analyzer_statuses": rounds,
+        "_incidents": incidents,
     }.items():
         monkeypatch.setattr(client, name, replaced)
 
@@ -159,14 +159,14 @@ def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:
 
 async def test_who_watches_a_task_by_name_goes_on_while_the_analyzer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     round_ = RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")
-    named = RoundStanding(RoundId(TASK.id, TASK.name, 0), Progress.AWAITED, (), "")
+    named = AnalyzerRoundStatus(RoundId(TASK.id, TASK.name, 0), AnalysisStage.AWAITED, (), "")
     overviews = [Overview([round_], [named], {}), Overview([round_], None, {"analyzer": "it did not answer"})]
 
     async def overview(_settings: object) -> Overview:
         return overviews.pop(0)
 
     monkeypatch.setattr(client, "fetch_overview", overview)
-    monkeypatch.setattr(expiry, "lasting", lambda *_: [])
+    monkeypatch.setattr(expiry, "expiries", lambda *_: [])
     settings, ids = cast(Any, Settings()), set[str]()
     settings.analyzer_results = "127.0.0.1:7402"
     for _ in range(2):

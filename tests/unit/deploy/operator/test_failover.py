@@ -1,4 +1,4 @@
-"""A call of the operator goes on until it finds who keeps the rounds."""
+"""A call of the operator goes on until it finds the main process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def asked(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, HubbubErr
 
     monkeypatch.setattr(client, "open_channel", channel)
     monkeypatch.setattr(client, "ControlCaller", lambda address: address)
-    return await client.at_the_keeper(cast(Any, Settings()), call), seen
+    return await client.call_leader(cast(Any, Settings()), call), seen
 
 
 @pytest.mark.parametrize("first", [STANDS_BY, AWAY], ids=["stands by", "away"])
@@ -49,7 +49,7 @@ async def test_who_stands_by_or_is_away_is_passed_over(monkeypatch: pytest.Monke
     assert (found, seen) == ("done", ["a:1", "b:2"])
 
 
-async def test_what_the_keeper_refuses_is_asked_of_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_the_leader_refuses_is_asked_of_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refusal) as caught:
         await asked(monkeypatch, {"a:1": STANDS_BY, "b:2": BELOW, "c:3": "not asked"})
     assert caught.value is BELOW
@@ -58,7 +58,7 @@ async def test_what_the_keeper_refuses_is_asked_of_nobody_else(monkeypatch: pyte
 async def test_where_nobody_keeps_rounds_the_error_names_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unreachable) as caught:
         await asked(monkeypatch, {"a:1": AWAY, "b:2": STANDS_BY})
-    assert str(caught.value) == f"no keeper of the rounds has answered: a:1: {AWAY}; b:2: {STANDS_BY}"
+    assert str(caught.value) == f"no leader of the rounds has answered: a:1: {AWAY}; b:2: {STANDS_BY}"
 
 
 @pytest.mark.parametrize("error", [STANDS_BY, AWAY], ids=["stands by", "away"])

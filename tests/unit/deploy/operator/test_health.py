@@ -1,4 +1,4 @@
-"""Health: a service says at each of its ports whether it serves, and only the service itself can say it."""
+"""A service says at each of its ports whether it serves, and only the service itself can say it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from hubbub.cli.commands.health import Service, command
+from hubbub.cli.commands.health import ServiceKind, command
 from hubbub.deploy.init.cluster import STORES, Cluster
 from hubbub.deploy.init.folders import Placement, initialise
 from hubbub.deploy.init.hops import Hops
@@ -51,12 +51,12 @@ def test_ports_are_those_of_the_settings(tmp_path: Path) -> None:
 
 def test_of_a_cluster_each_is_asked_at_the_ports_that_it_has(tmp_path: Path) -> None:
     root = initialise(tmp_path / "deployment", Placement(cluster=Cluster())).root
-    keeper, standby = (root / name / "shuffler.toml" for name in ("shuffler", "standby"))
-    replica = root / "replica-2" / "replica.toml"
-    assert ports_of("shuffler", keeper)[0] == {"control": "127.0.0.1:7302"}
+    leader, standby = (root / name / "shuffler.toml" for name in ("shuffler", "standby"))
+    frontend = root / "frontend-2" / "frontend.toml"
+    assert ports_of("shuffler", leader)[0] == {"control": "127.0.0.1:7302"}
     assert ports_of("shuffler", standby)[0] == {"control": "127.0.0.1:7312"}
-    assert ports_of("shuffler", replica)[0] == {"submission": "127.0.0.1:7611"}
-    assert store_of("shuffler", replica) == store_of("shuffler", keeper) == STORES[Role.SHUFFLER]
+    assert ports_of("shuffler", frontend)[0] == {"submission": "127.0.0.1:7611"}
+    assert store_of("shuffler", frontend) == store_of("shuffler", leader) == STORES[Role.SHUFFLER]
     assert store_of("analyzer", root / "analyzer" / "analyzer.toml") == STORES[Role.ANALYZER]
 
 
@@ -129,7 +129,7 @@ def test_why_a_port_does_not_serve_is_said(tmp_path: Path, capsys: pytest.Captur
     path = settings(tmp_path, Role.SHUFFLER)
     path.write_text(path.read_text().replace(":7301", ":1").replace(":7302", ":2"))
     with pytest.raises(typer.Exit):
-        command(Service.SHUFFLER, path, wait=0.2, live=False, as_json=as_json)
+        command(ServiceKind.SHUFFLER, path, wait=0.2, live=False, as_json=as_json)
     said = capsys.readouterr()
     if as_json:
         assert "connection refused" in json.loads(said.out)["reasons"]["control"]

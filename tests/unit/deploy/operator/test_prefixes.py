@@ -1,4 +1,4 @@
-"""Texts by prefixes where people meet them: planned, simulated, shown, and refused with what to do."""
+"""Planned, simulated, shown, and refused with what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
-from hubbub.queries.texts.heavy_hitters import Step
+from hubbub.queries.texts.heavy_hitters import PrefixStep
 from hubbub.queries.texts.text import DIGESTS, Text
 from support.samples import FEW, START
 
@@ -51,7 +51,7 @@ def document(planned: Plan) -> dict[str, Any]:
     return simulate(planned, Dataset("usage", (WORD,), pa.table({"word": words})), lambda _: None)
 
 
-def printed(steps: Sequence[Step], within: int) -> str:
+def printed(steps: Sequence[PrefixStep], within: int) -> str:
     console = Console(file=io.StringIO(), width=120)
     print_steps(console, "word", steps, within)
     return str(console.file.getvalue())  # type: ignore[attr-defined]

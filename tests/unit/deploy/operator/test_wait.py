@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from hubbub.deploy.operator import wait as waiting
-from hubbub.deploy.operator.wait import Wanted, results_of
+from hubbub.deploy.operator.wait import RoundFilter, results_of
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
-from hubbub.protos.records.results import Progress, RoundId, RoundResults, RoundStanding
+from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
 
 SETTINGS: Any = SimpleNamespace(analyzer_results="analyzer.example:7402")
 USAGE, OTHER = bytes([1]) * 32, bytes([2]) * 32
 
 
-def standing(number: int, progress: Progress, waits: str, task: bytes = USAGE) -> RoundStanding:
-    return RoundStanding(RoundId(task, "usage" if task == USAGE else "other", number), progress, (), waits)
+def status(number: int, progress: AnalysisStage, waits: str, task: bytes = USAGE) -> AnalyzerRoundStatus:
+    return AnalyzerRoundStatus(RoundId(task, "usage" if task == USAGE else "other", number), progress, (), waits)
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Analyzer:
     """An analyzer whose rounds change each time that results are asked for in vain, as time passes."""
 
     certified: list[RoundId] = field(default_factory=list)
-    standings: list[list[RoundStanding]] = field(default_factory=list)
+    statuses: list[list[AnalyzerRoundStatus]] = field(default_factory=list)
     now: float = 0.0
     asked: list[tuple[int, float]] = field(default_factory=list)
     failures: list[HubbubError] = field(default_factory=list)
@@ -44,9 +44,9 @@ class Analyzer:
     async def pause(self, seconds: float) -> None:
         self.now += seconds
 
-    async def fetch_standings(self, _: Any) -> list[RoundStanding]:
+    async def fetch_analyzer_statuses(self, _: Any) -> list[AnalyzerRoundStatus]:
         self.fail()
-        return self.standings[0] if len(self.standings) == 1 else self.standings.pop(0)
+        return self.statuses[0] if len(self.statuses) == 1 else self.statuses.pop(0)
 
     async def fetch_results(self, _: Any, task: bytes, number: int, wait: float) -> RoundResults:
         self.fail()
@@ -57,7 +57,7 @@ class Analyzer:
             raise Refusal(Reason.NO_RESULTS, "none")
         return RoundResults(found[0], (), b"{}")
 
-    async def ask(self, wanted: Wanted, wait: float) -> tuple[RoundResults, list[str]]:
+    async def ask(self, wanted: RoundFilter, wait: float) -> tuple[RoundResults, list[str]]:
         said: list[str] = []
         return await results_of(SETTINGS, wanted, wait, said.append, lambda: self.now, self.pause), said
 
@@ -65,26 +65,26 @@ class Analyzer:
 @pytest.fixture
 def analyzer(monkeypatch: pytest.MonkeyPatch) -> Analyzer:
     made = Analyzer()
-    for name in ("list_results", "fetch_standings", "fetch_results"):
+    for name in ("list_results", "fetch_analyzer_statuses", "fetch_results"):
         monkeypatch.setattr(waiting, name, getattr(made, name))
     return made
 
 
 async def test_the_latest_certified_round_is_returned_without_a_wait(analyzer: Analyzer) -> None:
     analyzer.certified = [RoundId(USAGE, "usage", 0), RoundId(USAGE, "usage", 1)]
-    results, said = await analyzer.ask(Wanted("usage"), 60)
+    results, said = await analyzer.ask(RoundFilter("usage"), 60)
     assert (results.id.round, said, analyzer.asked) == (1, [], [(1, 0)])
 
 
 async def test_what_a_round_waits_for_is_said_once_each(analyzer: Analyzer) -> None:
-    delivering = standing(0, Progress.DELIVERING, "theme: 3 of 80 reports arrived")
-    analyzer.standings = [[delivering], [delivering], [standing(0, Progress.COUNTED, "its certificate")], []]
+    delivering = status(0, AnalysisStage.DELIVERING, "theme: 3 of 80 reports arrived")
+    analyzer.statuses = [[delivering], [delivering], [status(0, AnalysisStage.COUNTED, "its certificate")], []]
     with pytest.raises(HubbubError):
-        await analyzer.ask(Wanted(), 12)
+        await analyzer.ask(RoundFilter(), 12)
     said: list[str] = []
-    analyzer.now, analyzer.standings = 0.0, [[delivering], [delivering], [standing(0, Progress.COUNTED, "it")]]
+    analyzer.now, analyzer.statuses = 0.0, [[delivering], [delivering], [status(0, AnalysisStage.COUNTED, "it")]]
     with pytest.raises(HubbubError, match=r"no such round is certified yet after 12 s: usage round 0 is counted"):
-        await results_of(SETTINGS, Wanted(), 12, said.append, lambda: analyzer.now)
+        await results_of(SETTINGS, RoundFilter(), 12, said.append, lambda: analyzer.now)
     assert said == [
         "usage round 0 is delivering and waits for theme: 3 of 80 reports arrived",
         "usage round 0 is counted and waits for it",
@@ -92,16 +92,16 @@ async def test_what_a_round_waits_for_is_said_once_each(analyzer: Analyzer) -> N
 
 
 async def test_an_error_without_a_wait_names_the_wait(analyzer: Analyzer) -> None:
-    analyzer.standings = [[standing(0, Progress.AWAITED, "theme: the shuffler has delivered nothing")]]
+    analyzer.statuses = [[status(0, AnalysisStage.AWAITED, "theme: the shuffler has delivered nothing")]]
     with pytest.raises(HubbubError, match=r"usage round 0 is awaited and waits for theme.* --wait SECONDS"):
-        await analyzer.ask(Wanted(), 0)
+        await analyzer.ask(RoundFilter(), 0)
     assert analyzer.asked == []
 
 
 async def test_a_round_that_has_not_begun_is_waited_for_by_its_tasks_others(analyzer: Analyzer) -> None:
-    analyzer.standings = [[standing(0, Progress.CERTIFIED, "nothing")]]
+    analyzer.statuses = [[status(0, AnalysisStage.CERTIFIED, "nothing")]]
     with pytest.raises(HubbubError, match="has not begun such a round"):
-        await analyzer.ask(Wanted("usage", 4), 7)
+        await analyzer.ask(RoundFilter("usage", 4), 7)
     # Asked without a wait first, whether the task has such a round at all.
     assert analyzer.asked == [(4, 0), (4, 5.0), (4, 0), (4, 2.0), (4, 0)]
 
@@ -114,27 +114,27 @@ async def test_a_round_that_the_task_does_not_have_is_not_waited_for(
         raise Refusal(Reason.UNKNOWN_ROUND, "task usage has rounds 0 to 2, not 5")
 
     monkeypatch.setattr(waiting, "fetch_results", refuse)
-    analyzer.standings = [[standing(0, Progress.AWAITED, "theme: the shuffler has delivered nothing")]]
+    analyzer.statuses = [[status(0, AnalysisStage.AWAITED, "theme: the shuffler has delivered nothing")]]
     with pytest.raises(Refusal, match="rounds 0 to 2, not 5"):
-        await analyzer.ask(Wanted("usage", 5), wait)
+        await analyzer.ask(RoundFilter("usage", 5), wait)
 
 
 @pytest.mark.parametrize(("task", "says"), [("nope", "no round of task nope; `hubbub status`"), (None, "no round;")])
 async def test_no_wait_is_offered_for_a_task_that_the_analyzer_does_not_show(
     analyzer: Analyzer, task: str | None, says: str
 ) -> None:
-    other = standing(0, Progress.AWAITED, "theme: the shuffler has delivered nothing")
-    analyzer.standings = [[] if task is None else [other]]
+    other = status(0, AnalysisStage.AWAITED, "theme: the shuffler has delivered nothing")
+    analyzer.statuses = [[] if task is None else [other]]
     with pytest.raises(HubbubError, match=says) as raised:
-        await analyzer.ask(Wanted(task), 60)
+        await analyzer.ask(RoundFilter(task), 60)
     assert "--wait" not in str(raised.value)
     assert analyzer.asked == []
 
 
 async def test_a_round_that_is_over_is_not_waited_for(analyzer: Analyzer) -> None:
-    analyzer.standings = [[standing(0, Progress.OVER, "nothing, its key was destroyed")]]
+    analyzer.statuses = [[status(0, AnalysisStage.OVER, "nothing, its key was destroyed")]]
     with pytest.raises(HubbubError, match="its key was destroyed") as raised:
-        await analyzer.ask(Wanted("usage", 0), 60)
+        await analyzer.ask(RoundFilter("usage", 0), 60)
     assert "--wait" not in str(raised.value)
     assert analyzer.asked == []
 
@@ -142,8 +142,8 @@ async def test_a_round_that_is_over_is_not_waited_for(analyzer: Analyzer) -> Non
 async def test_several_tasks_have_to_be_told_apart(analyzer: Analyzer) -> None:
     analyzer.certified = [RoundId(USAGE, "usage", 0), RoundId(OTHER, "other", 0)]
     with pytest.raises(UsageError, match="--task"):
-        await analyzer.ask(Wanted(), 0)
-    results, _ = await analyzer.ask(Wanted(OTHER.hex()), 0)
+        await analyzer.ask(RoundFilter(), 0)
+    results, _ = await analyzer.ask(RoundFilter(OTHER.hex()), 0)
     assert results.id.task_name == "other"
 
 
@@ -165,8 +165,8 @@ async def test_an_analyzer_that_restarts_is_waited_for(
                 raise passed[0]
 
     monkeypatch.setattr(analyzer, "fail", fail)
-    analyzer.standings = [[standing(0, Progress.COUNTED, "its certificate")]]
-    results, said = await analyzer.ask(Wanted(), 60)
+    analyzer.statuses = [[status(0, AnalysisStage.COUNTED, "its certificate")]]
+    results, said = await analyzer.ask(RoundFilter(), 60)
     assert results.id.round == 0
     assert said[-2:] == [
         f"it is asked again: {gone} (analyzer.example:7402); is it running, and is that its address?",
@@ -181,12 +181,12 @@ async def test_an_analyzer_that_does_not_come_back_is_named_with_its_address(ana
     with pytest.raises(
         Unreachable, match=r"away \(analyzer\.example:7402\); is it running, and is that its address\?$"
     ):
-        await analyzer.ask(Wanted(), wait)
+        await analyzer.ask(RoundFilter(), wait)
     assert (analyzer.now, len(analyzer.failures)) == (wait, 10 - 1 - round(wait + 0.5))
 
 
 async def test_an_analyzer_that_is_not_to_be_trusted_is_not_waited_for(analyzer: Analyzer) -> None:
     analyzer.failures = [Distrusted("the analyzer did not answer: its TLS certificate has expired")]
     with pytest.raises(Distrusted, match=r"has expired \(analyzer\.example:7402\)"):
-        await analyzer.ask(Wanted(), 60)
+        await analyzer.ask(RoundFilter(), 60)
     assert analyzer.now == 0

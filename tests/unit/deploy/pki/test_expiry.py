@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hubbub.deploy.pki.expiry import lasting, lasting_document, print_ending
-from hubbub.protos.transport.tls_files import Certificate
+from hubbub.deploy.pki.expiry import expiries, expiry_document, print_expiries
+from hubbub.protos.transport.tls_files import TlsCertificate
 from hubbub.service.net.grpc_server import listen, new_server
 from support.samples import make_tls
 
@@ -24,7 +24,7 @@ async def test_services_show_their_certificates_and_who_shows_none_is_left_out(t
     address = f"127.0.0.1:{listen(server, '127.0.0.1:0', tls['shuffler'].server(mutual=True))}"
     await server.start()
     services = {"shuffler": address, "analyzer": "127.0.0.1:1"}
-    found = await asyncio.to_thread(lasting, tls["operator"], services, time.time())
+    found = await asyncio.to_thread(expiries, tls["operator"], services, time.time())
     await server.stop(None)
     assert [each.party for each in found] == ["hubbub authority", "operator", "shuffler"]
     assert found[2].where == f"the shuffler at {address}"
@@ -33,9 +33,9 @@ async def test_services_show_their_certificates_and_who_shows_none_is_left_out(t
 
 @pytest.mark.parametrize(("days", "warned"), [(790, []), (800, ["operator"]), (3630, ["operator", "authority"])])
 def test_those_that_end_soon_are_named_with_what_to_run(tmp_path: Path, days: float, warned: list[str]) -> None:
-    found: list[Certificate] = lasting(make_tls(tmp_path, "operator")["operator"], {}, time.time())
+    found: list[TlsCertificate] = expiries(make_tls(tmp_path, "operator")["operator"], {}, time.time())
     out = io.StringIO()
-    print_ending(Console(file=out, width=40), found, time.time() + days * DAY)
+    print_expiries(Console(file=out, width=40), found, time.time() + days * DAY)
     lines = out.getvalue().splitlines()
     assert len(lines) == len(warned)
     for name in warned:
@@ -43,4 +43,4 @@ def test_those_that_end_soon_are_named_with_what_to_run(tmp_path: Path, days: fl
         assert (
             "hubbub keys add authority" if name == "authority" else "hubbub certificate operator --authority DIR"
         ) in line
-    assert [each["days_left"] for each in lasting_document(found, time.time())] == pytest.approx([3650, 825], abs=1)
+    assert [each["days_left"] for each in expiry_document(found, time.time())] == pytest.approx([3650, 825], abs=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.pki.tickets import Enrolled, enrolled_in, renewed, write_folder
+from hubbub.deploy.pki.tickets import EnrolledDevices, enrolled_in, renewed, write_folder
 from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import HubbubError, UsageError
 from hubbub.protos.identity.keys import Identity
@@ -55,12 +55,12 @@ def test_a_ticket_that_this_operator_did_not_sign_is_not_renewed() -> None:
     forged = Ticket(body.device, body.shuffler, ENDS, ((OPERATOR.public, bytes(64)),))
     for ticket in (body, body.signed_by(SECOND), forged):
         with pytest.raises(HubbubError, match=r"is not renewed: .*; sign with the key that made it"):
-            renewed(Enrolled(ticket.device, ticket), OPERATOR, None, ENDS + 1)
+            renewed(EnrolledDevices(ticket.device, ticket), OPERATOR, None, ENDS + 1)
 
 
 def test_a_ticket_that_would_not_last_longer_is_not_made() -> None:
     with pytest.raises(UsageError, match=r"lasts until 2027-01-15T08:00:00Z, and the new one would until 2027-01-15"):
-        renewed(Enrolled(TICKETS[0].device, TICKETS[0]), OPERATOR, None, ENDS)
+        renewed(EnrolledDevices(TICKETS[0].device, TICKETS[0]), OPERATOR, None, ENDS)
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_an_empty_folder_names_no_devices(tmp_path: Path) -> None:
 
 
 def test_a_device_is_not_printed() -> None:
-    assert TICKETS[0].device.hex() not in repr(Enrolled(TICKETS[0].device, TICKETS[0]))
-    assert repr(TICKETS[0].device) not in repr(Enrolled(TICKETS[0].device, TICKETS[0]))
+    assert TICKETS[0].device.hex() not in repr(EnrolledDevices(TICKETS[0].device, TICKETS[0]))
+    assert repr(TICKETS[0].device) not in repr(EnrolledDevices(TICKETS[0].device, TICKETS[0]))

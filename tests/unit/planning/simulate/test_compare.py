@@ -1,4 +1,4 @@
-"""Randomizers side by side: what is seen agrees with what is promised, and a promise that is wrong is marked.
+"""What is seen agrees with what is promised, and a promise that is wrong is marked.
 
 The draws are seeded, so that nothing here fails by chance; with others a true promise is marked once in a thousand.
 """
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from hubbub.cli.tables.comparison import comparison_document, comparison_picture
+from hubbub.cli.tables.comparison import comparison_document, comparison_plot
 from hubbub.planning.simulate.compare import (
     FALSE_ALARM,
-    Compared,
     Contender,
     Pool,
+    RandomizerComparison,
     contenders,
     least_coverage,
     run,
@@ -46,7 +46,7 @@ def seeded(seed: int) -> Callable[[int], bytes]:
     return pseudo.Random(seed).randbytes
 
 
-def ran(contender: Contender, values: list[object], seed: int, repeat: int = 40) -> Compared:
+def ran(contender: Contender, values: list[object], seed: int, repeat: int = 40) -> RandomizerComparison:
     return run(contender, values, repeat, 0, lambda _devices: None, seeded(seed))  # type: ignore[arg-type]
 
 
@@ -84,8 +84,8 @@ class Biased(KRandomizedResponse):
     """kRR that undoes too little of its bias."""
 
     @property
-    def base(self) -> float:
-        return super().base * 0.5
+    def support_other(self) -> float:
+        return super().support_other * 0.5
 
 
 @pytest.mark.parametrize("wrong", [Boasting, Biased])
@@ -130,7 +130,7 @@ def test_what_cannot_be_planned_says_why_and_is_left_out() -> None:
     (contender,) = contenders(many, ["unary"], [1000], WEAK)
     assert contender.why_not is not None
     assert "5000 symbols are too many for a bit each" in contender.why_not
-    assert ran(contender, ["1"] * 1000, 1) == Compared(contender)
+    assert ran(contender, ["1"] * 1000, 1) == RandomizerComparison(contender)
 
 
 def test_a_pool_gives_out_each_byte_once_in_order() -> None:
@@ -150,7 +150,7 @@ def test_a_pool_gives_out_each_byte_once_in_order() -> None:
 def test_the_picture_shows_what_was_promised_beside_what_was_seen() -> None:
     found = [ran(each, list(THEMES), 6, repeat=3) for each in contenders(THEME, ["krr"], [100, 1000], WEAK)]
     document = comparison_document("theme", "histogram", WEAK, 3, found)
-    errors, intervals = comparison_picture(document).panels
+    errors, intervals = comparison_plot(document).panels
     assert [(series.label, series.role, series.x) for series in errors.series] == [
         ("krr, promised", "promised", (100.0, 1000.0)),
         ("krr, seen", "seen", (100.0, 1000.0)),

@@ -1,4 +1,4 @@
-"""Data: files become devices and questions, and their truths are what they are."""
+"""Files become devices and questions, and their truths are what they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A boolean over time: what is run has the law that is certified, and a strategy that is not as promised is marked."""
+"""What is run has the law that is certified, and a strategy that is not as promised is marked."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hubbub.accountant.mechanisms.longitudinal import STRATEGIES as KNOWN
 from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Node, Sampled, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
 from hubbub.planning.simulate.compare import Contender
-from hubbub.planning.simulate.longitudinal import WAYS, States, Streams, node_values, planned, run
+from hubbub.planning.simulate.longitudinal import STRATEGY_SIMULATIONS, States, Streams, node_values, planned, run
 from hubbub.planning.simulate.longitudinal_data import read_long, read_wide
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.task.task import Privacy
 from hubbub.queries.longitudinal.strategies import SENDINGS
-from support.streams import node_values as reference_values
-from support.streams import sampled_law, streams, vector_law
+from support.boolean_streams import node_values as reference_values
+from support.boolean_streams import sampled_law, streams, vector_law
 
 HORIZON = Horizon(6, 3)
 STRATEGIES: dict[str, AnyStrategy] = {
@@ -70,7 +70,7 @@ def distances(sent_by: AnyStrategy, expected: AnyStrategy) -> list[float]:
     """By how many standard deviations the sums of 30,000 devices are off, at each node."""
     devices = 30_000
     states = np.tile(np.array(STATES, dtype=np.int8), (devices, 1))
-    totals = WAYS[type(sent_by)].send(sent_by, states, seeded(8), np.random.default_rng(9))
+    totals = STRATEGY_SIMULATIONS[type(sent_by)].send(sent_by, states, seeded(8), np.random.default_rng(9))
     law = moments(expected, STATES)
     assert set(totals) == set(law)
     return [abs(totals[node] - devices * mean) / math.sqrt(devices * var) for node, (mean, var) in law.items()]
@@ -78,7 +78,7 @@ def distances(sent_by: AnyStrategy, expected: AnyStrategy) -> list[float]:
 
 def test_every_strategy_can_be_planned_and_run() -> None:
     assert set(KNOWN) == set(SENDINGS) == set(STRATEGIES)
-    assert set(KNOWN.values()) == set(WAYS)
+    assert set(KNOWN.values()) == set(STRATEGY_SIMULATIONS)
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)

@@ -1,4 +1,4 @@
-"""Simulation: devices without a network, through every randomizer, beside the truth."""
+"""Devices without a network, through every randomizer, beside the truth."""
 
 from __future__ import annotations
 

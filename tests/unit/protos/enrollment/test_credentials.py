@@ -14,8 +14,8 @@ from hubbub.protos.enrollment.credentials import (
     credential_key,
     credential_keys,
     is_proven,
-    place_of,
-    places_of,
+    pseudonym_of,
+    pseudonyms_of,
     spent_by,
 )
 from hubbub.protos.errors import MessageError
@@ -45,7 +45,7 @@ def test_credentials_have_these_bytes_for_ever() -> None:
         "id": HELD.id,
         "key": HELD.key,
         "proof": PROVEN.proof,
-        "place": place_of(b"p" * 32, ID.number),
+        "place": pseudonym_of(b"p" * 32, ID.number),
         "spent_by": spent_by(b"d" * 32),
     }
     assert {name: value.hex() for name, value in found.items()} == GOLDEN
@@ -53,12 +53,13 @@ def test_credentials_have_these_bytes_for_ever() -> None:
 
 
 def test_what_is_keyed_once_gives_each_message_what_it_gets_alone() -> None:
-    keys, places = credential_keys(MASTER), places_of(b"p" * 32)
+    keys, places = credential_keys(MASTER), pseudonyms_of(b"p" * 32)
     numbers = [bytes([number]) * 16 for number in range(3)]
     ids = [replace(ID, number=number).encode() for number in numbers]
     # By turns: no message leaves anything for the next.
     assert [(keys.of(each), places.of(number)) for each, number in zip(ids, numbers, strict=True)] == [
-        (credential_key(MASTER, each), place_of(b"p" * 32, number)) for each, number in zip(ids, numbers, strict=True)
+        (credential_key(MASTER, each), pseudonym_of(b"p" * 32, number))
+        for each, number in zip(ids, numbers, strict=True)
     ]
     assert keys.of(ID.encode()) == HELD.key
 
@@ -97,7 +98,7 @@ def test_a_proof_holds_for_what_it_was_made_for_alone(to: Destination, submissio
 
 
 def test_places_differ_by_round_and_device() -> None:
-    places = {place_of(key, number) for key in (b"p" * 32, b"q" * 32) for number in (b"1" * 16, b"2" * 16)}
+    places = {pseudonym_of(key, number) for key in (b"p" * 32, b"q" * 32) for number in (b"1" * 16, b"2" * 16)}
     assert len(places) == 4
 
 
@@ -109,7 +110,7 @@ def test_nothing_secret_is_printed() -> None:
 
 def test_what_central_numbers_rest_on_is_said_in_words_that_never_change() -> None:
     assert {each.mode: each.statement()["rests_on"] for each in (ENROLLED, OPEN)} == {
-        Mode.ENROLLED: "enrolment",
+        Mode.ENROLLED: "enrollment",
         Mode.OPEN: "assumption",
     }
     assert OPEN.statement()["words"] == (

@@ -28,7 +28,7 @@ from hubbub.protos.identity.documents import (
 )
 from hubbub.protos.identity.formats import CERTIFICATE, SIGNED, TASK, Label, in_words
 from hubbub.protos.identity.keys import Identity
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 SAFE = 2**53 - 1
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

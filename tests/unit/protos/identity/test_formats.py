@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub.client.privacy.certificates import read_certificate
-from hubbub.client.session.sealed_submission import Outcome, Parcel
+from hubbub.client.session.sealed_submission import Outcome, SealedSubmission
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import FormatError, HubbubError, SignatureError
 from hubbub.protos.identity.documents import SignedDocument, canonical, parse_canonical, sign
@@ -115,7 +115,7 @@ READERS: dict[str, dict[str, Callable[[Kind, str], object]]] = {
     "succession": {"a file": _inside("body", Succession.decode)},
     "ticket": {"a file": _inside("body", Ticket.decode)},
     "file of results": {"verify": _plain(lambda document: read_results(Path("results.json"), document))},
-    "parcel": {"a gateway": _plain(Parcel.decode)},
+    "sealed submission": {"a gateway": _plain(SealedSubmission.decode)},
     "outcome": {"a device": _plain(Outcome.decode)},
 }
 

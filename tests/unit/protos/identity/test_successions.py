@@ -18,7 +18,7 @@ from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.signers import connected, followed, signers
 from support.samples import Parties, sample_task, signed
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 PARTIES = Parties(*(Identity.generate() for _ in CORE_ROLES))
 SECOND, THIRD, OTHER = (Identity.generate() for _ in range(3))

@@ -13,7 +13,7 @@ from hubbub.protos.identity.documents import SignedDocument, canonical, sign
 from hubbub.protos.identity.formats import BATCH_RECORD, SIGNED
 from hubbub.protos.identity.keys import Identity
 from hubbub.protos.records.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.records.release_chain import Place
+from hubbub.protos.records.release_chain import ChainPosition
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task.admission import Mode
 
@@ -22,7 +22,7 @@ REFUSALS = {"malformed": 3, "too_late": 0}
 RECORD = BatchRecord(
     *(BatchId(b"t" * 32, 2, 1), 100, b"d" * 32, b"k" * 32, "operator", REFUSALS, 7),
     admission="enrolled",
-    place=Place(3, b"h" * 32),
+    place=ChainPosition(3, b"h" * 32),
 )
 CONTENT = RECORD.signed_by(KEY).content(BATCH_RECORD, KEY.public)
 
@@ -43,7 +43,7 @@ def read(content: dict[str, Any], label: str = BATCH_RECORD.format) -> BatchReco
         st.dictionaries(st.sampled_from([reason.value for reason in Reason]), st.integers(0, 10**12)),
         st.integers(0, 10**6),
         admission=st.sampled_from([mode.value for mode in Mode]),
-        place=st.builds(Place, st.integers(0, 10**6), st.binary(min_size=32, max_size=32)),
+        place=st.builds(ChainPosition, st.integers(0, 10**6), st.binary(min_size=32, max_size=32)),
     )
 )
 def test_record_comes_back_as_it_was(record: BatchRecord) -> None:

@@ -11,9 +11,9 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.documents import SignedDocument, canonical, parse_canonical
 from hubbub.protos.identity.keys import Identity, KeyRecord, Role
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord
-from hubbub.protos.records.release_chain import Place, record_hash
+from hubbub.protos.records.release_chain import ChainPosition, record_hash
 from hubbub.protos.sealing.suites import DEFAULT
-from support.tree import ROOT
+from support.source_tree import ROOT
 from vectors.make_signed import PARTIES, vector_task
 
 FOLDER = ROOT / "tests" / "vectors" / "signed"
@@ -27,7 +27,7 @@ RECORD = BatchRecord(
     {"too_late": 2},
     30,
     admission="enrolled",
-    place=Place(3, bytes([5]) * 32),
+    place=ChainPosition(3, bytes([5]) * 32),
 )
 
 

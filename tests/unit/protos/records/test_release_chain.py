@@ -1,4 +1,4 @@
-"""Releases: a chain of digests has one list, and a batch record attests it."""
+"""A chain of digests has one list, and a batch record attests it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.records.release_chain import (
-    Place,
+    ChainPosition,
     Release,
-    Stretch,
+    ReleaseChunk,
     attested,
     check_release,
     first_head,
     head_after,
     next_head,
-    place_after,
+    position_after,
     read_release,
 )
 from hubbub.protos.task.admission import OPEN
@@ -51,7 +51,7 @@ def test_heads_have_known_answers() -> None:
     text = '{"dummies":5,"records":["' + "01" * 32 + '","' + "ab" * 32 + '"],"reports":20,"round":3}'
     after = hashlib.sha256(b"hubbub/v1 releases\x01" + start + text.encode()).digest()
     assert next_head(start, release) == head_after(b"t" * 32, [release]) == after
-    assert place_after(b"t" * 32, [release]) == Place(1, after)
+    assert position_after(b"t" * 32, [release]) == ChainPosition(1, after)
 
 
 def test_a_release_holds_the_hashes_of_what_was_signed() -> None:
@@ -62,7 +62,7 @@ def test_a_release_holds_the_hashes_of_what_was_signed() -> None:
 
 @given(chains())
 def test_what_was_released_is_attested_as_it_was(releases: list[Release]) -> None:
-    places = [place_after(TASK.id, releases)] * 2
+    places = [position_after(TASK.id, releases)] * 2
     assert attested(TASK, listed(releases), places) == tuple(releases)
 
 
@@ -70,7 +70,7 @@ def test_what_was_released_is_attested_as_it_was(releases: list[Release]) -> Non
 def test_any_release_left_out_moved_repeated_or_changed_is_refused(
     releases: list[Release], data: st.DataObject
 ) -> None:
-    place = place_after(TASK.id, releases)
+    place = position_after(TASK.id, releases)
     at = data.draw(st.integers(0, len(releases) - 1))
     other = data.draw(st.integers(0, len(releases) - 1))
     changed = {
@@ -95,9 +95,9 @@ def _with(releases: list[Release], at: int, **changes: Any) -> list[Release]:
 def test_a_list_for_another_task_or_place_is_refused() -> None:
     releases = [Release(0, 20, 0, (bytes(32),) * 2)]
     with pytest.raises(SignatureError, match="are not those that the shuffler's batch records attest"):
-        attested(TASK, listed(releases), [place_after(bytes(32), releases)])
+        attested(TASK, listed(releases), [position_after(bytes(32), releases)])
     with pytest.raises(SignatureError, match="1 rounds were released before it, 0 are listed"):
-        attested(TASK, [], [place_after(TASK.id, releases)])
+        attested(TASK, [], [position_after(TASK.id, releases)])
     with pytest.raises(SignatureError, match="must be a list"):
         attested(TASK, None, [])
 
@@ -140,5 +140,5 @@ def test_a_release_that_the_task_does_not_allow_is_refused(release: Release, nam
         check_release(TASK, release)
 
 
-def test_a_stretch_ends_behind_its_last() -> None:
-    assert Stretch(3, (Release(0, 20, 0, ()),)).end == 4
+def test_a_chunk_ends_behind_its_last() -> None:
+    assert ReleaseChunk(3, (Release(0, 20, 0, ()),)).end == 4

@@ -17,24 +17,24 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import (
     Answer,
     Committed,
-    Condition,
     Envelopes,
+    Incident,
+    IncidentReport,
     Receipt,
     RoundState,
     RoundStatus,
     Submission,
-    Trouble,
 )
 from hubbub.protos.records.batch import BatchId
-from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, Stretch
+from hubbub.protos.records.release_chain import NO_RELEASES, Known, Release, ReleaseChunk
 from hubbub.protos.records.results import (
-    Progress,
+    AnalysisStage,
+    AnalyzerRoundStatus,
     QueryResult,
-    QueryStanding,
     QueryState,
+    QueryStatus,
     RoundId,
     RoundResults,
-    RoundStanding,
 )
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
@@ -53,13 +53,13 @@ from hubbub.queries.estimation.estimates import Estimates
 from hubbub.service.net.grpc_server import listen, new_server
 from hubbub.service.rpc import serve_control, serve_delivery, serve_results, serve_submissions, servicers
 from hubbub.service.rpc.size_limits import FEW_SHORT
-from support.doors import opened
+from support.https_port import opened
 from support.queries import INNER_BYTES
 from support.samples import make_tls
 
 TASK = b"t" * 32
 HERE = Destination(TASK, 3, b"k" * 32)
-RELEASES = Stretch(4, (Release(9, 20, 0, (b"r" * 32, b"s" * 32)), Release(8, 10**12, 5, (b"t" * 32,) * 2)))
+RELEASES = ReleaseChunk(4, (Release(9, 20, 0, (b"r" * 32, b"s" * 32)), Release(8, 10**12, 5, (b"t" * 32,) * 2)))
 RECORD = SignedDocument(b'{"a":1}', b"s" * 64)
 KEYS = KeySet(RECORD, SignedDocument(b"{}", b"S" * 64))
 STATUS_OF_ROUND = RoundStatus(TASK, 3, RoundState.MIXED, 10, 5, {"too_late": 2}, "the analyzer")
@@ -129,11 +129,11 @@ class Recorder:
     async def list_results(self, *call: Any) -> Any:
         return await self._raising("list_results", *call)
 
-    async def get_standings(self, *call: Any) -> Any:
-        return await self._raising("get_standings", *call)
+    async def get_statuses(self, *call: Any) -> Any:
+        return await self._raising("get_statuses", *call)
 
-    async def get_condition(self, *call: Any) -> Any:
-        return await self._raising("get_condition", *call)
+    async def get_incidents(self, *call: Any) -> Any:
+        return await self._raising("get_incidents", *call)
 
     async def _raising(self, *call: Any) -> Any:
         answer = await self._reply(*call)
@@ -151,9 +151,9 @@ class Callers:
     channel: grpc.aio.Channel
 
     @classmethod
-    def over(cls, channel: grpc.aio.Channel, door: grpc.aio.Channel | HTTPSChannel | None = None) -> "Callers":
+    def over(cls, channel: grpc.aio.Channel, https: grpc.aio.Channel | HTTPSChannel | None = None) -> "Callers":
         kinds = (ControlCaller, DeliveryCaller, ResultsCaller)
-        submissions = SubmissionCaller(door or channel)
+        submissions = SubmissionCaller(https or channel)
         return cls(submissions, *(kind(channel) for kind in kinds), channel)  # type: ignore[arg-type] # one of each
 
 
@@ -183,30 +183,30 @@ async def address(handler: Recorder, tls: dict[str, TLS]) -> AsyncIterator[str]:
 async def callers(
     request: pytest.FixtureRequest, address: str, handler: Recorder, tls: dict[str, TLS]
 ) -> AsyncIterator[Callers]:
-    """Callers of each service; those of devices come by either door, and see the same."""
+    """Callers of each service; those of devices come by either port, and see the same."""
     async with contextlib.AsyncExitStack() as stack:
         channel = await stack.enter_async_context(open_channel(address, tls["peer"]))
-        door = None
+        https = None
         if request.param == "https":
             port = await stack.enter_async_context(opened(handler, tls["service"]))
-            door = await stack.enter_async_context(HTTPSChannel(f"https://127.0.0.1:{port}", tls["peer"]))
-        yield Callers.over(channel, door)
+            https = await stack.enter_async_context(HTTPSChannel(f"https://127.0.0.1:{port}", tls["peer"]))
+        yield Callers.over(channel, https)
 
 
-STANDINGS = [
-    RoundStanding(
+STATUSES = [
+    AnalyzerRoundStatus(
         ROUND,
         progress,
         (
-            QueryStanding("carrier", 20, 25, 7, None, {}),
-            QueryStanding("delay", 20, 25, 25, 0, {"duplicate": 20}),
+            QueryStatus("carrier", 20, 25, 7, None, {}),
+            QueryStatus("delay", 20, 25, 25, 0, {"duplicate": 20}),
         ),
         "carrier: 7 of 25 reports arrived",
     )
-    for progress in Progress
+    for progress in AnalysisStage
 ]
 
-CONDITION = Condition((Trouble("store", "the disk is full; make room", 1_700_000_000.125, 3),), 12)
+INCIDENT_REPORT = IncidentReport((Incident("store", "the disk is full; make room", 1_700_000_000.125, 3),), 12)
 
 CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any]] = [
     ("get_round", lambda to: to.submissions.get_round(TASK, 3, DEADLINE), (TASK, 3), KEYS),
@@ -232,10 +232,10 @@ CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any
     ),
     ("list_results", lambda to: to.results.list_results(TASK, DEADLINE), (TASK,), [ROUND]),
     ("list_results", lambda to: to.results.list_results(None, DEADLINE), (None,), []),
-    ("get_standings", lambda to: to.results.get_standings(TASK, DEADLINE), (TASK,), STANDINGS),
-    ("get_standings", lambda to: to.results.get_standings(None, DEADLINE), (None,), []),
-    ("get_condition", lambda to: to.control.get_condition(DEADLINE), (), CONDITION),
-    ("get_condition", lambda to: to.results.get_condition(DEADLINE), (), Condition()),
+    ("get_statuses", lambda to: to.results.get_statuses(TASK, DEADLINE), (TASK,), STATUSES),
+    ("get_statuses", lambda to: to.results.get_statuses(None, DEADLINE), (None,), []),
+    ("get_incidents", lambda to: to.control.get_incidents(DEADLINE), (), INCIDENT_REPORT),
+    ("get_incidents", lambda to: to.results.get_incidents(DEADLINE), (), IncidentReport()),
 ]
 EVERY_CALL = pytest.mark.parametrize(("name", "call", "arrives", "answer"), CALLS, ids=[call[0] for call in CALLS])
 MUTUAL = [case for case in CALLS if case[0] != "get_round"]
@@ -435,7 +435,7 @@ MALFORMED = [
     ("DeliveryService/CommitDelivery", b""),
     ("ResultsService/GetResults", b""),
     ("ResultsService/ListResults", b"\x0a\x01x"),
-    ("ResultsService/GetStandings", b"\x0a\x01x"),
+    ("ResultsService/GetStatuses", b"\x0a\x01x"),
 ]
 
 

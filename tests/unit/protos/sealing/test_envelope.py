@@ -56,7 +56,7 @@ def test_outer_envelope_opens_to_its_inner_envelopes_in_order(widths: list[int],
     assert len(sealed) == outer_bytes(lengths)
     opener = OuterOpener(HERE, SHUFFLER[0], lengths)
     assert opener.open(sealed, submission_id) == inners
-    assert opener.open_joined(sealed, submission_id) == b"".join(inners)
+    assert opener.open_merged(sealed, submission_id) == b"".join(inners)
 
 
 def test_all_reports_and_queries_have_one_length() -> None:
@@ -159,7 +159,7 @@ def test_another_number_of_inner_envelopes_is_refused() -> None:
     inners = [SEALER.inner(REPORT, query) for query in range(3)]
     for sealed, expected in ((0, 1), (1, 0), (1, 2), (3, 2), (2, 3)):
         says = f"holds {sealed * INNER_BYTES} bytes, the task's inner envelopes have {expected * INNER_BYTES} together"
-        for opened in (OuterOpener.open, OuterOpener.open_joined):
+        for opened in (OuterOpener.open, OuterOpener.open_merged):
             with pytest.raises(EnvelopeError, match=says):
                 opened(OuterOpener(HERE, SHUFFLER[0], ONE * expected), SEALER.outer(inners[:sealed], ID), ID)
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from hubbub.protos.sealing.suites import X25519
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 FILE = json.loads((ROOT / "tests" / "vectors" / "rfc9180.json").read_text())
 AEADS = {"AES-128-GCM": AEAD.AES_128_GCM, "ChaCha20Poly1305": AEAD.CHACHA20_POLY1305}

@@ -24,7 +24,7 @@ from hubbub.queries.randomizers.unary import MAXIMUM_BITS
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 from support.queries import INNER_BYTES, report
 from support.samples import Parties, sample_task, signed
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 VECTORS = ROOT / "tests" / "vectors"
 VECTOR, SEALED = (json.loads((VECTORS / name).read_text()) for name in ("hpke-pq.json", "sealed.json"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos.errors import TaskError
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission, Mode
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.draft import MAXIMUM_QUERIES, read_draft
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
@@ -284,13 +284,15 @@ KEY = "-".join(["0123abcd"] * 8)
         ('[admission]\nmode = "open"\n', OPEN),
         (
             f'[admission]\nmode = "enrolled"\nsecond_authority = "{KEY}"\n',
-            Admission(Mode.ENROLLED, bytes.fromhex(KEY.replace("-", ""))),
+            AdmissionPolicy(Mode.ENROLLED, bytes.fromhex(KEY.replace("-", ""))),
         ),
-        ('[admission]\nmode = "mtls"\n', Admission(Mode.MTLS)),
+        ('[admission]\nmode = "mtls"\n', AdmissionPolicy(Mode.MTLS)),
     ],
     ids=range(5),
 )
-def test_a_draft_says_who_may_submit_and_enrols_devices_where_it_does_not(table: str, admission: Admission) -> None:
+def test_a_draft_says_who_may_submit_and_enrolls_devices_where_it_does_not(
+    table: str, admission: AdmissionPolicy
+) -> None:
     assert read_draft(GOOD + table).admission == admission
 
 

@@ -1,4 +1,4 @@
-"""What hops sign lies one around the other: nothing of it can be changed, left out, or moved, without being noticed."""
+"""Nothing of it can be changed, left out, or moved, without being noticed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.formats import HOP_RECORD
 from hubbub.protos.identity.keys import Identity, KeyRecord, KeySet, Role, behind
 from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, left_out_by_hops, round_named
-from hubbub.protos.records.release_chain import Place, first_record, record_hash
+from hubbub.protos.records.release_chain import ChainPosition, first_record, record_hash
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.signed_task import SignedTask, read_task
 from hubbub.protos.task.task import MAXIMUM_HOPS, Identities, task_content
@@ -22,7 +22,7 @@ PARTIES = Parties.generate(2)
 TASK = sample_task(PARTIES, admission=ENROLLED)
 HOPS = TASK.identities.hops
 BATCH = BatchId(TASK.id, 1, 0)
-PLACE = Place(3, b"h" * 32)
+PLACE = ChainPosition(3, b"h" * 32)
 RECORD = BatchRecord(BATCH, 30, b"d" * 32, b"k" * 32, "schedule", {}, 5, admission="enrolled", place=PLACE)
 
 

@@ -1,4 +1,4 @@
-"""The moments that follow from a schedule: in the order in which a round lives, whatever the schedule."""
+"""In the order in which a round lives, whatever the schedule."""
 
 from __future__ import annotations
 

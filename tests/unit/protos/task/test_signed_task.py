@@ -15,7 +15,7 @@ from hubbub.protos.identity.documents import canonical, sign
 from hubbub.protos.identity.formats import SIGNED as KINDS
 from hubbub.protos.identity.formats import TASK as TASKS
 from hubbub.protos.identity.keys import Identity
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission, Mode
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.signed_task import SignedTask, read_task
 from hubbub.protos.task.task import task_content
 from hubbub.queries.questions.histogram import Histogram
@@ -158,9 +158,9 @@ def test_truth_value_is_not_a_number(path: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "admission", [ENROLLED, OPEN, Admission(Mode.ENROLLED, b"s" * 32), Admission(Mode.MTLS)], ids=range(4)
+    "admission", [ENROLLED, OPEN, AdmissionPolicy(Mode.ENROLLED, b"s" * 32), AdmissionPolicy(Mode.MTLS)], ids=range(4)
 )
-def test_an_admission_is_signed_and_read_again(admission: Admission) -> None:
+def test_an_admission_is_signed_and_read_again(admission: AdmissionPolicy) -> None:
     task = replace(TASK, admission=admission)
     again = SignedTask.decode(signed(task, PARTIES).encode())
     check(again)

@@ -1,4 +1,4 @@
-"""A task's derived numbers: schedule, symbols, lengths, id."""
+"""Schedule, symbols, lengths, id."""
 
 import hashlib
 import math

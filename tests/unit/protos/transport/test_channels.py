@@ -7,7 +7,7 @@ import pytest
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.protos.transport.tls_files import CertificateError
+from hubbub.protos.transport.tls_files import TlsCertificateError
 from hubbub.service.net.grpc_server import listen, new_server
 from hubbub.service.net.health import Health, is_serving
 from support.samples import make_tls
@@ -115,7 +115,7 @@ async def test_address_that_is_none_is_refused(paths: TLS, address: str) -> None
 
 def test_malformed_certificate_is_refused(paths: TLS, tmp_path: Path) -> None:
     (tmp_path / "broken.pem").write_text("no certificate")
-    with pytest.raises(CertificateError, match=r"broken\.pem holds no readable certificate, it is not PEM"):
+    with pytest.raises(TlsCertificateError, match=r"broken\.pem holds no readable certificate, it is not PEM"):
         TLS(paths.authority, tmp_path / "broken.pem", paths.key).server(mutual=False)
 
 

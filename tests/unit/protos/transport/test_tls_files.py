@@ -21,7 +21,7 @@ from hubbub.protos.errors import Unreachable
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.rpc.statuses import unreachable
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.protos.transport.tls_files import CertificateError, check_apart
+from hubbub.protos.transport.tls_files import TlsCertificateError, check_apart
 from hubbub.service.net.grpc_server import listen, new_server
 from hubbub.service.net.health import Health
 from support.samples import make_tls
@@ -110,7 +110,7 @@ def test_each_wrong_file_has_its_own_message(
     make, words = WRONG[case]
     wrong = make(own, tls, tmp_path)
     for use in (lambda: wrong.server(mutual=True), wrong.client):
-        with pytest.raises(CertificateError, match=words):
+        with pytest.raises(TlsCertificateError, match=words):
             use()
     assert capfd.readouterr().err == ""
 
@@ -127,7 +127,7 @@ def test_each_wrong_file_has_its_own_message(
     ],
 )
 def test_certificates_that_are_not_valid_now_are_named_with_their_date(own: TLS, days: float, words: str) -> None:
-    with pytest.raises(CertificateError, match=words.replace("20..", r"20\d\d-\d\d-\d\d \d\d:\d\d")):
+    with pytest.raises(TlsCertificateError, match=words.replace("20..", r"20\d\d-\d\d-\d\d \d\d:\d\d")):
         own.check(NOW + days * DAY)
 
 
@@ -136,7 +136,7 @@ def test_an_old_authority_beside_its_successor_is_not_in_the_way(own: TLS, monke
     old = Authority.generate().certificate.public_bytes(Encoding.PEM)
     both = replace(own, authority=old + path_of(own.authority).read_bytes())
     assert both.check(NOW + 20 * DAY)["authority"].days_left(NOW) == pytest.approx(3650, abs=1)
-    with pytest.raises(CertificateError, match="the authority's certificate is a certificate that expired"):
+    with pytest.raises(TlsCertificateError, match="the authority's certificate is a certificate that expired"):
         replace(own, authority=old).check(NOW + 20 * DAY)
 
 
@@ -211,7 +211,7 @@ def test_a_certificate_of_another_authority_is_refused_where_it_is_shown(own: TL
     stranger = make_tls(tmp_path, "shuffler")["shuffler"]
     wrong = replace(own, certificate=stranger.certificate, key=stranger.key)
     says = rf"{stranger.certificate} was not made by the authority in {own.authority}: .* `hubbub certificate shuffler"
-    with pytest.raises(CertificateError, match=says):
+    with pytest.raises(TlsCertificateError, match=says):
         wrong.server(mutual=True)
     # While a new authority takes the place of an old one, either may have made it.
     both = path_of(own.authority).read_bytes() + path_of(stranger.authority).read_bytes()
@@ -253,7 +253,7 @@ def test_certificates_between_the_own_and_the_authority_are_followed(tmp_path: P
     for trusted in chain:
         replace(files, authority=trusted.public_bytes(Encoding.PEM)).check(NOW, own=True)
     (tmp_path / "own.pem").write_bytes(chain[0].public_bytes(Encoding.PEM))
-    with pytest.raises(CertificateError, match="was not made by the authority in the authority's certificate"):
+    with pytest.raises(TlsCertificateError, match="was not made by the authority in the authority's certificate"):
         files.check(NOW, own=True)
 
 
@@ -306,7 +306,7 @@ def test_authorities_of_different_keys_and_names_are_apart() -> None:
 def test_authorities_that_share_a_key_a_name_or_a_chain_are_told_with_a_remedy(
     devices: x509.Certificate, shared: str
 ) -> None:
-    with pytest.raises(CertificateError) as refused:
+    with pytest.raises(TlsCertificateError) as refused:
         check_apart([OTHER, devices], "devices.pem", [PARTIES], "authority.pem")
     assert shared in str(refused.value)
     assert "name its file in devices_authority in the place of devices.pem" in str(refused.value)
@@ -314,5 +314,7 @@ def test_authorities_that_share_a_key_a_name_or_a_chain_are_told_with_a_remedy(
 
 def test_a_deployment_whose_authority_the_devices_authority_issued_is_refused() -> None:
     own = authority("the parties", "parties", ("another one", "other"))
-    with pytest.raises(CertificateError, match=r"CN=the parties in authority.pem was issued by CN=another one in dev"):
+    with pytest.raises(
+        TlsCertificateError, match=r"CN=the parties in authority.pem was issued by CN=another one in dev"
+    ):
         check_apart([OTHER], "devices.pem", [own], "authority.pem")

@@ -25,9 +25,9 @@ from hubbub.queries.questions.question import Question
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Randomizer, Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
+from support.estimate_rows import consistent, number, row
+from support.estimate_rows import counts as published
 from support.queries import krr_query, report, unary_query
-from support.rows import consistent, number, row
-from support.rows import counts as published
 
 HALF = 2**31
 Law = Sequence[Fraction]
@@ -492,8 +492,8 @@ def test_a_report_s_variance_is_exact_for_every_symbol(kind: str, weights: tuple
     """`variances` and `dummy_variance` against the law of one report, by fractions."""
     query = asked(Histogram("carrier", ("AA", "B6", "UA")), kind)
     randomizer, wanted = query.randomizer, np.array(weights, dtype=np.float64)
-    keep = Fraction(randomizer.keep)
-    assert float(keep) == randomizer.keep
+    keep = Fraction(randomizer.support_gap)
+    assert float(keep) == randomizer.support_gap
     stated = randomizer.variances(wanted).tolist()
     for x in range(3):
         exact = _variance(tallies(randomizer, [held_by(x, 3)], 0), weights, keep)
@@ -518,7 +518,7 @@ def test_a_symbol_counts_as_often_as_the_randomizer_says(kind: str) -> None:
     randomizer = query.randomizer
     for x, symbol in itertools.product(range(3), range(3)):
         mean = sum(p * tally[symbol] for tally, p in tallies(randomizer, [held_by(x, 3)], 0).items())
-        assert float(mean) == randomizer.base + (randomizer.keep if x == symbol else 0)
+        assert float(mean) == randomizer.support_other + (randomizer.support_gap if x == symbol else 0)
     for symbol in range(3):
         mean = sum(p * tally[symbol] for tally, p in tallies(randomizer, [], 1).items())
         assert float(mean) == pytest.approx(randomizer.dummy_mean, rel=1e-15)

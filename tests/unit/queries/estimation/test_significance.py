@@ -1,4 +1,4 @@
-"""Zero: exact p-values of counts that nobody holds, and the two procedures over many of them."""
+"""Exact p-values of counts that nobody holds, and the two procedures over many of them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_normal_chances_of_totals() -> None:
 def test_a_histogram_says_which_counts_are_not_told_from_zero() -> None:
     query = Query(Histogram("theme", NAMES), KRR)
     found = query.estimates(Tally(np.array([700, 200, 66, 60]), 1026), 0)
-    assert [row.told_from_zero for row in found.rows] == [True, True, False, False, None]
+    assert [row.significant for row in found.rows] == [True, True, False, False, None]
     assert all(row.p_value is not None for row in found.rows[:4])
 
 
@@ -114,11 +114,11 @@ def test_a_group_s_cells_are_tested_exactly_and_its_totals_by_the_normal_law() -
 
 def test_a_verdict_that_stands_is_kept() -> None:
     rows = (
-        Row("count", Estimate(1.0, 1.0, 0.0, 2.0), "a", p_value=0.5, told_from_zero=True),
+        Row("count", Estimate(1.0, 1.0, 0.0, 2.0), "a", p_value=0.5, significant=True),
         Row("count", Estimate(1.0, 1.0, 0.0, 2.0), "b", p_value=0.02),
         Row("answered", Estimate(1.0, 1.0, 0.0, 2.0)),
     )
-    assert [row.told_from_zero for row in with_verdicts(Estimates("histogram", rows)).rows] == [True, True, None]
+    assert [row.significant for row in with_verdicts(Estimates("histogram", rows)).rows] == [True, True, None]
 
 
 @given(st.integers(1, 40), st.sampled_from([0.01, 0.1, 0.4]))

@@ -1,4 +1,4 @@
-"""The nearest series that never falls: against a library, and what is promised of it for every truth."""
+"""Against a library, and what is promised of it for every truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device sends of a stream: the law of whole sequences, clipping, late joiners, missed rounds, erased memory."""
+"""The law of whole sequences, clipping, late joiners, missed rounds, erased memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hubbub.accountant.mechanisms import TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.longitudinal.direct import SendingStates
-from hubbub.queries.longitudinal.over_rounds import ERASED, Memory, Moment
+from hubbub.queries.longitudinal.over_rounds import ERASED, Memory, RoundContext
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 from hubbub.queries.longitudinal.stream import Stream
@@ -44,7 +44,7 @@ def sent(query: Query, states: dict[int, bool | None]) -> tuple[list[int], Memor
     """The symbols of a device that answers these rounds, and what it keeps then."""
     memory, symbols = None, []
     for number, state in states.items():
-        encoded = query.encode_at(state, Moment(number, memory), os.urandom)
+        encoded = query.encode_at(state, RoundContext(number, memory), os.urandom)
         symbols.append(encoded.symbol)
         memory = encoded.memory
     return symbols, memory
@@ -117,7 +117,7 @@ def step(query: Query, state: bool, number: int, memory: Memory, coin: int) -> t
         # One byte is a fair sign, whose last bit counts; more are a draw below 3·2³², true if below 2·2³².
         return bytes([coin]) if count == 1 else (0 if coin == 0 else 2 * 2**32).to_bytes(count, "big")
 
-    encoded = query.encode_at(state, Moment(number, memory), random)
+    encoded = query.encode_at(state, RoundContext(number, memory), random)
     assert encoded.memory is not None
     # Nothing drawn is a sign that follows from the vector: both coins give it, so each counts for half.
     return (not drawn or drawn == [1]), encoded.memory, encoded.symbol % 2 * 2 - 1
@@ -162,7 +162,7 @@ def test_a_device_that_joins_late_tells_its_change_in_the_node_in_which_it_joine
     memory = kept_of("vector", 1, {"minuses": 0, "used": 0})
     # Level 1 ends in rounds 1, 3, 5, …; the first answer is in round 4, of the node that ends in round 5.
     for number, used in ((4, 0), (5, 1), (6, 1), (7, 1)):
-        memory = query.encode_at(True, Moment(number, memory), os.urandom).memory or {}
+        memory = query.encode_at(True, RoundContext(number, memory), os.urandom).memory or {}
         assert memory["used"] == used
 
 
@@ -170,10 +170,10 @@ def test_a_device_that_joins_late_tells_its_change_in_the_node_in_which_it_joine
 def test_a_change_in_a_node_whose_end_was_missed_is_told_in_no_other_node(way: str) -> None:
     query = asked(way, periods=8)
     memory = kept_of(way, 1, {"minuses": 0, "used": 0} if way == "vector" else {"kept": 1})
-    memory = query.encode_at(True, Moment(0, memory), os.urandom).memory or {}
+    memory = query.encode_at(True, RoundContext(0, memory), os.urandom).memory or {}
     # Round 1 is missed, with which the node of rounds 0 and 1 ends.
     for number in (2, 3):
-        memory = query.encode_at(True, Moment(number, memory), os.urandom).memory or {}
+        memory = query.encode_at(True, RoundContext(number, memory), os.urandom).memory or {}
     assert memory.get("used", 0) == 0
     assert memory["pending"] == 0
 
@@ -183,21 +183,21 @@ def test_rounds_are_answered_in_their_order(way: str) -> None:
     memory = sent(asked(way), {2: True})[1]
     for earlier in (1, 2):
         with pytest.raises(AnswerError, match=f"round {earlier} comes too late: this device answered round 2"):
-            asked(way).encode_at(True, Moment(earlier, memory), os.urandom)
+            asked(way).encode_at(True, RoundContext(earlier, memory), os.urandom)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_device_that_erased_its_memory_draws_nothing_anew_and_sends_what_depends_on_nothing(way: str) -> None:
     query = asked(way)
-    encoded = query.encode_at(True, Moment(3, ERASED), lambda count: bytes(count))
-    assert encoded == query.encode_at(False, Moment(3, ERASED), lambda count: bytes(count))
+    encoded = query.encode_at(True, RoundContext(3, ERASED), lambda count: bytes(count))
+    assert encoded == query.encode_at(False, RoundContext(3, ERASED), lambda count: bytes(count))
     assert encoded.memory == ERASED
 
 
 @pytest.mark.parametrize("way", ["vector", "sampled"])
 def test_a_device_that_erased_its_memory_sends_every_level_and_sign(way: str) -> None:
     query = asked(way)
-    found = {query.encode_at(True, Moment(3, ERASED), os.urandom).symbol for _ in range(600)}
+    found = {query.encode_at(True, RoundContext(3, ERASED), os.urandom).symbol for _ in range(600)}
     # A symbol is missing with a chance of 6·(5/6)^600, below 1e-46.
     assert found == set(range(query.symbols))
 
@@ -205,7 +205,7 @@ def test_a_device_that_erased_its_memory_sends_every_level_and_sign(way: str) ->
 @pytest.mark.parametrize("answer", [1, "maybe", 0.0, ""])
 def test_what_is_no_state_is_refused_without_repeating_it(answer: Any) -> None:
     with pytest.raises(AnswerError, match="give true or false, or the words yes and no"):
-        asked("direct").encode_at(answer, Moment(0), os.urandom)
+        asked("direct").encode_at(answer, RoundContext(0), os.urandom)
 
 
 def test_states_are_typed_as_words() -> None:
@@ -272,7 +272,7 @@ def told(query: Query, states: dict[int, bool | None]) -> dict[int, int]:
     memory, values = None, {}
     lowest = query.randomizer.strategy.node.values[0]  # type: ignore[attr-defined]
     for number, state in states.items():
-        encoded = query.encode_at(state, Moment(number, memory), truthful)
+        encoded = query.encode_at(state, RoundContext(number, memory), truthful)
         values[number], memory = encoded.symbol + lowest, encoded.memory
     return values
 
@@ -318,7 +318,7 @@ def test_what_a_device_sends_of_a_node_has_the_certified_law() -> None:
             draws = iter((truth * 2**29, place * 2**28))
             query = Query(Longitudinal("active", 2, "tree", periods=4), SendingNodes(mechanism))
             encoded = query.encode_at(
-                bool(after), Moment(2, memory), lambda count, at=draws: next(at).to_bytes(count, "big")
+                bool(after), RoundContext(2, memory), lambda count, at=draws: next(at).to_bytes(count, "big")
             )
             seen[encoded.symbol] += 1
         row = mechanism.node.law[1 + after - before]

@@ -1,4 +1,4 @@
-"""The series of counts: sums of nodes, smoothing against a dense least squares fit, and rounds that are missing."""
+"""Sums of nodes, smoothing against a dense least squares fit, and rounds that are missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
 from hubbub.queries.longitudinal.over_rounds import Batch
-from hubbub.queries.longitudinal.series import Nodes, rows_of, smoothed
+from hubbub.queries.longitudinal.series import TreeEstimates, rows_of, smoothed
 from hubbub.queries.randomizers.randomizer import Tally
 
 HORIZON = Horizon(16, 3)
@@ -25,13 +25,13 @@ def batch(number: int, differences: dict[int, int], people: int = 1000, dummies:
     return Batch(Tally(counts, people + dummies), dummies)
 
 
-def nodes(periods: int, *missing: tuple[int, int]) -> Nodes:
+def nodes(periods: int, *missing: tuple[int, int]) -> TreeEstimates:
     random = np.random.default_rng(periods)
     values = [random.normal(size=periods >> level) for level in range(periods.bit_length())]
     variances = [random.uniform(1, 3, size=periods >> level) for level in range(periods.bit_length())]
     for level, place in missing:
         variances[level][place] = math.inf
-    return Nodes(tuple(values), tuple(variances))
+    return TreeEstimates(tuple(values), tuple(variances))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The series of the tree: a count is the sum of its nodes, and its error the formula's."""
+"""A count is the sum of its nodes, and its error the formula's."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ ASKED: dict[str, tuple[Question, int]] = {
 @pytest.mark.parametrize("name", ASKED)
 def test_telling_answers_have_symbols_of_their_own(name: str) -> None:
     question, answers = ASKED[name]
-    found = question.telling()
+    found = question.distinct_answers()
     assert len(found) == answers
     drawn = [{question.encode(answer, os.urandom) for _ in range(50)} for answer in found]
     assert all(one.isdisjoint(other) for place, one in enumerate(drawn) for other in drawn[:place])

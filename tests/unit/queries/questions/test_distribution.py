@@ -1,4 +1,4 @@
-"""Distribution: buckets, the cumulative distribution and quantiles, in drafts, tasks, answers and estimates."""
+"""Buckets, the cumulative distribution and quantiles, in drafts, tasks, answers and estimates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubbub.queries.query import Query, read_question
 from hubbub.queries.questions.distribution import Distribution
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Tally
-from support.rows import row
+from support.estimate_rows import row
 
 EDGES = (0.0, 5.0, 10.0, 20.0, 60.0)
 SESSION = Distribution("session", EDGES, (0.1, 0.5, 0.9), "minutes")

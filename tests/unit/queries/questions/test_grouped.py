@@ -1,4 +1,4 @@
-"""Grouped: a joint answer's parts, its symbol, and totals that agree with the sums of their groups."""
+"""A joint answer's parts, its symbol, and totals that agree with the sums of their groups."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_a_margin_s_error_is_that_of_its_symbols_together() -> None:
     weights = np.zeros(12)
     weights[[1, 7]] = 1.0
     each = query.randomizer.variances(weights)
-    counts = (np.full(12, 100) - 1200 * query.randomizer.base) / query.randomizer.keep
+    counts = (np.full(12, 100) - 1200 * query.randomizer.support_other) / query.randomizer.support_gap
     assert phones.estimate is not None
     assert phones.estimate.standard_error == pytest.approx(float(each @ counts) ** 0.5, rel=1e-9)
 

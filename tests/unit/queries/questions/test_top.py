@@ -1,4 +1,4 @@
-"""Top: only what is told from zero, largest first, with its rate said."""
+"""Only what is significantly different from zero, largest first, with its rate said."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ COUNTS = np.array([300, 500, 60, *[6] * 37])
 def test_what_is_told_from_zero_is_published_largest_first() -> None:
     found = QUERY.estimates(Tally(COUNTS, int(COUNTS.sum())), 0)
     assert [row.category for row in found.rows] == ["site 1", "site 0", "site 2", None]
-    assert [row.told_from_zero for row in found.rows] == [True, True, True, None]
+    assert [row.significant for row in found.rows] == [True, True, True, None]
     (note,) = found.notes
-    assert note.startswith("3 of 40 categories are told from zero; on average at most 0.05 of those found are held by")
+    assert note.startswith(
+        "3 of 40 categories are significantly different from zero; on average at most 0.05 of those found are held by"
+    )
 
 
 def test_intervals_of_what_was_chosen_are_those_of_a_band_over_all_categories() -> None:

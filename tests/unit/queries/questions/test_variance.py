@@ -1,4 +1,4 @@
-"""Variance: an encoding whose first two moments are exact, and the errors that planning states."""
+"""An encoding whose first two moments are exact, and the errors that planning states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hubbub.queries.questions.variance import Variance
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Randomizer, Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from support.rows import number
+from support.estimate_rows import number
 
 DELAY = Variance("delay", -30.0, 180.0, "minutes", levels=4)
 UNIT = Variance("value", 0.0, 1.0, levels=4)

@@ -1,4 +1,4 @@
-"""Hashed kRR: the exact law of its reports, hash functions that devices and decoders compute alike, and its limits."""
+"""The exact law of its reports, hash functions that devices and decoders compute alike, and its limits."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Noise: bounds on chance from the table itself are never below it, whatever is in the table."""
+"""Bounds on chance from the table itself are never below it, whatever is in the table."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from hubbub.queries.randomizers.hashed_noise import Noise, Seen
+from hubbub.queries.randomizers.hashed_noise import Noise, NoiseSamples
 
 ROWS = 16
 
 
 def noise_of(table: np.ndarray) -> Noise:
-    seen = Seen()
+    seen = NoiseSamples()
     for row in table:
         seen.add(row.astype(np.float32), np.zeros(len(row), dtype=np.float32))
     return seen.noise(len(table))
@@ -52,9 +52,9 @@ def test_explained_reports_add_the_noise_of_their_own() -> None:
 
 def test_cells_with_explained_reports_are_left_to_these_where_there_are_others() -> None:
     row, common = np.array([1.0, 1.0, -9.0, 9.0], dtype=np.float32), np.array([0, 0, 9, 9], dtype=np.float32)
-    seen = Seen()
+    seen = NoiseSamples()
     seen.add(row, common)
     assert dict(zip(seen.noise(1).values.tolist(), seen.noise(1).shares.tolist(), strict=True)) == {1.0: 1.0}
-    seen = Seen()
+    seen = NoiseSamples()
     seen.add(row[2:], common[2:])
     assert sorted(seen.noise(1).values.tolist()) == [-9.0, 9.0]

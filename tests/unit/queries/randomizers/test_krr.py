@@ -82,7 +82,7 @@ def test_the_mechanism_is_the_exact_one() -> None:
 
 @pytest.mark.parametrize("symbols", [2, 3, 7, 10**6])
 def test_dummies_are_uniform_symbols_by_rejection_at_thresholds(symbols: int) -> None:
-    """Draws from the last, incomplete stretch of 2³² numbers are drawn again, all others hit every symbol alike."""
+    """Draws from the last, incomplete chunk of 2³² numbers are drawn again, all others hit every symbol alike."""
     limit = 2**32 - 2**32 % symbols
     for low in (0, limit - symbols):
         given = [low + place for place in (0, 1, symbols - 1)]

@@ -25,7 +25,7 @@ from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.query import Query
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.registry import RANDOMIZERS
-from support.ladder import Ladder
+from support.ladder_randomizer import Ladder
 
 HALF = DENOMINATOR // 2
 LADDER = Ladder(3, HALF)

@@ -1,4 +1,4 @@
-"""Draws are exact: every outcome is enumerated at one byte, and the thresholds are checked at four."""
+"""Every outcome is enumerated at one byte, and the thresholds are checked at four."""
 
 from __future__ import annotations
 

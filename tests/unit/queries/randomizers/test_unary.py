@@ -53,16 +53,16 @@ def certified(mechanism: RAPPOR, held: int) -> Law:
     return {packed(bits): mechanism.probability(held, bits) for bits in every}
 
 
-def by_stretches(randomizer: UnaryEncoding, report: Report) -> Law:
+def by_chunks(randomizer: UnaryEncoding, report: Report) -> Law:
     """The law of the report that is made of one draw for each bit, from all draws at once.
 
-    The 2³² draws are cut where a bit may change. Every combination of stretches is tried at all its ends, one side of a
+    The 2³² draws are cut where a bit may change. Every combination of chunks is tried at all its ends, one side of a
     cut and the other, and has the mass of its draws. That nothing else changes a bit is seen at one byte per draw.
     """
     cuts = [0, randomizer.other, randomizer.truthful, 2**32]
-    stretches = [(start, end - 1) for start, end in itertools.pairwise(cuts)]
+    chunks = [(start, end - 1) for start, end in itertools.pairwise(cuts)]
     law: Counter[bytes] = Counter()
-    for chosen in itertools.product(stretches, repeat=randomizer.symbols):
+    for chosen in itertools.product(chunks, repeat=randomizer.symbols):
         (found,) = {report(draws) for draws in itertools.product(*chosen)}
         law[found] += math.prod(last - first + 1 for first, last in chosen)
     return {each: Fraction(mass, 2 ** (32 * randomizer.symbols)) for each, mass in law.items()}
@@ -82,7 +82,7 @@ def test_the_law_is_the_certified_one_to_the_last_draw(symbols: int, truthful: i
     mechanism = RAPPOR(symbols, Fraction(truthful, 2**32), Fraction(other, 2**32))
     assert randomizer.mechanism == mechanism
     for held in range(symbols):
-        law = by_stretches(randomizer, partial(_report, randomizer, held))
+        law = by_chunks(randomizer, partial(_report, randomizer, held))
         assert law == certified(mechanism, held)
         assert sum(law.values()) == 1
 
@@ -142,7 +142,7 @@ def test_a_dummy_has_the_law_of_a_uniform_symbol_s_report(truthful: int, other: 
     randomizer = UnaryEncoding(3, truthful, other)
     dummy: Law = {}
     for symbol in range(3):
-        law = by_stretches(randomizer, partial(_dummy, randomizer, symbol_draw(symbol)))
+        law = by_chunks(randomizer, partial(_dummy, randomizer, symbol_draw(symbol)))
         for each, mass in law.items():
             dummy[each] = dummy.get(each, Fraction(0)) + mass / 3
     of_people = [certified(randomizer.mechanism, held) for held in range(3)]
@@ -282,9 +282,9 @@ def test_the_ends_of_the_range_are_read(truthful: int, other: int) -> None:
 
 @pytest.mark.parametrize("symbols", [2, 100, MAXIMUM_BITS])
 def test_families_are_of_rising_privacy_and_within_the_limits(symbols: int) -> None:
-    strengths = [1, 2, 3, 1000, 2**31, LAST - 1, LAST]
+    noise_levels = [1, 2, 3, 1000, 2**31, LAST - 1, LAST]
     for family in UnaryEncoding.families(symbols):
-        made = [family.at(strength) for strength in strengths]
+        made = [family.at(noise_level) for noise_level in noise_levels]
         for one in made:
             assert isinstance(one, UnaryEncoding)
             assert one.symbols == symbols

@@ -1,4 +1,4 @@
-"""Alphabets: the bytes that may follow a beginning are exactly those of the characters."""
+"""The bytes that may follow a beginning are exactly those of the characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery: texts that nobody listed are found round by round, within a limit of work, and shown for what they are."""
+"""Texts that nobody listed are found round by round, within a limit of work, and shown for what they are."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hubbub.queries.estimation.estimates import Estimates
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.texts import heavy_hitters
 from hubbub.queries.texts.alphabet import Alphabet
-from hubbub.queries.texts.heavy_hitters import discover, last_step, steps_of
+from hubbub.queries.texts.heavy_hitters import find_heavy_hitters, last_step, steps_of
 from hubbub.queries.texts.lookup import _discoveries, stands_out_from
 from hubbub.queries.texts.text import DIGESTS, Text
-from support.prefixes import batches
-from support.rows import number
+from support.estimate_rows import number
+from support.prefix_batches import batches
 
 WORD = Text("word", optional=False, prefixes=(2, 4))
 RANDOMIZER = HashedResponse(DIGESTS, 1024, 64, 2**29)
@@ -34,7 +34,7 @@ def said(_: str) -> None:
 
 def test_texts_are_found_and_those_that_are_too_long_up_to_their_beginning() -> None:
     told: list[str] = []
-    estimates = discover(WORD, 2, BATCHES, LETTERS, told.append)
+    estimates = find_heavy_hitters(WORD, 2, BATCHES, LETTERS, told.append)
     # "straße" and "catalog" have seven bytes: one more than four, the last prefix, and two, the last step.
     assert set(found(estimates)) == {
         ("count", "catch", None),
@@ -60,19 +60,22 @@ def test_texts_are_found_and_those_that_are_too_long_up_to_their_beginning() -> 
 
 
 def test_a_round_for_prefixes_shows_what_it_tells() -> None:
-    estimates = discover(WORD, 1, BATCHES, LETTERS, said)
+    estimates = find_heavy_hitters(WORD, 1, BATCHES, LETTERS, said)
     assert set(found(estimates)) == {
         *(("count", text, None) for text in ("cat", "a")),
         *(("beginning", text, 1) for text in ("catc…", "cata…", "stra…", "only…")),
         ("answered", None, None),
     }
-    assert found(discover(WORD, 0, BATCHES, LETTERS, said))[:2] == [("count", "a", None), ("beginning", "ca…", 0)]
+    assert found(find_heavy_hitters(WORD, 0, BATCHES, LETTERS, said))[:2] == [
+        ("count", "a", None),
+        ("beginning", "ca…", 0),
+    ]
 
 
 def test_a_round_that_is_missing_is_stepped_over() -> None:
     without = {place: batch for place, batch in BATCHES.items() if place != 0}
     few = Alphabet.of("acdegnoltsrß")
-    assert {each[:2] for each in found(discover(WORD, 1, without, few, said))} >= {
+    assert {each[:2] for each in found(find_heavy_hitters(WORD, 1, without, few, said))} >= {
         ("count", "cat"),
         ("beginning", "stra…"),
         ("beginning", "cata…"),
@@ -83,18 +86,20 @@ def test_of_rounds_for_whole_texts_the_last_one_is_read() -> None:
     """What an earlier one found by a collision would be found again: both have the same digests."""
     nobody = batches(WORD, RANDOMIZER, {f"x{n}": 1 for n in range(2000)}, np.random.default_rng(1))[2]
     asked = {**BATCHES, 2: nobody, 3: BATCHES[2]}
-    assert found(discover(WORD, 3, asked, LETTERS, said)) == found(discover(WORD, 2, BATCHES, LETTERS, said))
+    assert found(find_heavy_hitters(WORD, 3, asked, LETTERS, said)) == found(
+        find_heavy_hitters(WORD, 2, BATCHES, LETTERS, said)
+    )
 
 
 def test_no_text_is_found_where_none_is_frequent() -> None:
     alone = batches(WORD, RANDOMIZER, {f"{n:04d}": 1 for n in range(2000)}, np.random.default_rng(2))
-    assert found(discover(WORD, 2, alone, LETTERS, said)) == [("answered", None, None)]
+    assert found(find_heavy_hitters(WORD, 2, alone, LETTERS, said)) == [("answered", None, None)]
 
 
 def test_the_most_frequent_beginnings_are_continued_as_far_as_the_limit_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     each = LETTERS.count(b"ca", 2, unended=True)
     monkeypatch.setattr(heavy_hitters, "MOST_LOOKED_UP", 2 * each + 10)
-    estimates = discover(WORD, 1, BATCHES, LETTERS, said)
+    estimates = find_heavy_hitters(WORD, 1, BATCHES, LETTERS, said)
     assert "; of 3 beginnings the 2 most frequent were continued, as at most" in estimates.notes[1]
     # "on", with 300 people, is the third.
     assert ("beginning", "on…", 0) in found(estimates)
@@ -107,12 +112,12 @@ def test_a_step_that_is_too_long_for_one_beginning_says_what_to_do(monkeypatch: 
         r"one beginning of 0 bytes has 1,\d+ continuations of 2 bytes, and at most 1,000 are looked up; name the char"
     )
     with pytest.raises(ValueError, match=says):
-        discover(WORD, 2, BATCHES, LETTERS, said)
+        find_heavy_hitters(WORD, 2, BATCHES, LETTERS, said)
 
 
 def test_a_text_without_prefixes_is_looked_up_from_a_list() -> None:
     with pytest.raises(ValueError, match="asks every round for whole texts; look candidates up instead"):
-        discover(Text("word"), 0, {0: BATCHES[2]}, None, said)
+        find_heavy_hitters(Text("word"), 0, {0: BATCHES[2]}, None, said)
 
 
 def test_candidates_are_looked_up_as_their_round_asks() -> None:

@@ -1,4 +1,4 @@
-"""Prefixes: what a device says of its text in each round, what stands for it, and how a task states their lengths."""
+"""What a device says of its text in each round, what stands for it, and how a task states their lengths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.protos.errors import TaskError
 from hubbub.protos.task.signed_task import read_task
 from hubbub.protos.task.task import Schedule, task_content
 from hubbub.queries.errors import AnswerError, FieldError
-from hubbub.queries.longitudinal.over_rounds import Moment
+from hubbub.queries.longitudinal.over_rounds import RoundContext
 from hubbub.queries.query import Query, read_question
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.texts.prefixes import LONGEST_PREFIX, MOST_PREFIXES, Prefix
@@ -87,13 +87,13 @@ def test_digests_are_known_answers() -> None:
 def test_a_device_says_the_beginning_that_its_round_asks_for() -> None:
     query = Query(WORD, HashedResponse(DIGESTS, 16, 4, 1))
     for number in range(4):
-        encoded = query.encode_at("catalog", Moment(number), os.urandom)
+        encoded = query.encode_at("catalog", RoundContext(number), os.urandom)
         assert (encoded.symbol, encoded.memory) == (WORD.encode_in("catalog", number, os.urandom), None)
 
 
 def test_no_answer_is_the_same_symbol_in_every_round() -> None:
     query = Query(Text("word", optional=True, prefixes=(3,)), HashedResponse(DIGESTS + 1, 16, 4, 1))
-    assert {query.encode_at(None, Moment(number), os.urandom).symbol for number in range(3)} == {DIGESTS}
+    assert {query.encode_at(None, RoundContext(number), os.urandom).symbol for number in range(3)} == {DIGESTS}
 
 
 @pytest.mark.parametrize("answer", ["", 3, "\ud800", "x" * 10_001])

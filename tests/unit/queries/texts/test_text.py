@@ -1,4 +1,4 @@
-"""Texts: how they are encoded, what their table is as bytes, and which candidates stand out of it."""
+"""How they are encoded, what their table is as bytes, and which candidates stand out of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.queries.texts.lookup import Decodable, packed, unpacked
 from hubbub.queries.texts.text import DIGESTS, MAXIMUM_TEXT_LENGTH, Text
-from support.rows import number
+from support.estimate_rows import number
 
 WORD = Text("word")
 OPTIONAL = Text("word", optional=True)

@@ -1,4 +1,4 @@
-"""The HTTPS door as bytes: what a call looks like by Connect, and what becomes of those that are none or never end."""
+"""What a call looks like by Connect, and what becomes of those that are none or never end."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.protos.v1 import submission_pb2
 from hubbub.service.net.grpc_server import Connections
 from hubbub.service.net.http_connection import MOST_HEAD_BYTES, PIECE_BYTES
-from hubbub.service.net.https_server import Door, Hall
-from hubbub.service.rpc import submission_doorway
-from hubbub.service.rpc.concurrency import Limit, Limits
-from hubbub.service.rpc.pipeline import Intake
-from support import doors
-from support.doors import SUBMIT, asked, opened, raw, written
+from hubbub.service.net.https_server import ConnectionLimits, HttpsServer
+from hubbub.service.rpc import submission_router
+from hubbub.service.rpc.concurrency import PortLimit, PortLimits
+from hubbub.service.rpc.pipeline import RequestPipeline
+from support import https_port
+from support.https_port import SUBMIT, asked, opened, raw, written
 from support.samples import make_tls
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 REQUEST = submission_pb2.SubmitRequest(
     destination=codec.write_destination(HERE), submission=codec.write_submission(submission(1))
@@ -137,11 +137,11 @@ def test_every_reason_has_a_code_of_connect_and_comes_back_as_its_status() -> No
     ],
 )
 async def test_what_is_no_call_is_answered_counted_and_reaches_nothing(tls: TLS, request_: bytes, status: int) -> None:
-    intake, handler = Intake(), Recorder(answer=[receipt(1)])
-    answer = await tried(tls, handler, lambda port: asked(port, tls, request_), intake=intake)
-    assert doors.status_of(answer) == status
+    pipeline, handler = RequestPipeline(), Recorder(answer=[receipt(1)])
+    answer = await tried(tls, handler, lambda port: asked(port, tls, request_), pipeline=pipeline)
+    assert https_port.status_of(answer) == status
     assert headers_of(answer)["connection"] == "close"
-    assert (handler.calls, handler.counted, intake.places.refused) == ([], [], {Limit.HTTP: 1})
+    assert (handler.calls, handler.counted, pipeline.admission.refused) == ([], [], {PortLimit.HTTP: 1})
 
 
 @pytest.mark.parametrize(
@@ -164,14 +164,14 @@ async def test_what_could_be_read_in_two_ways_is_read_in_none(tls: TLS, smuggled
     answer = await tried(
         tls, handler, lambda port: asked(port, tls, written("POST", SUBMIT, b"0\r\n\r\n" + inner, **smuggled))
     )
-    assert doors.status_of(answer) in (400, 411)
+    assert https_port.status_of(answer) in (400, 411)
     assert answer.count(b"HTTP/1.1 ") == 1
     assert handler.calls == []
 
 
 async def test_two_lengths_are_no_length(tls: TLS) -> None:
     twice = written("POST", SUBMIT, REQUEST).replace(b"content-length", b"content-length: 5\r\ncontent-length")
-    assert doors.status_of(await tried(tls, Recorder(), lambda port: asked(port, tls, twice))) == 400
+    assert https_port.status_of(await tried(tls, Recorder(), lambda port: asked(port, tls, twice))) == 400
 
 
 CALL = written("POST", SUBMIT, REQUEST)
@@ -197,7 +197,7 @@ async def test_what_other_programs_may_read_otherwise_reaches_nothing(tls: TLS, 
     assert request_ != CALL
     handler = Recorder(answer=[receipt(1)])
     answer = await tried(tls, handler, lambda port: asked(port, tls, request_ + CALL))
-    assert doors.status_of(answer) in (400, 411)
+    assert https_port.status_of(answer) in (400, 411)
     assert (answer.count(b"HTTP/1.1 "), handler.calls) == (1, [])
 
 
@@ -208,24 +208,24 @@ async def test_what_is_sent_behind_a_call_is_not_answered(tls: TLS, behind: byte
     """Where it is no request in its form, neither is what it came with."""
     handler = Recorder(answer=[receipt(1)])
     answer = await tried(tls, handler, lambda port: asked(port, tls, CALL + behind))
-    assert (doors.status_of(answer), answer.count(b"HTTP/1.1 ")) == (status, 1)
+    assert (https_port.status_of(answer), answer.count(b"HTTP/1.1 ")) == (status, 1)
     assert len(handler.calls) == (status == 200)
 
 
 async def test_who_is_refused_for_what_it_sends_waits_for_the_answer(tls: TLS) -> None:
-    intake, waited = Intake(), []
+    pipeline, waited = RequestPipeline(), []
 
     async def pause(connection: str) -> None:
         waited.append(connection)
 
-    intake.places.pause = pause  # type: ignore[method-assign]
+    pipeline.admission.pause = pause  # type: ignore[method-assign]
     handler = Recorder(answer=Refusal(Reason.MALFORMED, "no"))
     bad, late = written("POST", SUBMIT, b"\xff", **CLOSE), written("POST", SUBMIT, REQUEST, **CLOSE)
-    async with opened(handler, tls, intake) as port:
+    async with opened(handler, tls, pipeline) as port:
         for each in (bad, late):
-            assert doors.status_of(await asyncio.to_thread(asked, port, tls, each)) == 400
+            assert https_port.status_of(await asyncio.to_thread(asked, port, tls, each)) == 400
         handler.answer = Refusal(Reason.TOO_LATE, "over")
-        assert doors.status_of(await asyncio.to_thread(asked, port, tls, late)) == 400
+        assert https_port.status_of(await asyncio.to_thread(asked, port, tls, late)) == 400
     # Each on a connection of its own; to be late is no fault of the message.
     assert len(set(waited)) == 2
 
@@ -250,25 +250,27 @@ async def test_calls_follow_each_other_on_one_connection(tls: TLS) -> None:
                 # Byte by byte, as a slow line brings it.
                 for place in range(0, len(request), 50):
                     connection.sendall(request[place : place + 50])
-                found.append(doors.status_of(connection.recv(65536)))
+                found.append(https_port.status_of(connection.recv(65536)))
         return found
 
     assert await tried(tls, handler, attack) == [200] * 3
 
 
 async def test_each_fault_of_a_message_is_counted_and_none_reaches_the_handler(tls: TLS) -> None:
-    intake, handler = Intake(), Recorder()
+    pipeline, handler = RequestPipeline(), Recorder()
     batch = SUBMIT + "Batch"
     tiny = submission_pb2.SubmitBatchRequest(submissions=[submission_pb2.Submission()] * 10_000).SerializeToString()
     faults = {
-        Limit.COUNT: written("POST", batch, tiny, **CLOSE),
+        PortLimit.COUNT: written("POST", batch, tiny, **CLOSE),
         # Refused by what its head says: not a byte of it is received.
-        Limit.SIZE: written("POST", SUBMIT, content_length="99999999"),
-        Limit.COMPRESSED: written("POST", batch, b"\x1f\x8b rest", content_encoding="gzip"),
+        PortLimit.SIZE: written("POST", SUBMIT, content_length="99999999"),
+        PortLimit.COMPRESSED: written("POST", batch, b"\x1f\x8b rest", content_encoding="gzip"),
     }
-    found = await tried(tls, handler, lambda port: [asked(port, tls, each) for each in faults.values()], intake=intake)
-    assert [doors.status_of(answer) for answer in found] == [400, 400, 501]
-    assert intake.places.refused == dict.fromkeys(faults, 1)
+    found = await tried(
+        tls, handler, lambda port: [asked(port, tls, each) for each in faults.values()], pipeline=pipeline
+    )
+    assert [https_port.status_of(answer) for answer in found] == [400, 400, 501]
+    assert pipeline.admission.refused == dict.fromkeys(faults, 1)
     assert handler.calls == []
     assert {reason for _, reason, _ in handler.counted} == {Reason.MALFORMED}
     assert len(handler.counted) == len(faults)
@@ -279,49 +281,52 @@ async def test_each_fault_of_a_message_is_counted_and_none_reaches_the_handler(t
     [b"POST /hub", b"POST " + SUBMIT.encode() + b" HTTP/1.1\r\nhost: x\r\n", written("POST", SUBMIT, REQUEST)[:-1]],
 )
 async def test_what_never_ends_is_given_up(tls: TLS, part: bytes) -> None:
-    intake, handler = Intake(Limits(unfinished_seconds=0.2)), Recorder()
-    answer = await tried(tls, handler, lambda port: asked(port, tls, part), intake=intake)
-    assert doors.status_of(answer) in (408, 429)
-    assert (intake.places.refused, intake.places.waiting, handler.calls) == ({Limit.UNFINISHED: 1}, 0, [])
+    pipeline, handler = RequestPipeline(PortLimits(unfinished_seconds=0.2)), Recorder()
+    answer = await tried(tls, handler, lambda port: asked(port, tls, part), pipeline=pipeline)
+    assert https_port.status_of(answer) in (408, 429)
+    assert (pipeline.admission.refused, pipeline.admission.waiting, handler.calls) == ({PortLimit.UNFINISHED: 1}, 0, [])
 
 
 async def test_an_address_has_so_many_connections_and_no_more(tls: TLS) -> None:
-    intake, handler = Intake(), Recorder(answer=[receipt(1)])
-    hall = Hall(Connections(), of_address=2)
+    pipeline, handler = RequestPipeline(), Recorder(answer=[receipt(1)])
+    connection_limits = ConnectionLimits(Connections(), of_address=2)
 
     def attack(port: int) -> bytes:
         with raw(port, tls), raw(port, tls), pytest.raises((OSError, ssl.SSLError)), raw(port, tls):
             pass
-        until = time.monotonic() + doors.SECONDS
-        while time.monotonic() < until:  # until the door has heard that they are gone
+        until = time.monotonic() + https_port.SECONDS
+        while time.monotonic() < until:  # until the port has heard that they are gone
             try:
                 return asked(port, tls, written("POST", SUBMIT, REQUEST, **CLOSE))
             except OSError:
                 continue
         return b""
 
-    assert doors.status_of(await tried(tls, handler, attack, intake=intake, hall=hall)) == 200
-    assert intake.places.refused[Limit.ADDRESS] >= 1
+    assert (
+        https_port.status_of(await tried(tls, handler, attack, pipeline=pipeline, connection_limits=connection_limits))
+        == 200
+    )
+    assert pipeline.admission.refused[PortLimit.ADDRESS] >= 1
 
 
 async def test_all_together_have_so_many_connections_and_no_more(tls: TLS) -> None:
-    intake = Intake()
+    pipeline = RequestPipeline()
 
     def attack(port: int) -> None:
         with raw(port, tls), pytest.raises((OSError, ssl.SSLError)), raw(port, tls):
             pass
 
-    await tried(tls, Recorder(), attack, intake=intake, most=1)
-    assert intake.places.refused[Limit.CONNECTIONS] == 1
+    await tried(tls, Recorder(), attack, pipeline=pipeline, most=1)
+    assert pipeline.admission.refused[PortLimit.CONNECTIONS] == 1
 
 
 async def test_who_is_idle_or_old_is_closed(tls: TLS) -> None:
     handler, request = Recorder(answer=[receipt(1)]), written("POST", SUBMIT, REQUEST)
-    intake = Intake(Limits(unfinished_seconds=0.2))
+    pipeline = RequestPipeline(PortLimits(unfinished_seconds=0.2))
     for limits in ({"idle_seconds": 0.2}, {"age_seconds": 0.2}):
-        answer = await tried(tls, handler, lambda port: asked(port, tls, request), intake=intake, **limits)
-        assert doors.status_of(answer) == 200
-    assert intake.places.refused == {}
+        answer = await tried(tls, handler, lambda port: asked(port, tls, request), pipeline=pipeline, **limits)
+        assert https_port.status_of(answer) == 200
+    assert pipeline.admission.refused == {}
 
 
 async def test_a_call_ends_at_its_deadline(tls: TLS) -> None:
@@ -329,12 +334,12 @@ async def test_a_call_ends_at_its_deadline(tls: TLS) -> None:
         async def submit(self, *_: Any) -> Any:
             await asyncio.Event().wait()
 
-    intake = Intake()
+    pipeline = RequestPipeline()
     request = written("POST", SUBMIT, REQUEST, connect_timeout_ms="50", **CLOSE)
-    answer = await tried(tls, Slow(), lambda port: asked(port, tls, request), intake=intake)
-    assert doors.status_of(answer) == 504
+    answer = await tried(tls, Slow(), lambda port: asked(port, tls, request), pipeline=pipeline)
+    assert https_port.status_of(answer) == 504
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "deadline_exceeded"
-    assert intake.places.in_work == 0
+    assert pipeline.admission.in_work == 0
 
 
 async def test_who_leaves_takes_the_call_along(tls: TLS) -> None:
@@ -348,8 +353,8 @@ async def test_who_leaves_takes_the_call_along(tls: TLS) -> None:
             finally:
                 over.set()
 
-    began, over, intake = asyncio.Event(), asyncio.Event(), Intake()
-    async with opened(Slow(), tls, intake) as port, asyncio.timeout(doors.SECONDS):
+    began, over, pipeline = asyncio.Event(), asyncio.Event(), RequestPipeline()
+    async with opened(Slow(), tls, pipeline) as port, asyncio.timeout(https_port.SECONDS):
         _, writer = await asyncio.open_connection(
             "127.0.0.1", port, ssl=ssl.create_default_context(cafile=str(tls.authority)), server_hostname="localhost"
         )
@@ -357,7 +362,7 @@ async def test_who_leaves_takes_the_call_along(tls: TLS) -> None:
         await began.wait()
         writer.transport.abort()
         await over.wait()
-    assert intake.places.in_work == 0
+    assert pipeline.admission.in_work == 0
 
 
 async def test_a_door_that_closes_answers_what_it_has_begun(tls: TLS) -> None:
@@ -368,12 +373,12 @@ async def test_a_door_that_closes_answers_what_it_has_begun(tls: TLS) -> None:
             return [receipt(1)]
 
     began, go = asyncio.Event(), asyncio.Event()
-    door = Door(submission_doorway(Slow(), Intake()), Hall(Connections()), tls, lambda: 0)
-    port = door.listen("127.0.0.1:0")
+    https = HttpsServer(submission_router(Slow(), RequestPipeline()), ConnectionLimits(Connections()), tls, lambda: 0)
+    port = https.listen("127.0.0.1:0")
     async with HTTPSChannel(f"https://localhost:{port}", TLS(tls.authority)) as channel:
         call = asyncio.create_task(SubmissionCaller(channel).submit(HERE, submission(1), DEADLINE))
         await began.wait()
-        closing = asyncio.create_task(door.close(DEADLINE))
+        closing = asyncio.create_task(https.close(DEADLINE))
         await asyncio.sleep(0)
         go.set()
         assert await call == receipt(1)
@@ -383,7 +388,7 @@ async def test_a_door_that_closes_answers_what_it_has_begun(tls: TLS) -> None:
 
 
 async def test_pages_of_the_origins_that_are_set_may_call_and_others_not(tls: TLS) -> None:
-    hall = Hall(Connections(), origins=("https://app.example",))
+    connection_limits = ConnectionLimits(Connections(), origins=("https://app.example",))
     ask = {"access_control_request_method": "POST", "content_type": "", **CLOSE}
 
     def attack(port: int) -> list[bytes]:
@@ -392,8 +397,8 @@ async def test_pages_of_the_origins_that_are_set_may_call_and_others_not(tls: TL
             for origin in ("https://app.example", "https://other.example")
         ] + [asked(port, tls, written("POST", SUBMIT, REQUEST, origin="https://app.example", **CLOSE))]
 
-    taken, other, called = await tried(tls, Recorder(answer=[receipt(1)]), attack, hall=hall)
-    assert (doors.status_of(taken), doors.status_of(other), doors.status_of(called)) == (204, 204, 200)
+    taken, other, called = await tried(tls, Recorder(answer=[receipt(1)]), attack, connection_limits=connection_limits)
+    assert (https_port.status_of(taken), https_port.status_of(other), https_port.status_of(called)) == (204, 204, 200)
     for answer in (taken, called):
         assert headers_of(answer)["access-control-allow-origin"] == "https://app.example"
         assert "hubbub-reason" in headers_of(answer)["access-control-expose-headers"]
@@ -404,10 +409,13 @@ async def test_files_that_were_taken_anew_are_shown_from_then_on(tls: TLS, tmp_p
     files = make_tls(tmp_path / "first", "service")["service"]
     other = make_tls(tmp_path / "second", "service")["service"]
     renewals = 0
-    door = Door(
-        submission_doorway(Recorder(answer=[receipt(1)]), Intake()), Hall(Connections()), files, lambda: renewals
+    https = HttpsServer(
+        submission_router(Recorder(answer=[receipt(1)]), RequestPipeline()),
+        ConnectionLimits(Connections()),
+        files,
+        lambda: renewals,
     )
-    port = door.listen("127.0.0.1:0")
+    port = https.listen("127.0.0.1:0")
     for name in ("authority", "certificate", "key"):
         path = getattr(files, name)
         path.write_bytes(getattr(other, name).read_bytes())
@@ -417,19 +425,21 @@ async def test_files_that_were_taken_anew_are_shown_from_then_on(tls: TLS, tmp_p
             await caller.submit(HERE, submission(1), DEADLINE)
         renewals = 1
         assert await caller.submit(HERE, submission(1), DEADLINE) == receipt(1)
-    await door.close(None)
+    await https.close(None)
 
 
 async def test_a_taken_port_is_named(tls: TLS) -> None:
     async with opened(Recorder(), tls) as port:
-        door = Door(submission_doorway(Recorder(), Intake()), Hall(Connections()), tls, lambda: 0)
+        https = HttpsServer(
+            submission_router(Recorder(), RequestPipeline()), ConnectionLimits(Connections()), tls, lambda: 0
+        )
         with pytest.raises(HubbubError, match="another process uses it"):
-            door.listen(f"127.0.0.1:{port}")
+            https.listen(f"127.0.0.1:{port}")
 
 
 async def test_answers_that_nobody_takes_are_bounded(tls: TLS) -> None:
     """One answer a connection is all there is: the next request is not read before it was taken."""
-    intake = Intake(Limits(message_bytes=1024 * 1024))
+    pipeline = RequestPipeline(PortLimits(message_bytes=1024 * 1024))
     request = written("POST", SUBMIT, REQUEST)
 
     def attack(port: int) -> None:
@@ -441,10 +451,10 @@ async def test_answers_that_nobody_takes_are_bounded(tls: TLS) -> None:
             except OSError:
                 pass
 
-    async with opened(Recorder(answer=[receipt(1)]), tls, intake) as port:
+    async with opened(Recorder(answer=[receipt(1)]), tls, pipeline) as port:
         await asyncio.to_thread(attack, port)
-        async with asyncio.timeout(doors.SECONDS):
-            while intake.places._bytes:  # noqa: ASYNC110 - nothing tells of it
+        async with asyncio.timeout(https_port.SECONDS):
+            while pipeline.admission._bytes:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
 
 

@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.protos.transport.tls_files import CertificateError
+from hubbub.protos.transport.tls_files import TlsCertificateError
 from hubbub.service.net import grpc_server
 from hubbub.service.net.health import Health, is_serving
-from hubbub.service.net.tls_reload import Certificates
+from hubbub.service.net.tls_reload import ReloadingCertificates
 from support.samples import make_tls
 
 DAY = 86_400
@@ -35,14 +35,14 @@ def tls(tmp_path: Path) -> TLS:
     return make_tls(tmp_path / "tls", "shuffler")["shuffler"]
 
 
-def days_left(certificates: Certificates, name: str) -> float | None:
+def days_left(certificates: ReloadingCertificates, name: str) -> float | None:
     registry = CollectorRegistry()
     registry.register(certificates)
     return registry.get_sample_value("hubbub_shuffler_certificate_days_left", {"certificate": name})
 
 
 def test_days_left_are_a_metric(tls: TLS, identity: Path) -> None:
-    certificates = Certificates(Role.SHUFFLER, tls, identity, lambda: time.time() + 100 * DAY)
+    certificates = ReloadingCertificates(Role.SHUFFLER, tls, identity, lambda: time.time() + 100 * DAY)
     assert days_left(certificates, "own") == pytest.approx(725, abs=1)
     assert days_left(certificates, "authority") == pytest.approx(3550, abs=1)
 
@@ -53,7 +53,7 @@ def test_days_left_are_a_metric(tls: TLS, identity: Path) -> None:
 )
 async def test_one_that_ends_soon_is_warned_of(tls: TLS, identity: Path, days: float, events: list[str]) -> None:
     now = [time.time()]
-    certificates = Certificates(Role.SHUFFLER, tls, identity, lambda: now[0])
+    certificates = ReloadingCertificates(Role.SHUFFLER, tls, identity, lambda: now[0])
     now[0] += days * DAY
     with structlog.testing.capture_logs() as logged:
         async with certificates.watched():
@@ -67,29 +67,29 @@ async def test_one_that_ends_soon_is_warned_of(tls: TLS, identity: Path, days: f
 
 
 def test_an_expired_certificate_stops_the_start(tls: TLS, identity: Path) -> None:
-    with pytest.raises(CertificateError, match=r"shuffler\.pem is a certificate that expired on"):
-        Certificates(Role.SHUFFLER, tls, identity, lambda: time.time() + 830 * DAY)
+    with pytest.raises(TlsCertificateError, match=r"shuffler\.pem is a certificate that expired on"):
+        ReloadingCertificates(Role.SHUFFLER, tls, identity, lambda: time.time() + 830 * DAY)
 
 
 def test_a_certificate_of_another_authority_stops_the_start(tls: TLS, identity: Path, tmp_path: Path) -> None:
     other = replace(tls, authority=make_tls(tmp_path / "other", "shuffler")["shuffler"].authority)
-    with pytest.raises(CertificateError, match=r"shuffler\.pem was not made by the authority in .*other"):
-        Certificates(Role.SHUFFLER, other, identity, time.time)
+    with pytest.raises(TlsCertificateError, match=r"shuffler\.pem was not made by the authority in .*other"):
+        ReloadingCertificates(Role.SHUFFLER, other, identity, time.time)
 
 
 def test_another_party_s_certificate_stops_the_start(tls: TLS, identity: Path) -> None:
     with pytest.raises(
-        CertificateError, match=r"shuffler\.pem is the shuffler's certificate; give the analyzer its own"
+        TlsCertificateError, match=r"shuffler\.pem is the shuffler's certificate; give the analyzer its own"
     ):
-        Certificates(Role.ANALYZER, tls, identity, time.time)
+        ReloadingCertificates(Role.ANALYZER, tls, identity, time.time)
 
 
 # New files while it runs
 
 
 @pytest.fixture
-def certificates(tls: TLS, identity: Path) -> Certificates:
-    return Certificates(Role.SHUFFLER, tls, identity, time.time)
+def certificates(tls: TLS, identity: Path) -> ReloadingCertificates:
+    return ReloadingCertificates(Role.SHUFFLER, tls, identity, time.time)
 
 
 def put(tls: TLS, made: TLS, *names: str) -> None:
@@ -117,7 +117,7 @@ def serial_of(tls: TLS) -> int:
 
 
 async def test_a_server_shows_new_files_and_keeps_connections_that_are_open(
-    tls: TLS, certificates: Certificates, tmp_path: Path
+    tls: TLS, certificates: ReloadingCertificates, tmp_path: Path
 ) -> None:
     server = grpc_server.new_server()
     health = Health(server, [])
@@ -139,7 +139,7 @@ async def test_a_server_shows_new_files_and_keeps_connections_that_are_open(
         await server.stop(None)
 
 
-def certificates_before(tls: TLS, certificates: Certificates) -> Path:
+def certificates_before(tls: TLS, certificates: ReloadingCertificates) -> Path:
     """The authority that is still in use, in a file."""
     assert isinstance(tls.authority, Path)
     path = tls.authority.with_name("before.pem")
@@ -149,7 +149,7 @@ def certificates_before(tls: TLS, certificates: Certificates) -> Path:
 
 @pytest.mark.parametrize("party", ["shuffler", "analyzer", "nobody"])
 def test_files_that_cannot_be_used_change_nothing_until_they_can(
-    tls: TLS, certificates: Certificates, tmp_path: Path, party: str
+    tls: TLS, certificates: ReloadingCertificates, tmp_path: Path, party: str
 ) -> None:
     made = make_tls(tmp_path / "made", "shuffler", "analyzer")
     with structlog.testing.capture_logs() as logged:
@@ -169,7 +169,7 @@ def test_files_that_cannot_be_used_change_nothing_until_they_can(
     assert certificates.in_use == tls.read()
 
 
-def test_files_that_did_not_change_are_not_read(certificates: Certificates) -> None:
+def test_files_that_did_not_change_are_not_read(certificates: ReloadingCertificates) -> None:
     with structlog.testing.capture_logs() as logged:
         certificates.look()
     assert (certificates.renewals, logged) == (0, [])
@@ -191,7 +191,7 @@ def test_a_private_key_that_others_can_read_is_warned_of(tls: TLS, identity: Pat
     assert path is not None
     path.chmod(0o644)
     with structlog.testing.capture_logs() as logged:
-        Certificates(Role.SHUFFLER, tls, identity, time.time)
+        ReloadingCertificates(Role.SHUFFLER, tls, identity, time.time)
     (warning,) = logged
     assert warning["event"] == "a private key is open to others"
     assert f"{path} is private, and open to everyone (mode 0644); `chmod 600 {path}`" in warning["problem"]

@@ -1,4 +1,4 @@
-"""Troubles: each is logged when it begins, changes and ends, and in between rarely; what lasts can be asked for."""
+"""Each is logged when it begins, changes and ends, and in between rarely; what lasts can be asked for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from hubbub.protos.errors import HubbubError
 from hubbub.service.observability import logs
-from hubbub.service.observability.incidents import REMINDER_SECONDS, Kind, Troubles
+from hubbub.service.observability.incidents import REMINDER_SECONDS, IncidentKind, Incidents
 
 
 class Clock:
@@ -29,91 +29,91 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def troubles(clock: Clock) -> Troubles:
-    return Troubles(clock)
+def incidents(clock: Clock) -> Incidents:
+    return Incidents(clock)
 
 
-def meet(troubles: Troubles, text: str = "no room", error: Exception | None = None) -> None:
-    troubles.meet("key", Kind.ROUNDS, "a step failed", text, error, round=3)
+def meet(incidents: Incidents, text: str = "no room", error: Exception | None = None) -> None:
+    incidents.open("key", IncidentKind.ROUNDS, "a step failed", text, error, round=3)
 
 
 def events(found: list[MutableMapping[str, Any]]) -> list[tuple[str, int]]:
     return [(line["event"], line["count"]) for line in found]
 
 
-def test_a_trouble_that_is_met_again_and_again_is_logged_once(troubles: Troubles, clock: Clock) -> None:
+def test_an_incident_that_is_met_again_and_again_is_logged_once(incidents: Incidents, clock: Clock) -> None:
     with capture_logs() as found:
         for _ in range(50):
-            meet(troubles)
+            meet(incidents)
             clock.now += 5
     assert events(found) == [("a step failed", 1)]
     assert (found[0]["log_level"], found[0]["round"], found[0]["error"]) == ("error", 3, "no room")
-    (trouble,) = troubles.now()
-    assert (trouble.kind, trouble.text, trouble.since, trouble.count) == ("rounds", "no room", 1000.0, 50)
+    (incident,) = incidents.now()
+    assert (incident.kind, incident.text, incident.since, incident.count) == ("rounds", "no room", 1000.0, 50)
 
 
-def test_it_is_logged_again_with_its_count_once_in_a_while(troubles: Troubles, clock: Clock) -> None:
+def test_it_is_logged_again_with_its_count_once_in_a_while(incidents: Incidents, clock: Clock) -> None:
     with capture_logs() as found:
         for _ in range(3):
-            meet(troubles)
+            meet(incidents)
             clock.now += REMINDER_SECONDS / 2
-            meet(troubles)
+            meet(incidents)
             clock.now += REMINDER_SECONDS / 2
     assert events(found) == [("a step failed", count) for count in (1, 3, 5)]
 
 
-def test_it_is_logged_when_it_says_something_else_and_when_it_is_over(troubles: Troubles, clock: Clock) -> None:
+def test_it_is_logged_when_it_says_something_else_and_when_it_is_over(incidents: Incidents, clock: Clock) -> None:
     with capture_logs() as found:
-        meet(troubles)
-        meet(troubles, "no answer")
+        meet(incidents)
+        meet(incidents, "no answer")
         clock.now += 2.5
-        troubles.over("key")
-        troubles.over("key")
-        troubles.over("another key")
+        incidents.resolve("key")
+        incidents.resolve("key")
+        incidents.resolve("another key")
     assert events(found) == [("a step failed", 1), ("a step failed", 2), ("a step failed: over", 2)]
     assert found[-1]["seconds"] == 2.5
-    assert troubles.now() == ()
-    assert troubles.of("key") is None
+    assert incidents.now() == ()
+    assert incidents.of("key") is None
 
 
-def test_one_that_comes_and_goes_is_not_logged_each_time(troubles: Troubles, clock: Clock) -> None:
+def test_one_that_comes_and_goes_is_not_logged_each_time(incidents: Incidents, clock: Clock) -> None:
     with capture_logs() as found:
         for _ in range(20):
-            meet(troubles)
-            troubles.over("key")
+            meet(incidents)
+            incidents.resolve("key")
             clock.now += 5
         clock.now += REMINDER_SECONDS
-        meet(troubles)
+        meet(incidents)
     assert events(found) == [("a step failed", 1), ("a step failed: over", 1), ("a step failed", 1)]
 
 
-def test_what_nobody_foresaw_is_logged_with_its_traceback(troubles: Troubles) -> None:
+def test_what_nobody_foresaw_is_logged_with_its_traceback(incidents: Incidents) -> None:
     with capture_logs() as found:
-        meet(troubles, "a", ValueError("a bug"))
-        meet(troubles, "b", HubbubError("foreseen"))
+        meet(incidents, "a", ValueError("a bug"))
+        meet(incidents, "b", HubbubError("foreseen"))
     assert isinstance(found[0]["exc_info"], ValueError)
     assert found[1]["exc_info"] is None
 
 
-def test_a_peer_in_trouble_is_a_warning(troubles: Troubles) -> None:
+def test_a_peer_with_incidents_is_a_warning(incidents: Incidents) -> None:
     with capture_logs() as found:
-        troubles.meet("key", Kind.PEER, "not delivered", "did not answer", HubbubError("no"))
+        incidents.open("key", IncidentKind.PEER, "not delivered", "did not answer", HubbubError("no"))
     assert found[0]["log_level"] == "warning"
-    assert (troubles.count(Kind.PEER), troubles.count(Kind.STORE)) == (1, 0)
+    assert (incidents.count(IncidentKind.PEER), incidents.count(IncidentKind.STORE)) == (1, 0)
 
 
-def test_troubles_are_the_oldest_first_and_lost_lines_are_among_them(
-    troubles: Troubles, clock: Clock, monkeypatch: pytest.MonkeyPatch
+def test_incidents_are_the_oldest_first_and_lost_lines_are_among_them(
+    incidents: Incidents, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meet(troubles)
+    meet(incidents)
     clock.now += 10
-    troubles.meet("store", Kind.STORE, "a transaction failed", "full")
-    monkeypatch.setattr(logs, "untold", lambda: (7, 1005.0, "No space left on device"))
+    incidents.open("store", IncidentKind.STORE, "a transaction failed", "full")
+    monkeypatch.setattr(logs, "unreported", lambda: (7, 1005.0, "No space left on device"))
     monkeypatch.setattr(logs, "lost", lambda: 12)
-    condition = troubles.condition()
-    assert [each.kind for each in condition.troubles] == ["rounds", "log", "store"]
-    assert condition.troubles[1].text.startswith("7 lines of the log were lost: No space left on device; ")
-    assert condition.log_lines_lost == 12
+    incident_report = incidents.report()
+    assert [each.kind for each in incident_report.incidents] == ["rounds", "log", "store"]
+    assert incident_report.incidents[1].text.startswith("7 lines of the log were lost: No space left on device; ")
+    assert incident_report.log_lines_lost == 12
 
 
 def failure(code: int, text: str) -> sqlite3.Error:
@@ -141,13 +141,13 @@ def failure(code: int, text: str) -> sqlite3.Error:
     ids=str,
 )
 def test_a_store_that_fails_is_told_by_its_file_with_what_to_do(
-    troubles: Troubles, error: Exception, remedy: str
+    incidents: Incidents, error: Exception, remedy: str
 ) -> None:
     path = Path("/srv/hubbub/shuffler.db")
-    told = troubles.of_store(path)
+    told = incidents.of_store(path)
     told(error)
-    (trouble,) = troubles.now()
-    assert trouble.kind == "store"
-    assert all(part in trouble.text for part in (str(path), str(error), remedy))
+    (incident,) = incidents.now()
+    assert incident.kind == "store"
+    assert all(part in incident.text for part in (str(path), str(error), remedy))
     told(None)
-    assert troubles.now() == ()
+    assert incidents.now() == ()

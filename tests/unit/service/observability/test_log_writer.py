@@ -1,4 +1,4 @@
-"""Lines of a log: whoever logs never waits and never fails; what is lost is counted, and said when the log works."""
+"""Whoever logs never waits and never fails; what is lost is counted, and said when the log works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 import structlog
 
 from hubbub.service.observability import logs
-from hubbub.service.observability.log_writer import Lines
+from hubbub.service.observability.log_writer import LogWriter
 from hubbub.service.settings import LogSettings
 
 SECONDS = 30.0
@@ -73,9 +73,9 @@ def restored() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def lines(stream: Any, limit: int = 100, retry: float = SECONDS) -> Lines:
+def lines(stream: Any, limit: int = 100, retry: float = SECONDS) -> LogWriter:
     seconds = itertools.count()
-    return Lines(
+    return LogWriter(
         lambda count, since, why: f"{count} lost since {since}: {why}",
         stream=lambda: stream,
         limit=limit,
@@ -90,7 +90,7 @@ def test_lines_are_written_in_order(log: Log) -> None:
         some.put(str(number))
     assert some.flush(SECONDS)
     assert log.getvalue().split() == [str(number) for number in range(50)]
-    assert (some.lost, some.waiting, some.untold[0]) == (0, 0, 0)
+    assert (some.lost, some.waiting, some.unreported[0]) == (0, 0, 0)
 
 
 def test_what_is_lost_is_counted_and_said_before_the_next_line(log: Log) -> None:
@@ -99,12 +99,12 @@ def test_what_is_lost_is_counted_and_said_before_the_next_line(log: Log) -> None
     for text in ("one", "two", "three"):
         some.put(text)
         assert some.flush(SECONDS)
-    assert some.untold == (3, 0, "No space left on device")
+    assert some.unreported == (3, 0, "No space left on device")
     log.broken = False
     some.put("four")
     assert some.flush(SECONDS)
     assert log.getvalue() == "3 lost since 0: No space left on device\nfour\n"
-    assert (some.lost, some.untold[0]) == (3, 0)
+    assert (some.lost, some.unreported[0]) == (3, 0)
     some.put("five")
     assert some.flush(SECONDS)
     assert log.getvalue().endswith("four\nfive\n")
@@ -113,7 +113,7 @@ def test_what_is_lost_is_counted_and_said_before_the_next_line(log: Log) -> None
 def test_a_log_that_works_again_says_what_was_lost_though_nothing_else_is_logged() -> None:
     log, told = Log(), threading.Event()
     log.broken = True
-    some = Lines(lambda *_: "told", stream=lambda: Telling(log, told), retry=0.001)
+    some = LogWriter(lambda *_: "told", stream=lambda: Telling(log, told), retry=0.001)
     some.put("one")
     assert some.flush(SECONDS)
     log.broken = False
@@ -125,7 +125,7 @@ def test_a_closed_stderr_loses_lines_and_nothing_else() -> None:
     some = lines(None)
     some.put("one")
     assert some.flush(SECONDS)
-    assert some.untold == (1, 0, "stderr is closed")
+    assert some.unreported == (1, 0, "stderr is closed")
 
 
 def test_a_reader_that_does_not_read_holds_nobody_up(pipe: tuple[int, TextIO]) -> None:
@@ -142,7 +142,7 @@ def test_a_reader_that_does_not_read_holds_nobody_up(pipe: tuple[int, TextIO]) -
     assert not some.flush(0.0)
     lost = some.lost
     assert lost in (14, 15)  # one of the twenty may be with the thread, whose write does not return
-    assert some.untold[2] == "nothing reads it"
+    assert some.unreported[2] == "nothing reads it"
     while filled:
         filled -= len(os.read(reader, filled))
     assert some.flush(SECONDS)
@@ -204,7 +204,7 @@ def test_the_log_says_how_many_lines_were_lost_in_its_own_format(log: Log, monke
     log.broken = True
     structlog.get_logger("test").info("unseen")
     assert logs.flush()
-    assert (logs.lost() - before, logs.untold()[0]) == (1, 1)
+    assert (logs.lost() - before, logs.unreported()[0]) == (1, 1)
     log.broken = False
     structlog.get_logger("test").info("seen")
     assert logs.flush()
@@ -212,7 +212,7 @@ def test_the_log_says_how_many_lines_were_lost_in_its_own_format(log: Log, monke
     assert (told["event"], told["lines"], told["level"]) == ("log lines were lost", 1, "warning")
     assert told["why"] == "No space left on device"
     assert seen["event"] == "seen"
-    assert (logs.lost() - before, logs.untold()[0]) == (1, 0)
+    assert (logs.lost() - before, logs.unreported()[0]) == (1, 0)
 
 
 @pytest.mark.usefixtures("restored")
@@ -226,7 +226,7 @@ def test_a_log_that_is_set_up_anew_keeps_what_waits_and_what_was_lost(
     structlog.get_logger("test").info("unseen")
     assert logs.flush()
     logs.configure(LogSettings(format="json"))
-    assert (logs.lost() - before, logs.untold()[0]) == (1, 1)
+    assert (logs.lost() - before, logs.unreported()[0]) == (1, 1)
     log.broken = False
     structlog.get_logger("test").info("seen")
     assert logs.flush()
@@ -247,7 +247,7 @@ def test_a_value_that_cannot_be_shown_loses_its_line_alone(log: Log, monkeypatch
     (handler,) = logs._handlers()
     handler.handle(logging.makeLogRecord({"msg": Unspeakable(), "levelname": "INFO"}))
     assert logs.flush()
-    assert (logs.lost() - lost, logs.untold()[2]) == (1, "it could not be formatted: RuntimeError")
+    assert (logs.lost() - lost, logs.unreported()[2]) == (1, "it could not be formatted: RuntimeError")
     structlog.get_logger("test").info("seen")
     assert logs.flush()
     assert [json.loads(line)["event"] for line in log.getvalue().splitlines()] == ["log lines were lost", "seen"]

@@ -1,4 +1,4 @@
-"""The metrics port: whom it answers, with what, and what it withstands."""
+"""Whom it answers, with what, and what it withstands."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from prometheus_client.registry import Collector
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS
+from hubbub.service.net import metrics_port
 from hubbub.service.net.metrics_port import CONNECTIONS, MetricsPort
-from hubbub.service.observability import metrics
 from hubbub.service.observability.collectors import Ages
 from hubbub.service.observability.metrics import Disk, Metrics
+from support.metrics_scrape import Scraped, fetch
 from support.samples import make_tls
-from support.scrape import Scraped, fetch
 
 
 @contextlib.contextmanager
@@ -112,7 +112,7 @@ def test_dripping_connections_make_room_for_whoever_asks() -> None:
 def test_a_request_that_is_not_whole_in_time_is_closed_however_often_it_sends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(metrics, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(metrics_port, "READ_SECONDS", 0.3)
     with port("127.0.0.1:0") as opened, dripping(opened, 1) as (slow,):
         slow.settimeout(0.02)
         until = time.monotonic() + 10

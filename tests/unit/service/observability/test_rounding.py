@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from prometheus_client import Histogram
 
-from hubbub.service.observability.rounding import CoarseRegistry, Counts
+from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
 
 
 def test_a_sum_of_times_never_falls_while_its_count_rises() -> None:
     """By proportion alone, 100 of 1 s and 199 of 1 ms showed a sum of 67 after one of 100: to Prometheus a restart."""
-    registry = CoarseRegistry(Counts(100), lambda *_: False)
+    registry = RoundedRegistry(CountRounding(100), lambda *_: False)
     timed = Histogram("stage_seconds", "How long.", registry=registry)
     shown, total = [], 0.0
     for count, seconds in ((100, 1.0), (199, 0.001), (1, 0.001), (100, 0.5), (100, 0.001)):

@@ -1,4 +1,4 @@
-"""Sessions: how a server that is gone is noticed, and what sees which changes."""
+"""How a server that is gone is noticed, and what sees which changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import Connection, Sessions, check_version, configure, lock
-from hubbub.service.postgres.single_writer import LoneSessions
+from hubbub.service.postgres.single_writer import SingleWriterSessions
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
 
@@ -46,7 +46,7 @@ def test_a_server_that_is_gone_is_given_up_soon_unless_the_address_says_otherwis
 def test_statements_that_look_together_see_one_moment() -> None:
     address = postgres.new_database()
     with (
-        contextlib.closing(LoneSessions(address, SCHEMA.name, "shuffler")) as sessions,
+        contextlib.closing(SingleWriterSessions(address, SCHEMA.name, "shuffler")) as sessions,
         contextlib.closing(Sessions(address, SCHEMA.name)) as others,
     ):
 

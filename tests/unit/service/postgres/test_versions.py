@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from support import postgres
-from support.stores import analyzer_content, shuffler_content
-from support.tree import ROOT
+from support.source_tree import ROOT
+from support.store_contents import analyzer_content, shuffler_content
 
 DUMPS = sorted((ROOT / "tests" / "vectors" / "stores" / "postgres").glob("*.sql.gz"))
 READERS: dict[str, tuple[postgres.Kind[Any], Callable[[Any], Any]]] = {

@@ -14,16 +14,16 @@ import pytest
 
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.shuffler.admit.opening_worker import LENGTH, RoundKey, write_header
-from support.tree import MODULES
+from support.source_tree import MODULES
 
 PR_GET_DUMPABLE = 3
 ASKED = f"__import__('ctypes').CDLL(None).prctl({PR_GET_DUMPABLE}, 0, 0, 0, 0)"
 """1 where a process can be dumped, which is so at the start of every program, and 0 where it cannot."""
 
 LIMITS = "__import__('resource').getrlimit(__import__('resource').RLIMIT_CORE)"
-KEEP = "from hubbub.service.processes.hardening import keep_memory_in; keep_memory_in()"
+KEEP = "from hubbub.service.processes.hardening import disable_core_dumps; disable_core_dumps()"
 RAISE = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2)"
 DIE = "import os; os.abort()"
 
@@ -89,12 +89,12 @@ def test_programs_say_that_they_cannot_be_dumped(program: str) -> None:
 
 
 def test_the_analyzers_workers_cannot_be_dumped() -> None:
-    workers = Workers(1)
+    opening_pool = OpeningPool(1)
     try:
-        asked = workers._pool(None).submit(eval, f"({ASKED}, {LIMITS})")
+        asked = opening_pool._pool(None).submit(eval, f"({ASKED}, {LIMITS})")
         assert asked.result(60) == (0, (0, 0))
     finally:
-        workers.close()
+        opening_pool.close()
 
 
 def test_the_shufflers_openers_cannot_be_dumped(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ PROGRAMS = [path for path in MODULES if '__name__ == "__main__"' in path.read_te
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
 def test_every_program_keeps_its_memory_in(path: Path) -> None:
-    assert "    keep_memory_in()\n" in path.read_text()
+    assert "    disable_core_dumps()\n" in path.read_text()
 
 
 def test_the_programs_are_known() -> None:

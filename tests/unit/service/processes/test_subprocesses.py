@@ -14,9 +14,9 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.service.processes import subprocesses
-from hubbub.service.processes.opening_pool import Workers
+from hubbub.service.processes.opening_pool import OpeningPool
 from support.patience import PATIENCE
-from support.tree import MODULES
+from support.source_tree import MODULES
 
 PLANTED = ("cryptography", "pickle", "grpc", "hubbub", "structlog", "numpy")
 """Names of modules that every process with keys imports."""
@@ -72,11 +72,11 @@ def test_workers_that_hold_round_keys_import_nothing_from_the_current_folder(
     planted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_CREDENTIAL", "of the deployment")
-    workers = Workers(1)
+    opening_pool = OpeningPool(1)
     try:
-        seen = workers._pool(None).submit(eval, "sorted(__import__('os').environ)").result(60)
+        seen = opening_pool._pool(None).submit(eval, "sorted(__import__('os').environ)").result(60)
     finally:
-        workers.close()
+        opening_pool.close()
     assert was_run(planted) == ""
     assert "A_CREDENTIAL" not in seen
     assert "PATH" in seen

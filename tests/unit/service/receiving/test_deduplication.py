@@ -28,12 +28,12 @@ def test_the_first_of_each_stays_in_its_place(beginning: bytes) -> None:
 
 
 def test_envelopes_that_begin_alike_are_not_kept_in_memory() -> None:
-    """4,000 envelopes of one beginning, read in stretches of 40: all of them, 2.4 MB, were remembered whole."""
-    stretches = [b"".join(bytes(8) + os.urandom(WIDTH - 8) for _ in range(40)) for _ in range(100)]
+    """4,000 envelopes of one beginning, read in chunks of 40: all of them, 2.4 MB, were remembered whole."""
+    chunks = [b"".join(bytes(8) + os.urandom(WIDTH - 8) for _ in range(40)) for _ in range(100)]
     counted: Counter[str] = Counter()
     tracemalloc.start()
     try:
-        passed = sum(len(stretch) for stretch in distinct(lambda: stretches, 4000, WIDTH, counted))
+        passed = sum(len(chunk) for chunk in distinct(lambda: chunks, 4000, WIDTH, counted))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

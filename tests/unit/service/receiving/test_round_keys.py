@@ -1,4 +1,4 @@
-"""The key records of both services: a device is never given one that it has to refuse for its time."""
+"""A device is never given one that it has to refuse for its time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.analyzer.conftest import Bench
 
-from hubbub.client.session.rounds import RoundKeys, choose_round
+from hubbub.client.session.rounds import VerifiedRoundKeys, choose_round
 from hubbub.protos.task.schedule import forgotten_after, prepared_from
 from hubbub.protos.task.task import Schedule
 from hubbub.shuffler.keys import make_keys
@@ -37,8 +37,8 @@ async def test_every_key_record_is_valid_whenever_a_device_may_seal(found: tuple
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), schedule=schedule)
         await bench.start()
-        analyzer = await bench.acceptor.get_key(bench.task.id, number)
+        analyzer = await bench.receiver.get_key(bench.task.id, number)
         keys = make_keys(bench.task, number, bench.parties.shuffler, analyzer)
         await bench.stop()
     assert choose_round(bench.task, number, now) == number
-    RoundKeys.read(keys.key_set, bench.task, number).sealer(now)
+    VerifiedRoundKeys.read(keys.key_set, bench.task, number).sealer(now)

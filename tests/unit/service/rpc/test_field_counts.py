@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hubbub.protos.errors import MessageError
 from hubbub.protos.v1 import submission_pb2
 from hubbub.service.rpc.field_counts import MOST_OTHERS, Elements, TooMany, TooShort, check_counts
-from support.frames import empty_submissions
+from support.http2_frames import empty_submissions
 
 SUBMISSIONS = 2
 """The number of the field."""
@@ -98,17 +98,15 @@ def test_elements_in_elements_are_counted_in_all_of_them_together() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([20, 20, 21, 200, 70_000]), st.integers(1, 600)), max_size=4))
-def test_elements_that_are_alike_are_counted_as_if_one_by_one(stretches: list[tuple[int, int]]) -> None:
+def test_elements_that_are_alike_are_counted_as_if_one_by_one(chunks: list[tuple[int, int]]) -> None:
     """Those of one length are counted at once: how many lie side by side, and what is between, changes no count."""
     frames = {
         size: submission_pb2.SubmitBatchRequest(submissions=[submission_pb2.Submission(id=bytes(size))])
-        for size, _ in stretches
+        for size, _ in chunks
     }
-    raw = b"\x08\x01".join(
-        frames[size].SerializeToString() * min(count, 3 * 10**6 // size) for size, count in stretches
-    )
-    found = sum(min(count, 3 * 10**6 // size) for size, count in stretches)
-    others = max(len(stretches) - 1, 0)
+    raw = b"\x08\x01".join(frames[size].SerializeToString() * min(count, 3 * 10**6 // size) for size, count in chunks)
+    found = sum(min(count, 3 * 10**6 // size) for size, count in chunks)
+    others = max(len(chunks) - 1, 0)
     assert check_counts(raw, {SUBMISSIONS: Elements(found, fewest_bytes=20)}) == found + others
     if found:
         with pytest.raises(TooMany) as caught:

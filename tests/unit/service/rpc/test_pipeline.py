@@ -1,4 +1,4 @@
-"""Over a real TLS connection: what is refused before it costs anything, in which order, and what stays of it."""
+"""What is refused before it costs anything, in which order, and what stays of it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.service.net.grpc_server import listen, new_server
 from hubbub.service.rpc import serve_delivery, serve_results, serve_submissions
-from hubbub.service.rpc.concurrency import Limit, Limits
-from hubbub.service.rpc.pipeline import Intake
+from hubbub.service.rpc.concurrency import PortLimit, PortLimits
+from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.rpc.size_limits import FEW_SHORT
-from support import frames
+from support import http2_frames
 from support.samples import make_tls
 
 SECONDS = 10.0
@@ -36,12 +36,14 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TLS]:
 
 
 @contextlib.asynccontextmanager
-async def served(tls: dict[str, TLS], intake: Intake, handler: Any, mutual: bool = False) -> AsyncIterator[str]:
+async def served(
+    tls: dict[str, TLS], pipeline: RequestPipeline, handler: Any, mutual: bool = False
+) -> AsyncIterator[str]:
     server = new_server()
     if mutual:
-        serve_delivery(server, handler, {"shuffler"}, intake)
+        serve_delivery(server, handler, {"shuffler"}, pipeline)
     else:
-        serve_submissions(server, handler, intake, 200)
+        serve_submissions(server, handler, pipeline, 200)
     port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=mutual))
     await server.start()
     yield f"127.0.0.1:{port}"
@@ -54,17 +56,17 @@ def everybody(tls: dict[str, TLS]) -> TLS:
 
 async def test_who_is_not_allowed_takes_no_place(tls: dict[str, TLS]) -> None:
     """Else a monitor, whose certificate is of the same authority, would keep the shuffler from delivering."""
-    intake = Intake(Limits(calls=1, unfinished_seconds=SECONDS))
+    pipeline = RequestPipeline(PortLimits(calls=1, unfinished_seconds=SECONDS))
     handler = Recorder(answer=Refusal(Reason.UNKNOWN_TASK, "no"))
-    async with served(tls, intake, handler, mutual=True) as address:
+    async with served(tls, pipeline, handler, mutual=True) as address:
 
         def attack() -> set[int | None]:
-            with frames.connect(address, tls["monitor"]) as monitor:
+            with http2_frames.connect(address, tls["monitor"]) as monitor:
                 streams = monitor.open_many(GET_KEY, 100)
                 return {None if each is None else each.status for each in monitor.all_ended(streams, SECONDS)}
 
         assert await asyncio.to_thread(attack) == {7}  # PERMISSION_DENIED, though no message came
-        assert (intake.places.waiting, intake.places.refused) == (0, {Limit.PEER: 100})
+        assert (pipeline.admission.waiting, pipeline.admission.refused) == (0, {PortLimit.PEER: 100})
         async with open_channel(address, tls["shuffler"]) as channel:
             with pytest.raises(Refusal) as caught:
                 await DeliveryCaller(channel).get_key(TASK, 1, DEADLINE)
@@ -72,23 +74,23 @@ async def test_who_is_not_allowed_takes_no_place(tls: dict[str, TLS]) -> None:
 
 
 async def test_each_fault_of_a_request_is_counted_and_none_reaches_the_handler(tls: dict[str, TLS]) -> None:
-    intake, handler = Intake(), Recorder()
+    pipeline, handler = RequestPipeline(), Recorder()
     faults = {
-        Limit.COUNT: (frames.SUBMIT_BATCH, frames.empty_submissions(10_000), None),
-        Limit.SIZE: (frames.SUBMIT, bytes(100_000), None),
-        Limit.COMPRESSED: (frames.SUBMIT_BATCH, frames.empty_submissions(3_900_000), "gzip"),
+        PortLimit.COUNT: (http2_frames.SUBMIT_BATCH, http2_frames.empty_submissions(10_000), None),
+        PortLimit.SIZE: (http2_frames.SUBMIT, bytes(100_000), None),
+        PortLimit.COMPRESSED: (http2_frames.SUBMIT_BATCH, http2_frames.empty_submissions(3_900_000), "gzip"),
     }
-    async with served(tls, intake, handler) as address:
+    async with served(tls, pipeline, handler) as address:
 
         def attack() -> list[int | None]:
-            with frames.connect(address, everybody(tls)) as stranger:
+            with http2_frames.connect(address, everybody(tls)) as stranger:
                 streams = [stranger.call(path, content, encoding) for path, content, encoding in faults.values()]
-                streams.append(stranger.call(frames.SUBMIT, b"\xff"))
-                streams.append(stranger.open(frames.SUBMIT, end=True))
+                streams.append(stranger.call(http2_frames.SUBMIT, b"\xff"))
+                streams.append(stranger.open(http2_frames.SUBMIT, end=True))
                 return [None if each is None else each.status for each in stranger.all_ended(streams, SECONDS)]
 
         assert await asyncio.to_thread(attack) == [3] * 5  # INVALID_ARGUMENT
-    assert intake.places.refused == dict.fromkeys(faults, 1)
+    assert pipeline.admission.refused == dict.fromkeys(faults, 1)
     assert handler.calls == []
     # What was no message at all ended before there was anything to count.
     assert sorted(count for _, _, count in handler.counted) == [1, 1, 1, FEW_SHORT + 1]
@@ -99,16 +101,16 @@ async def test_what_is_refused_for_what_it_is_waits_for_its_answer_and_others_do
 ) -> None:
     monkeypatch.setattr("hubbub.service.rpc.concurrency.PAUSE_SECONDS", 3600.0)
     monkeypatch.setattr("hubbub.service.rpc.concurrency.LONGEST_PAUSE_SECONDS", 3600.0)
-    intake, handler = Intake(), Recorder()
-    async with served(tls, intake, handler) as address, open_channel(address, everybody(tls)) as channel:
+    pipeline, handler = RequestPipeline(), Recorder()
+    async with served(tls, pipeline, handler) as address, open_channel(address, everybody(tls)) as channel:
         caller = SubmissionCaller(channel)
-        with frames.connect(address, everybody(tls)) as stranger:
+        with http2_frames.connect(address, everybody(tls)) as stranger:
             for _ in range(20):
-                stranger.call(frames.SUBMIT, b"\xff")
-            while sum(intake.places._pausing.values()) < 20:
+                stranger.call(http2_frames.SUBMIT, b"\xff")
+            while sum(pipeline.admission._pausing.values()) < 20:
                 assert await caller.submit_batch(HERE, [], DEADLINE) == []
             # Nothing of theirs is held but the call.
-            assert intake.places.in_work == 0
+            assert pipeline.admission.in_work == 0
             # A call that is refused for what somebody else did is told at once.
             handler.answer = Refusal(Reason.UNKNOWN_TASK, "no")
             with pytest.raises(Refusal, match="no"):
@@ -116,9 +118,9 @@ async def test_what_is_refused_for_what_it_is_waits_for_its_answer_and_others_do
 
 
 async def test_a_process_without_memory_takes_no_calls(tls: dict[str, TLS]) -> None:
-    intake, handler = Intake(full=lambda: full), Recorder()
+    pipeline, handler = RequestPipeline(full=lambda: full), Recorder()
     full = True
-    async with served(tls, intake, handler) as address, open_channel(address, everybody(tls)) as channel:
+    async with served(tls, pipeline, handler) as address, open_channel(address, everybody(tls)) as channel:
         caller = SubmissionCaller(channel)
         with pytest.raises(Refusal, match="as much memory as it may") as caught:
             await caller.submit(HERE, submission(1), DEADLINE)
@@ -128,51 +130,51 @@ async def test_a_process_without_memory_takes_no_calls(tls: dict[str, TLS]) -> N
 
 
 async def test_a_call_that_ends_before_its_message_does_leaves_nothing(tls: dict[str, TLS]) -> None:
-    intake = Intake()
-    async with served(tls, intake, Recorder()) as address:
+    pipeline = RequestPipeline()
+    async with served(tls, pipeline, Recorder()) as address:
 
         def attack() -> None:
-            with frames.connect(address, everybody(tls)) as stranger:
-                for stream in stranger.open_many(frames.SUBMIT, 50):
+            with http2_frames.connect(address, everybody(tls)) as stranger:
+                for stream in stranger.open_many(http2_frames.SUBMIT, 50):
                     stranger.reset(stream)
                 # Answered behind all of them.
-                assert stranger.ended(stranger.call(frames.SUBMIT, b"\xff"), SECONDS) is not None
+                assert stranger.ended(stranger.call(http2_frames.SUBMIT, b"\xff"), SECONDS) is not None
 
         await asyncio.to_thread(attack)
         async with asyncio.timeout(SECONDS):
-            while intake.places.waiting:  # noqa: ASYNC110 - nothing tells of it
+            while pipeline.admission.waiting:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
-    assert intake.places.in_work == 0
+    assert pipeline.admission.in_work == 0
 
 
 async def test_answers_that_nobody_takes_are_bounded_and_given_back_with_their_connection(tls: dict[str, TLS]) -> None:
-    limits = Limits(message_bytes=1024 * 1024)
-    intake = Intake(limits)
+    limits = PortLimits(message_bytes=1024 * 1024)
+    pipeline = RequestPipeline(limits)
     malformed = submission_pb2.SubmitBatchRequest(destination=codec.write_destination(HERE))
     malformed.submissions.extend([submission_pb2.Submission(id=bytes(17))] * 500)
-    async with served(tls, intake, Recorder()) as address:
+    async with served(tls, pipeline, Recorder()) as address:
 
         def attack() -> None:
-            with frames.connect(address, everybody(tls)) as stranger:
+            with http2_frames.connect(address, everybody(tls)) as stranger:
                 stranger.take_nothing()
-                streams = [stranger.call(frames.SUBMIT_BATCH, malformed.SerializeToString()) for _ in range(50)]
+                streams = [stranger.call(http2_frames.SUBMIT_BATCH, malformed.SerializeToString()) for _ in range(50)]
                 until = time.monotonic() + SECONDS
-                while not intake.places.refused[Limit.UNREAD] and time.monotonic() < until:
+                while not pipeline.admission.refused[PortLimit.UNREAD] and time.monotonic() < until:
                     stranger.read(0.01)
                 assert all(each is None or each.status != 0 for each in stranger.all_ended(streams, 0.0))
-                assert 0 < intake.places._bytes <= limits.message_bytes
+                assert 0 < pipeline.admission._bytes <= limits.message_bytes
 
         await asyncio.to_thread(attack)
-        assert intake.places.refused[Limit.UNREAD] > 0
+        assert pipeline.admission.refused[PortLimit.UNREAD] > 0
         async with open_channel(address, everybody(tls)) as channel:
             assert len(await SubmissionCaller(channel).submit_batch(HERE, [Submission(b"x", b"")], DEADLINE)) == 1
         async with asyncio.timeout(SECONDS):
-            while intake.places._bytes:  # noqa: ASYNC110 - nothing tells of it
+            while pipeline.admission._bytes:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
 
 
 async def test_who_waits_for_results_keeps_no_place_from_who_reads_them(tls: dict[str, TLS]) -> None:
-    intake, waits = Intake(Limits(calls=1)), asyncio.Event()
+    pipeline, waits = RequestPipeline(PortLimits(calls=1)), asyncio.Event()
 
     class Waiting(Recorder):
         async def get_results(self, _task: bytes, _round: int, wait: float) -> Any:
@@ -181,21 +183,21 @@ async def test_who_waits_for_results_keeps_no_place_from_who_reads_them(tls: dic
             raise Refusal(Reason.NO_RESULTS, "none")
 
     server = new_server()
-    serve_results(server, Waiting(), {"monitor"}, intake)
+    serve_results(server, Waiting(), {"monitor"}, pipeline)
     port = listen(server, "127.0.0.1:0", tls["service"].server(mutual=True))
     await server.start()
     async with open_channel(f"127.0.0.1:{port}", tls["monitor"]) as channel:
         caller = ResultsCaller(channel)
         waiting = [asyncio.create_task(caller.get_results(TASK, 1, SECONDS, 5.0)) for _ in range(3)]
         async with asyncio.timeout(SECONDS):
-            while intake.places.in_work < len(waiting):  # noqa: ASYNC110 - nothing tells of it
+            while pipeline.admission.in_work < len(waiting):  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
         with pytest.raises(Refusal, match="none"):
             await caller.get_results(TASK, 1, 0.0, DEADLINE)
         waits.set()
         await asyncio.gather(*waiting, return_exceptions=True)
     await server.stop(None)
-    assert intake.places.refused == {}
+    assert pipeline.admission.refused == {}
 
 
 @contextlib.contextmanager
@@ -222,7 +224,7 @@ class Refusing(Recorder):
 async def test_refused_calls_leave_nothing_for_the_garbage_collector(tls: dict[str, TLS]) -> None:
     """What only the collector frees is held for minutes, and each refused call would leave its own."""
     batch = [submission(number) for number in range(3)]
-    async with served(tls, Intake(), Refusing()) as address, open_channel(address, everybody(tls)) as channel:
+    async with served(tls, RequestPipeline(), Refusing()) as address, open_channel(address, everybody(tls)) as channel:
         caller = SubmissionCaller(channel)
         with uncollected():
             before = held()

@@ -20,15 +20,15 @@ from hubbub.service.rpc.size_limits import (
     calls_of,
     largest_submissions,
 )
-from support.frames import empty_submissions, gzip_message
+from support.http2_frames import empty_submissions, gzip_message
 
 SERVICES = (
     "SubmissionService",
     "RoundControlService",
     "DeliveryService",
     "ResultsService",
-    "StandbyService",
-    "KeeperService",
+    "ReplicationService",
+    "LeaderService",
 )
 ENVELOPE = 152
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hubbub.service.runtime import memory
-from hubbub.service.runtime.memory import LOOK_SECONDS, TRIM_BYTES, TRIM_SECONDS, Returned, Watched, resident
+from hubbub.service.runtime.memory import LOOK_SECONDS, TRIM_BYTES, TRIM_SECONDS, MemoryTrim, MemoryWatch, resident
 
 MEBIBYTE = 1024 * 1024
 
@@ -29,7 +29,7 @@ def test_memory_that_is_written_is_held() -> None:
 def test_a_limit_is_seen_when_it_is_passed_and_no_more_when_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     held, clock = iter([100, 101, 100]), Clock()
     monkeypatch.setattr(memory, "resident", lambda: next(held))
-    watched = Watched(100, clock)
+    watched = MemoryWatch(100, clock)
     seen = []
     for _ in range(3):
         # Looked at once in a while only: a look costs more than a small call.
@@ -40,15 +40,15 @@ def test_a_limit_is_seen_when_it_is_passed_and_no_more_when_it_is_not(monkeypatc
 
 def test_without_a_limit_nothing_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "resident", lambda: 10**15)
-    assert not Watched(0).full()
-    assert Watched(0).held() == 10**15
+    assert not MemoryWatch(0).full()
+    assert MemoryWatch(0).held() == 10**15
 
 
 def given(held: list[int], seconds: float) -> list[bool]:
     """Whether memory was given back, every so many seconds, by a process that holds as many times `TRIM_BYTES`."""
     clock, now = Clock(), iter(held)
     current = TRIM_BYTES * next(now)
-    returned, found = Returned(clock, lambda: current), []
+    returned, found = MemoryTrim(clock, lambda: current), []
     for each in now:
         current = TRIM_BYTES * each
         clock.now += seconds
@@ -74,7 +74,7 @@ def test_new_growth_is_looked_at_at_once() -> None:
 
 def test_while_calls_are_refused_it_is_tried_as_often_as_may_be() -> None:
     clock = Clock()
-    returned, found = Returned(clock, lambda: 9 * TRIM_BYTES), []
+    returned, found = MemoryTrim(clock, lambda: 9 * TRIM_BYTES), []
     for _ in range(4):
         clock.now += TRIM_SECONDS
         found.append((returned.give_back(full=True), returned.give_back(full=True)))
@@ -85,7 +85,7 @@ def test_free_memory_goes_back_to_the_system() -> None:
     if not resident() or memory._malloc_trim() is None:
         pytest.skip("this system has no such call")
     clock = Clock()
-    returned = Returned(clock)
+    returned = MemoryTrim(clock)
     # Small pieces, which the C library keeps; every hundredth holds its page.
     pieces = [bytes(1000) for _ in range(200_000)]
     kept = pieces[::10_000]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AfterValidator, Field
 
-from hubbub.service.settings import Listen, SettingsError, Table, load
+from hubbub.service.settings import Listen, SettingsError, SettingsTable, load
 
 
 def _even(value: int) -> int:
@@ -17,13 +17,13 @@ def _even(value: int) -> int:
     return value
 
 
-class Inner(Table):
+class Inner(SettingsTable):
     """A table in a table."""
 
     name: str = "x"
 
 
-class Every(Table):
+class Every(SettingsTable):
     """A setting of each kind."""
 
     address: Listen = "h:1"

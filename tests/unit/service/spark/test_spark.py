@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import pytest
 
-from hubbub.analyzer.open import open_batch
+from hubbub.analyzer.opening import open_batch
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse
-from hubbub.service.processes.opening_pool import Job, Opened, Workers, open_chunk
+from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool, open_chunk
 from hubbub.service.settings import SettingsError, SparkSettings
 from hubbub.service.spark import opening
 from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.files import Files
-from hubbub.service.spark.opening import SparkWorkers, opened_on
+from hubbub.service.spark.opening import SparkOpeningPool, opened_on
 from hubbub.service.spark.session import ENCRYPTION, check_encrypted, check_installed, given
 from support.queries import INNER_BYTES, report
 from support.samples import HALF
@@ -109,15 +109,15 @@ def test_no_variable_of_the_service_reaches_the_jvm_or_a_task(tmp_path: Path, mo
 
 
 def test_small_batches_are_opened_as_before(tmp_path: Path) -> None:
-    workers = SparkWorkers(SparkSettings(master="spark://nowhere:1", minimum_envelopes=3), tmp_path)
+    opening_pool = SparkOpeningPool(SparkSettings(master="spark://nowhere:1", minimum_envelopes=3), tmp_path)
     try:
-        assert list(workers.open(JOB, [bytes(2 * INNER_BYTES)], 2)) == [(b"", 2)]
+        assert list(opening_pool.open(JOB, [bytes(2 * INNER_BYTES)], 2)) == [(b"", 2)]
     finally:
-        workers.close()
+        opening_pool.close()
 
 
 def batch(count: int) -> list[bytes]:
-    """Stretches of any length of a batch: good reports, some there twice, some that are none, some of no symbol."""
+    """Chunks of any length of a batch: good reports, some there twice, some that are none, some of no symbol."""
     sealer = Sealer(DESTINATION, DEFAULT.generate_key()[1], PUBLIC)
     good = [sealer.inner(report(place % 7), 0) for place in range(count)]
     other = Sealer(Destination(bytes(32), 1, bytes(32)), DEFAULT.generate_key()[1], PUBLIC)
@@ -143,12 +143,12 @@ def test_the_tally_is_that_of_one_machine_whatever_tasks_run_again(
 ) -> None:
     monkeypatch.setattr(opening, "CHUNK", 100)
     carried(__name__)
-    stretches = batch(2000)
-    count = sum(map(len, stretches)) // INNER_BYTES
-    here, there = Workers(1), SparkWorkers(SETTINGS, tmp_path, open_one=dying)
+    parts = batch(2000)
+    count = sum(map(len, parts)) // INNER_BYTES
+    here, there = OpeningPool(1), SparkOpeningPool(SETTINGS, tmp_path, open_one=dying)
     try:
-        local = open_batch(JOB, lambda: stretches, count, RANDOMIZER, here.count)
-        far = open_batch(JOB, lambda: stretches, count, RANDOMIZER, there.count)
+        local = open_batch(JOB, lambda: parts, count, RANDOMIZER, here.count)
+        far = open_batch(JOB, lambda: parts, count, RANDOMIZER, there.count)
     finally:
         here.close()
         there.close()
@@ -166,13 +166,13 @@ def test_the_key_is_in_no_file_while_a_batch_is_opened_and_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "CHUNK", 100)
-    stretches, searched, seen = batch(2000), 0, set[str]()
+    parts, searched, seen = batch(2000), 0, set[str]()
     with running(tmp_path) as begun:
-        for _chunk in opened_on(begun, JOB, stretches, bytes):
-            assert holding(tmp_path, [PRIVATE, report(6) * 3, stretches[0][:32]]) == []
+        for _chunk in opened_on(begun, JOB, parts, bytes):
+            assert holding(tmp_path, [PRIVATE, report(6) * 3, parts[0][:32]]) == []
             seen |= {path.name for path in tmp_path.rglob("*")}
             searched += 1
-        assert searched == len(list(opening._chunks(stretches, INNER_BYTES)))
+        assert searched == len(list(opening._chunks(parts, INNER_BYTES)))
         assert holding(tmp_path, [PRIVATE]) == []
     assert any(name.startswith("blockmgr-") for name in seen), "Spark's own folders were searched"
     assert list(tmp_path.iterdir()) == []
@@ -183,20 +183,20 @@ def test_the_key_is_in_no_file_while_a_batch_is_opened_and_afterwards(
 @LEAKY
 def test_a_job_that_fails_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "hubbub-spark-left").mkdir()
-    workers = SparkWorkers(SETTINGS, tmp_path, open_one=cast(Any, int))
+    opening_pool = SparkOpeningPool(SETTINGS, tmp_path, open_one=cast(Any, int))
     with pytest.raises(SparkError, match="a job on Spark failed"):
-        list(workers.open(JOB, [bytes(INNER_BYTES)], 1))
+        list(opening_pool.open(JOB, [bytes(INNER_BYTES)], 1))
     assert list(tmp_path.iterdir()) == []
-    workers.close()
+    opening_pool.close()
     with pytest.raises(SparkError, match="stopping"):
-        list(workers.open(JOB, [bytes(INNER_BYTES)], 1))
+        list(opening_pool.open(JOB, [bytes(INNER_BYTES)], 1))
 
 
-def killing(workers: SparkWorkers, stretches: list[bytes]) -> Iterable[bytes]:
-    """The first stretch; then the service stops, and the others come."""
-    yield stretches[0]
-    workers.close()
-    yield from stretches[1:]
+def killing(opening_pool: SparkOpeningPool, parts: list[bytes]) -> Iterable[bytes]:
+    """The first chunk; then the service stops, and the others come."""
+    yield parts[0]
+    opening_pool.close()
+    yield from parts[1:]
 
 
 @pytest.mark.slow
@@ -204,9 +204,9 @@ def killing(workers: SparkWorkers, stretches: list[bytes]) -> Iterable[bytes]:
 @LEAKY
 def test_a_service_that_stops_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "CHUNK", 10)
-    workers = SparkWorkers(SETTINGS, tmp_path)
+    opening_pool = SparkOpeningPool(SETTINGS, tmp_path)
     with pytest.raises(SparkError):
-        list(workers.open(JOB, killing(workers, batch(1000)), 1000))
+        list(opening_pool.open(JOB, killing(opening_pool, batch(1000)), 1000))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -228,5 +228,5 @@ def chunks(found: Iterable[bytes]) -> Iterator[int]:
 
 def test_chunks_are_of_one_length_however_the_batch_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "CHUNK", 100)
-    stretches = [bytes(77 * INNER_BYTES), b"", bytes(250 * INNER_BYTES)]
-    assert list(chunks(opening._chunks(stretches, INNER_BYTES))) == [100, 100, 100, 27]
+    parts = [bytes(77 * INNER_BYTES), b"", bytes(250 * INNER_BYTES)]
+    assert list(chunks(opening._chunks(parts, INNER_BYTES))) == [100, 100, 100, 27]

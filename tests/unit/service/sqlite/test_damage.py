@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 
 from hubbub.analyzer.server import check_store
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.client.errors import StateError
 from hubbub.client.state.store import State
 from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
 from hubbub.service.sqlite.integrity import check_whole
-from hubbub.service.sqlite.maintenance import look_over
-from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
-from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
+from hubbub.service.sqlite.maintenance import check_store_file
+from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 VECTORS = ROOT / "tests" / "vectors" / "stores"
 NEWEST = {
@@ -62,8 +62,8 @@ async def serve_analyzer(store: AnalyzerStore) -> dict[str, Any]:
 
 
 async def serve_hop(store: HopStore) -> dict[str, Any]:
-    for standing in await store.standings():
-        await store.batches(standing.task_id, standing.round)
+    for status in await store.statuses():
+        await store.batches(status.task_id, status.round)
     return {}
 
 
@@ -91,8 +91,8 @@ def damaged(content: bytes, random: Random) -> Iterator[bytes]:
     """Cut short at many lengths, then with one other byte at many places that are not zeros among zeros."""
     for length in (1, 16, 99, 100, 101, 4095, 4096, *(random.randrange(len(content)) for _ in range(10))):
         yield content[:length]
-    places = [place for place in range(len(content)) if any(content[max(0, place - 4) : place + 4])]
-    for place in random.sample(places, 60):
+    admission = [place for place in range(len(content)) if any(content[max(0, place - 4) : place + 4])]
+    for place in random.sample(admission, 60):
         changed = bytearray(content)
         changed[place] ^= random.randrange(1, 256)
         yield bytes(changed)
@@ -194,7 +194,7 @@ def test_a_store_too_large_to_walk_is_not_walked_since_nothing_interrupts_that(
 
 def test_all_of_a_store_is_looked_over_on_request(tmp_path: Path) -> None:
     ShufflerStore.create(tmp_path)
-    assert look_over(tmp_path, FILE_NAME, LAYOUT) == tmp_path / FILE_NAME
+    assert check_store_file(tmp_path, FILE_NAME, LAYOUT) == tmp_path / FILE_NAME
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         connection.execute("CREATE TABLE other (a TEXT UNIQUE)")
         connection.execute("INSERT INTO other VALUES ('x')")
@@ -206,7 +206,7 @@ def test_all_of_a_store_is_looked_over_on_request(tmp_path: Path) -> None:
         )
         connection.commit()
     with pytest.raises(StoreError, match=r"shuffler\.db is damaged"):
-        look_over(tmp_path, FILE_NAME, LAYOUT)
+        check_store_file(tmp_path, FILE_NAME, LAYOUT)
 
 
 def test_what_a_row_holds_is_not_quoted(tmp_path: Path) -> None:

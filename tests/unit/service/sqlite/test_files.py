@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import typer
 
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer.sqlite import AnalyzerSqliteStore as AnalyzerStore
 from hubbub.cli.output import failures
 from hubbub.client.errors import StateError
 from hubbub.client.state.store import State
 from hubbub.protos.sqlite_versions import APPLICATIONS
 from hubbub.service.errors import StoreError
 from hubbub.service.sqlite.files import create
-from hubbub.shuffler.stores.sqlite import SqliteStore as ShufflerStore
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore as ShufflerStore
 from hubbub.shuffler.stores.sqlite.schema import LAYOUT
 
 Kind = type[ShufflerStore] | type[AnalyzerStore]

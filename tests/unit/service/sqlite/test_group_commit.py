@@ -1,4 +1,4 @@
-"""Group commit: a result means on disk, and who fails takes nobody along but where the disk fails."""
+"""A result means on disk, and who fails takes nobody along but where the disk fails."""
 
 from __future__ import annotations
 

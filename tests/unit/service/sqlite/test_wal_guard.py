@@ -15,10 +15,10 @@ from random import Random
 import pytest
 
 from hubbub.service.errors import StoreError
-from hubbub.service.sqlite.maintenance import accept_lost_log, look_over
-from hubbub.service.sqlite.wal_guard import Mark, mark_of, what_is_lost
+from hubbub.service.sqlite.maintenance import accept_lost_log, check_store_file
+from hubbub.service.sqlite.wal_guard import WalPosition, position_file_of, what_is_lost
 from hubbub.shuffler.records import ANY_ROUND
-from hubbub.shuffler.stores.sqlite import SqliteStore
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME, LAYOUT
 
 TASK = bytes(32)
@@ -26,7 +26,7 @@ TASK = bytes(32)
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from hubbub.shuffler.stores.sqlite import SqliteStore
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 
 async def work():
     for number in range(8):
@@ -34,7 +34,7 @@ async def work():
     print("acknowledged", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
-store = SqliteStore(Path(sys.argv[1]))
+store = ShufflerSqliteStore(Path(sys.argv[1]))
 asyncio.run(work())
 """
 
@@ -43,7 +43,7 @@ asyncio.run(work())
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a process that was killed left: eight rounds were acknowledged, and all of them are in the log."""
     folder = tmp_path_factory.mktemp("left")
-    SqliteStore.create(folder)
+    ShufflerSqliteStore.create(folder)
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], capture_output=True, check=False, timeout=60)
     assert done.stdout == b"acknowledged\n"
     return folder
@@ -61,18 +61,18 @@ def log_of(store: Path) -> Path:
 
 def rounds(store: Path) -> int:
     """How many rounds a store holds that opens."""
-    with closing(SqliteStore(store.parent)) as opened:
-        return len(opened._view.rounds)
+    with closing(ShufflerSqliteStore(store.parent)) as opened:
+        return len(opened._snapshot.rounds)
 
 
 def contents(store: Path) -> dict[str, bytes]:
     """What is in the files that a store needs: the database, the log, the mark."""
-    return {path.name: path.read_bytes() for path in (store, log_of(store), mark_of(store))}
+    return {path.name: path.read_bytes() for path in (store, log_of(store), position_file_of(store))}
 
 
 def refused(store: Path, words: str) -> None:
     with pytest.raises(StoreError, match=f"{words}.*was not closed before.*Put the file back.*--accept-lost-log"):
-        SqliteStore(store.parent)
+        ShufflerSqliteStore(store.parent)
 
 
 def test_a_store_that_was_killed_holds_what_was_acknowledged(store: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_store_that_is_refused_as_damaged_keeps_its_log_for_the_good_file(stor
     kept = contents(store)
     for _ in range(2):
         with pytest.raises(StoreError, match=r"shuffler\.db is damaged.*keep the folder"):
-            SqliteStore(store.parent)
+            ShufflerSqliteStore(store.parent)
         assert contents(store) == kept
     store.write_bytes(good)
     assert rounds(store) == 8
@@ -98,8 +98,8 @@ def test_a_store_that_is_refused_as_damaged_keeps_its_log_for_the_good_file(stor
 
 async def test_a_store_that_is_refused_for_what_it_holds_keeps_its_log(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    SqliteStore.create(data)
-    with closing(SqliteStore(data)) as opened:
+    ShufflerSqliteStore.create(data)
+    with closing(ShufflerSqliteStore(data)) as opened:
         await opened.add_round(TASK, 0)
         opened._database.writer.execute("INSERT INTO ledger VALUES (?, 0, 'no entry', 'no digest')", (TASK,))
         await opened.add_round(TASK, 1)
@@ -107,7 +107,7 @@ async def test_a_store_that_is_refused_for_what_it_holds_keeps_its_log(tmp_path:
         kept = contents(copy / FILE_NAME)
         for _ in range(2):
             with pytest.raises(StoreError, match="ledger"):
-                SqliteStore(copy)
+                ShufflerSqliteStore(copy)
             assert contents(copy / FILE_NAME) == kept
 
 
@@ -119,7 +119,7 @@ def test_a_log_that_is_gone_is_missed_until_that_is_accepted(store: Path, index:
     for _ in range(2):  # being refused changes nothing
         refused(store, r"shuffler\.db-wal is missing")
         with pytest.raises(StoreError, match="is missing"):
-            look_over(store.parent, FILE_NAME, LAYOUT)
+            check_store_file(store.parent, FILE_NAME, LAYOUT)
     accept_lost_log(store.parent, FILE_NAME, LAYOUT)
     assert rounds(store) == 0
     with pytest.raises(StoreError, match=r"nothing of the log of .* is missing; leave --accept-lost-log out"):
@@ -152,8 +152,8 @@ def test_a_log_with_another_byte_is_missed_wherever_it_is(store: Path) -> None:
 
 async def test_an_older_log_and_another_store_s_log_are_missed(tmp_path: Path) -> None:
     data, logs = tmp_path / "data", []
-    SqliteStore.create(data)
-    with closing(SqliteStore(data)) as opened:
+    ShufflerSqliteStore.create(data)
+    with closing(ShufflerSqliteStore(data)) as opened:
         opened._database.writer.execute("PRAGMA wal_autocheckpoint = 10").fetchall()
         for number in range(40):
             await opened.add_round(TASK, number)
@@ -171,8 +171,8 @@ async def test_an_older_log_and_another_store_s_log_are_missed(tmp_path: Path) -
 async def test_a_foreign_log_is_moved_aside_and_not_played_into_the_store(left: Path, store: Path) -> None:
     """Its pages are of another database: they would take the place of the store's own."""
     other = store.parent.with_name("other")
-    SqliteStore.create(other)
-    with closing(SqliteStore(other)) as opened:
+    ShufflerSqliteStore.create(other)
+    with closing(ShufflerSqliteStore(other)) as opened:
         for number in range(30):
             await opened.add_round(TASK, number)
         foreign = log_of(other / FILE_NAME).read_bytes()
@@ -202,9 +202,9 @@ def test_what_is_left_of_the_stores_own_log_is_read_once_its_loss_is_accepted(st
 async def test_no_log_that_is_whole_is_ever_missed(tmp_path: Path) -> None:
     """Killed after any commit, while the log begins anew again and again by itself, and is cut now and then."""
     data, random = tmp_path / "data", Random(3)
-    SqliteStore.create(data)
+    ShufflerSqliteStore.create(data)
     copies = []
-    with closing(SqliteStore(data)) as opened:
+    with closing(ShufflerSqliteStore(data)) as opened:
         opened._database.writer.execute("PRAGMA wal_autocheckpoint = 10").fetchall()
         for number in range(120):
             await opened.add_round(TASK, number)
@@ -219,7 +219,7 @@ async def test_no_log_that_is_whole_is_ever_missed(tmp_path: Path) -> None:
 async def test_the_mark_is_synced_once_where_the_log_begins_and_not_with_each_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SqliteStore.create(tmp_path)
+    ShufflerSqliteStore.create(tmp_path)
     synced: list[int] = []
     real = os.fsync
 
@@ -227,7 +227,7 @@ async def test_the_mark_is_synced_once_where_the_log_begins_and_not_with_each_co
         synced.append(descriptor)
         real(descriptor)
 
-    with closing(SqliteStore(tmp_path)) as opened:
+    with closing(ShufflerSqliteStore(tmp_path)) as opened:
         monkeypatch.setattr("hubbub.service.sqlite.wal_guard.os.fsync", fsync)
         for number in range(20):
             await opened.add_round(TASK, number)
@@ -241,14 +241,14 @@ async def test_the_mark_is_synced_once_where_the_log_begins_and_not_with_each_co
 async def test_a_mark_that_cannot_be_written_fails_no_commit_and_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SqliteStore.create(tmp_path)
+    ShufflerSqliteStore.create(tmp_path)
 
     said: list[str] = []
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    with closing(SqliteStore(tmp_path)) as opened:
+    with closing(ShufflerSqliteStore(tmp_path)) as opened:
         monkeypatch.setattr(
             "hubbub.service.sqlite.wal_guard._LOG.warning", lambda text, *values: said.append(text % values)
         )
@@ -269,8 +269,8 @@ async def test_a_mark_that_could_not_be_written_while_the_log_began_anew_is_no_f
         raise OSError(28, "No space left on device")
 
     data, copy = tmp_path / "data", tmp_path / "copy"
-    SqliteStore.create(data)
-    with closing(SqliteStore(data)) as opened:
+    ShufflerSqliteStore.create(data)
+    with closing(ShufflerSqliteStore(data)) as opened:
         opened._database.writer.execute("PRAGMA wal_autocheckpoint = 10").fetchall()
         await opened.add_round(TASK, 0)
         begun = {log_of(data / FILE_NAME).read_bytes()[16:24]}
@@ -291,17 +291,19 @@ async def test_a_mark_that_could_not_be_written_while_the_log_began_anew_is_no_f
 
 
 def test_a_mark_says_nothing_where_it_is_torn_or_of_another_form(store: Path) -> None:
-    mark = Mark.decode(mark_of(store).read_bytes())
+    mark = WalPosition.decode(position_file_of(store).read_bytes())
     assert mark is not None
     assert mark.frames > 0
     assert mark.salts == log_of(store).read_bytes()[16:24]
     content = mark.encode()
-    assert Mark.decode(content) == mark
+    assert WalPosition.decode(content) == mark
     for place in range(len(content)):
         changed = bytearray(content)
         changed[place] ^= 1
-        assert Mark.decode(bytes(changed)) is None
-    assert Mark.decode(b"") is Mark.decode(content[:-1]) is Mark.decode(bytes(len(content))) is None
+        assert WalPosition.decode(bytes(changed)) is None
+    assert (
+        WalPosition.decode(b"") is WalPosition.decode(content[:-1]) is WalPosition.decode(bytes(len(content))) is None
+    )
 
 
 def test_a_store_that_sqlite_opened_by_hand_misses_its_log(store: Path) -> None:
@@ -317,19 +319,19 @@ def test_a_new_store_is_not_made_beside_the_mark_of_one_that_is_gone(store: Path
     for path in (store, log_of(store), store.with_name(f"{store.name}-shm")):
         path.unlink()
     with pytest.raises(StoreError, match=r"is missing, while shuffler\.mark of it is there"):
-        SqliteStore(store.parent)
+        ShufflerSqliteStore(store.parent)
     with pytest.raises(StoreError, match=r"shuffler\.mark is left of a store that is gone"):
-        SqliteStore.create(store.parent)
+        ShufflerSqliteStore.create(store.parent)
 
 
 def test_counts_that_wait_are_in_the_store_that_was_closed(tmp_path: Path) -> None:
-    SqliteStore.create(tmp_path)
+    ShufflerSqliteStore.create(tmp_path)
 
     async def work() -> None:
-        with closing(SqliteStore(tmp_path)) as opened:
+        with closing(ShufflerSqliteStore(tmp_path)) as opened:
             opened.count(TASK, ANY_ROUND, {"malformed": 3})
 
     asyncio.run(work())
-    assert not mark_of(tmp_path / FILE_NAME).exists()
-    with closing(SqliteStore(tmp_path)) as opened:
+    assert not position_file_of(tmp_path / FILE_NAME).exists()
+    with closing(ShufflerSqliteStore(tmp_path)) as opened:
         assert asyncio.run(opened.tally(TASK, ANY_ROUND)) == {"malformed": 3}

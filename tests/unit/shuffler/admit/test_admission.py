@@ -172,13 +172,13 @@ async def test_two_envelopes_under_one_id_in_one_call_are_one_and_a_conflict(wor
 
 
 async def test_retry_after_the_cut_gets_its_receipt_until_the_round_is_erased(world: World) -> None:
-    world.analyzer.trouble = unreachable("begin")
+    world.analyzer.incident = unreachable("begin")
     submissions = await world.fill()
     destination = await world.destination()
     await world.cut()
     await world.over(RoundState.MIXED)
     assert await world.send(submissions[:1], destination) == [Receipt(submissions[0].id, 0)]
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     await world.over()
     (answer,) = await world.send(submissions[:1], destination)
     assert reason(answer) is Reason.ERASED
@@ -198,14 +198,14 @@ async def test_replay_into_an_expired_round_is_refused(world: World) -> None:
 
 async def test_round_whose_analyzer_did_not_answer_yet_is_not_ready(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.analyzer.trouble = unreachable("get_key")
+    world.analyzer.incident = unreachable("get_key")
     await world.start(ready=False)
     await world.until(lambda: world.pauses > 3)
     with pytest.raises(Refusal) as refused:
         await world.admission.get_round(world.task.id, 0)
     assert (refused.value.reason, refused.value.retry_after) == (Reason.NOT_READY, 1.0)
     assert "analyzer at analyzer:1: did not answer, since 2026-01-01T00:00:10Z" in (await world.status()).waiting_for
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     round_ = (await world.store.rounds())[0]
     await world.until(lambda: world.rounds.waiting_for(round_) == "submissions until 2026-01-01T01:01:00Z")
     assert world.has_keys
@@ -261,11 +261,11 @@ async def test_batch_records_state_the_refusals_up_to_the_cut(world: World) -> N
     destination = await world.destination()
     await world.send([replace(submissions[0], envelope=b"")] * 3, destination)
     await world.send([Submission(os.urandom(16), submissions[0].envelope)], destination)
-    world.analyzer.trouble = unreachable("begin")
+    world.analyzer.incident = unreachable("begin")
     await world.cut()
     await world.over(RoundState.MIXED)
     await world.send([Submission(os.urandom(16), submissions[0].envelope)], destination)
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     await world.over()
     stated = [dict(record.refusals) for record in world.analyzer.records.values()]
     assert stated == [{"id_conflict": 3, "unopenable": 1}] * 2

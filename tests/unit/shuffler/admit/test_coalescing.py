@@ -10,7 +10,7 @@ import pytest
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.shuffler.admit.coalescing import Gathering
+from hubbub.shuffler.admit.coalescing import Coalescer
 
 HERE, THERE = Destination(bytes(32), 0, bytes(32)), Destination(bytes(32), 1, bytes(32))
 
@@ -43,7 +43,7 @@ def answer_to(to: Destination, submission: Submission) -> Answer:
 async def test_calls_of_one_moment_are_brought_together_and_answered_each_its_own() -> None:
     held = Held()
     held.let.set()
-    gathering = Gathering(held.answer_all)
+    gathering = Coalescer(held.answer_all)
     each = [submission(number) for number in range(20)]
     answers = await asyncio.gather(*(gathering.answer(HERE, one) for one in each))
     assert held.calls == [(HERE, 20)]
@@ -53,7 +53,7 @@ async def test_calls_of_one_moment_are_brought_together_and_answered_each_its_ow
 async def test_as_many_as_are_enough_do_not_wait_for_more() -> None:
     held = Held()
     # So long that the test would time out.
-    gathering = Gathering(held.answer_all, seconds=1e6)
+    gathering = Coalescer(held.answer_all, seconds=1e6)
     callers = [asyncio.ensure_future(gathering.answer(HERE, submission(0)))]
     await held.brought.acquire()
     # The more are on their way, the more go together.
@@ -69,7 +69,7 @@ async def test_as_many_as_are_enough_do_not_wait_for_more() -> None:
 async def test_each_round_is_a_call_of_its_own() -> None:
     held = Held()
     held.let.set()
-    gathering = Gathering(held.answer_all)
+    gathering = Coalescer(held.answer_all)
     answers = await asyncio.gather(
         gathering.answer(HERE, submission(0)),
         gathering.answer(THERE, submission(2)),
@@ -81,7 +81,7 @@ async def test_each_round_is_a_call_of_its_own() -> None:
 
 async def test_nobody_waits_for_what_is_in_work_before() -> None:
     held = Held()
-    gathering = Gathering(held.answer_all, seconds=0.0)
+    gathering = Coalescer(held.answer_all, seconds=0.0)
     first = asyncio.ensure_future(gathering.answer(HERE, submission(0)))
     await held.brought.acquire()
     second = asyncio.ensure_future(gathering.answer(HERE, submission(2)))
@@ -92,7 +92,7 @@ async def test_nobody_waits_for_what_is_in_work_before() -> None:
 
 async def test_who_goes_away_takes_nothing_from_the_others() -> None:
     held = Held()
-    gathering = Gathering(held.answer_all)
+    gathering = Coalescer(held.answer_all)
     gone, left = (asyncio.ensure_future(gathering.answer(HERE, submission(number))) for number in (0, 2))
     await held.brought.acquire()
     gone.cancel()
@@ -112,7 +112,7 @@ async def test_what_fails_for_one_fails_for_all_and_those_after_are_answered() -
             raise OSError("no process left")
         return await held.answer_all(to, submissions)
 
-    gathering = Gathering(answer_all)
+    gathering = Coalescer(answer_all)
     calls = [gathering.answer(HERE, submission(number)) for number in range(3)]
     errors = await asyncio.gather(*calls, return_exceptions=True)
     assert [str(error) for error in errors] == ["no process left", *["failed with 2 others: no process left"] * 2]
@@ -124,7 +124,7 @@ async def test_an_answer_too_few_is_nobodys() -> None:
     async def answer_all(to: Destination, submissions: Sequence[Submission]) -> list[Answer]:
         return [answer_to(to, each) for each in submissions[1:]]
 
-    gathering = Gathering(answer_all)
+    gathering = Coalescer(answer_all)
     calls = [gathering.answer(HERE, submission(number)) for number in range(3)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(answer) for answer in answers] == [ValueError, RuntimeError, RuntimeError]
@@ -134,7 +134,7 @@ async def test_nobody_waits_where_the_work_is_cancelled() -> None:
     async def answer_all(_to: Destination, _submissions: Sequence[Submission]) -> list[Answer]:
         raise asyncio.CancelledError
 
-    gathering = Gathering(answer_all)
+    gathering = Coalescer(answer_all)
     calls = [gathering.answer(HERE, submission(number)) for number in range(3)]
     async with asyncio.timeout(30):
         answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -146,4 +146,4 @@ async def test_a_call_that_comes_alone_waits_for_nobody(seconds: float) -> None:
     held = Held()
     held.let.set()
     async with asyncio.timeout(30):
-        assert await Gathering(held.answer_all, seconds).answer(HERE, submission(0)) == Receipt(submission(0).id, 0)
+        assert await Coalescer(held.answer_all, seconds).answer(HERE, submission(0)) == Receipt(submission(0).id, 0)

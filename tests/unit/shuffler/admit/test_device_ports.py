@@ -11,14 +11,14 @@ from unit.shuffler.test_settings import COMPLETE, written
 
 from hubbub.shuffler.admit import device_ports
 from hubbub.shuffler.admit.device_ports import warn_if_exposed
-from hubbub.shuffler.settings import Settings, load
+from hubbub.shuffler.settings import ShufflerSettings, load
 
 
-def settings(folder: Path, **given: str | bool) -> Settings:
+def settings(folder: Path, **given: str | bool) -> ShufflerSettings:
     return load(written(folder, COMPLETE)).model_copy(update=given)
 
 
-def warned(given: Settings) -> list[tuple[str, str]]:
+def warned(given: ShufflerSettings) -> list[tuple[str, str]]:
     with capture_logs() as logged:
         warn_if_exposed(given)
     assert {line["log_level"] for line in logged} <= {"warning"}
@@ -43,7 +43,7 @@ def test_the_port_of_devices_with_certificates_is_warned_of_too(tmp_path: Path) 
 
 
 async def test_the_service_looks_at_its_ports_when_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[Settings] = []
+    looked_at: list[ShufflerSettings] = []
     monkeypatch.setattr(device_ports, "warn_if_exposed", looked_at.append)
     given = Deployment(tmp_path).settings("127.0.0.1:1")
     async with running(given):

@@ -17,8 +17,8 @@ from hubbub.protos.messages import Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Sealer
 from hubbub.protos.task.admission import OPEN
-from hubbub.service.observability.incidents import Troubles
-from hubbub.shuffler.admit.disk_reserve import LOOK_SECONDS, Room
+from hubbub.service.observability.incidents import Incidents
+from hubbub.shuffler.admit.disk_reserve import LOOK_SECONDS, DiskReserve
 from hubbub.shuffler.records import RETRIED
 
 MOST = 25
@@ -96,19 +96,19 @@ async def test_below_the_reserve_of_the_disk_new_submissions_wait_and_retries_ar
     world.free = RESERVE
     with capture_logs() as logs:
         answers = [(await world.send([late]))[0] for _ in range(3)]
-    assert [reason(answer) for answer in answers] == [Reason.NO_ROOM] * 3
+    assert [reason(answer) for answer in answers] == [Reason.DISK_FULL] * 3
     assert isinstance(answers[0], Refusal)
     assert answers[0].retry_after == 30.0
-    assert [line["event"] for line in logs] == ["no room: new submissions are refused"]
+    assert [line["event"] for line in logs] == ["disk full: new submissions are refused"]
     assert await world.send(held) == [Receipt(each.id, 0) for each in held]
     status = await world.status()
-    assert status.refusals == {"no_room": 3}
+    assert status.refusals == {"disk_full": 3}
     assert "the store takes nothing now" in status.waiting_for
-    (trouble,) = (await world.control.get_condition()).troubles
-    assert f"no more than disk_reserve = {RESERVE} bytes free" in trouble.text
+    (incident,) = (await world.control.get_incidents()).incidents
+    assert f"no more than disk_reserve = {RESERVE} bytes free" in incident.text
     world.free = RESERVE + 1
     assert await world.send([late]) == [Receipt(late.id, 0)]
-    assert (await world.control.get_condition()).troubles == ()
+    assert (await world.control.get_incidents()).incidents == ()
 
 
 async def test_a_round_takes_no_more_than_the_disk_has_room_to_mix(world: World) -> None:
@@ -116,25 +116,27 @@ async def test_a_round_takes_no_more_than_the_disk_has_room_to_mix(world: World)
     held, (late,) = await world.fill(3), await world.seal([(0, 0)])
     needed = 3 * sum(world.task.inner_bytes)
     seconds = itertools.count().__next__
-    world.admission._room = Room(world.folder, 1, world.rounds.troubles, lambda _folder: world.free, seconds)
+    world.admission._disk_reserve = DiskReserve(
+        world.folder, 1, world.rounds.incidents, lambda _folder: world.free, seconds
+    )
     world.free = needed
-    assert [reason(answer) for answer in await world.send([late])] == [Reason.NO_ROOM]
+    assert [reason(answer) for answer in await world.send([late])] == [Reason.DISK_FULL]
     assert await world.send(held) == [Receipt(each.id, 0) for each in held]
-    (trouble,) = (await world.control.get_condition()).troubles
-    assert f"has no more free than a round of {world.task.name} needs to be mixed; make room there" in trouble.text
+    (incident,) = (await world.control.get_incidents()).incidents
+    assert f"has no more free than a round of {world.task.name} needs to be mixed; make room there" in incident.text
     world.free = needed + 1
     assert await world.send([late]) == [Receipt(late.id, 0)]
-    assert (await world.control.get_condition()).troubles == ()
+    assert (await world.control.get_incidents()).incidents == ()
 
 
 def test_the_real_disk_is_asked_and_a_reserve_of_none_keeps_none(tmp_path: Path) -> None:
     """No disk has 2⁶² bytes free, and each has more than one."""
-    troubles = Troubles()
-    refusal = Room(tmp_path, 2**62, troubles).refusal()
+    incidents = Incidents()
+    refusal = DiskReserve(tmp_path, 2**62, incidents).refusal()
     assert refusal is not None
-    assert refusal.reason is Reason.NO_ROOM
-    assert Room(tmp_path, 1, troubles).refusal() is None
-    assert Room(tmp_path, 0, troubles, lambda _folder: 0).refusal() is None
+    assert refusal.reason is Reason.DISK_FULL
+    assert DiskReserve(tmp_path, 1, incidents).refusal() is None
+    assert DiskReserve(tmp_path, 0, incidents, lambda _folder: 0).refusal() is None
 
 
 def test_the_disk_is_asked_once_in_a_while_however_many_calls_come(tmp_path: Path) -> None:
@@ -145,9 +147,9 @@ def test_the_disk_is_asked_once_in_a_while_however_many_calls_come(tmp_path: Pat
         return 0 if len(looks) > 1 else 10
 
     now = 0.0
-    room = Room(tmp_path, 1, Troubles(), free, lambda: now)
+    room = DiskReserve(tmp_path, 1, Incidents(), free, lambda: now)
     assert [room.refusal() for _ in range(100)] == [None] * 100
     assert len(looks) == 1
     now = LOOK_SECONDS
-    assert reason(room.refusal()) is Reason.NO_ROOM
+    assert reason(room.refusal()) is Reason.DISK_FULL
     assert len(looks) == 2

@@ -17,16 +17,16 @@ from hubbub.protos.enrollment.tickets import Ticket, new_tickets
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import Succession
-from hubbub.protos.messages import Answer, KeyState, Receipt, Redemption, RoundState, Step, Submission
+from hubbub.protos.messages import Answer, CredentialAction, KeyState, Receipt, Redemption, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task.admission import ENROLLED, OPEN, Admission, Mode
+from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signers import followed
-from hubbub.shuffler.admit.enrollment import ASIDE, Enrolment, Rate
+from hubbub.shuffler.admit.enrollment import ASIDE, EnrollmentControl, Rate
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.stores.sqlite.enrollment import KEPT_SECONDS
 from support.samples import START, Parties
-from support.stores import known_in
+from support.store_contents import known_in
 
 LATER = START + 10_000_000
 SECOND = Identity.generate()
@@ -45,14 +45,14 @@ class Kiosk:
     def redemption(self) -> Redemption:
         return Redemption(self.ticket.encode(), self.secret)
 
-    async def enrol(self) -> Credential:
-        (answer,) = await self.world.enrolment.enrol([self.redemption])
+    async def enroll(self) -> Credential:
+        (answer,) = await self.world.enrollment.enroll([self.redemption])
         assert isinstance(answer, Credential)
         self.credential = answer
         return answer
 
     async def refused(self) -> Reason:
-        (answer,) = await self.world.enrolment.enrol([self.redemption])
+        (answer,) = await self.world.enrollment.enroll([self.redemption])
         assert isinstance(answer, Refusal)
         return answer.reason
 
@@ -78,12 +78,12 @@ def kiosk(world: World, expires: int = LATER, signers: Sequence[Identity] = ()) 
 async def enrolled(world: World, count: int = 1, expires: int = LATER) -> list[Kiosk]:
     kiosks = [kiosk(world, expires) for _ in range(count)]
     for each in kiosks:
-        await each.enrol()
+        await each.enroll()
     return kiosks
 
 
 @asynccontextmanager
-async def running(folder: Path, stated: Admission) -> AsyncIterator[World]:
+async def running(folder: Path, stated: AdmissionPolicy) -> AsyncIterator[World]:
     world = World(folder, admission=stated)
     await world.start()
     yield world
@@ -102,7 +102,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def test_many_tickets_are_answered_in_their_order(world: World) -> None:
     kiosks = [kiosk(world) for _ in range(2 * ASIDE)]
     forged = kiosk(world, signers=[SECOND])
-    answers = await world.enrolment.enrol([each.redemption for each in (*kiosks[:ASIDE], forged, *kiosks)])
+    answers = await world.enrollment.enroll([each.redemption for each in (*kiosks[:ASIDE], forged, *kiosks)])
     assert [reason(answer) for answer in answers if isinstance(answer, Refusal)] == [Reason.BAD_TICKET]
     credentials = [answer.id for answer in answers if isinstance(answer, Credential)]
     # Those that came twice got the same credential both times.
@@ -112,10 +112,10 @@ async def test_many_tickets_are_answered_in_their_order(world: World) -> None:
 
 async def test_who_is_revoked_while_tickets_are_checked_is_admitted_no_more(world: World) -> None:
     kiosks = [kiosk(world) for _ in range(2 * ASIDE)]
-    enrolling = asyncio.create_task(world.enrolment.enrol([each.redemption for each in kiosks]))
+    enrolling = asyncio.create_task(world.enrollment.enroll([each.redemption for each in kiosks]))
     # The check has begun: it is in a thread.
     await asyncio.sleep(0)
-    await world.enrolment.manage(Step.REVOKE, [each.ticket.device for each in kiosks])
+    await world.enrollment.manage(CredentialAction.REVOKE, [each.ticket.device for each in kiosks])
     for each, answer in zip(kiosks, await enrolling, strict=True):
         if isinstance(answer, Credential):
             each.credential = answer
@@ -214,11 +214,11 @@ async def test_beside_reports_is_nothing_that_names_a_device_and_nothing_at_all_
         assert each.secret not in disk
         assert each.credential is not None
         assert each.credential.key not in disk
-    assert round_.keys.place_key in disk
+    assert round_.keys.pseudonym_key in disk
     await world.cut()
     await world.over()
     after = world.bytes_on_disk()
-    assert round_.keys.place_key not in after
+    assert round_.keys.pseudonym_key not in after
     assert not any(place in after for place in places)
 
 
@@ -226,13 +226,13 @@ async def test_a_killed_shuffler_knows_tickets_keys_places_and_revocations_again
     one, two, three = await enrolled(world, 3)
     sent = await one.seal()
     await world.send([sent])
-    before = await two.enrol()
-    await world.enrolment.manage(Step.REVOKE, [three.ticket.device])
+    before = await two.enroll()
+    await world.enrollment.manage(CredentialAction.REVOKE, [three.ticket.device])
     await world.kill()
     await world.start()
     assert await world.send([sent]) == [Receipt(sent.id, 0)]
     assert reason(await one.send()) is Reason.ID_CONFLICT
-    assert await two.enrol() == before
+    assert await two.enroll() == before
     assert isinstance(await two.send(), Receipt)
     assert reason(await three.send()) is Reason.REVOKED
 
@@ -242,11 +242,11 @@ async def test_a_killed_shuffler_knows_tickets_keys_places_and_revocations_again
 
 async def test_a_ticket_gives_one_credential_to_one_device(world: World) -> None:
     device = kiosk(world)
-    credential = await device.enrol()
-    assert await device.enrol() == credential
+    credential = await device.enroll()
+    assert await device.enroll() == credential
     copy = replace(device, secret=os.urandom(32))
     assert await copy.refused() is Reason.TICKET_SPENT
-    together = await world.enrolment.enrol([copy.redemption, device.redemption])
+    together = await world.enrollment.enroll([copy.redemption, device.redemption])
     assert reason(together[0]) is Reason.TICKET_SPENT  # type: ignore[arg-type] - a credential is no answer of a round
     assert together[1] == credential
     assert (await world.store.tally(b"", ANY_ROUND))["ticket_spent"] == 2
@@ -255,7 +255,7 @@ async def test_a_ticket_gives_one_credential_to_one_device(world: World) -> None
 async def test_two_devices_with_one_ticket_in_one_call_are_one(world: World) -> None:
     device = kiosk(world)
     copy = replace(device, secret=os.urandom(32))
-    first, second = await world.enrolment.enrol([device.redemption, copy.redemption])
+    first, second = await world.enrollment.enroll([device.redemption, copy.redemption])
     assert isinstance(first, Credential)
     assert isinstance(second, Refusal)
     assert second.reason is Reason.TICKET_SPENT
@@ -272,7 +272,7 @@ async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
     )
     for ticket in (stranger.ticket, elsewhere, forged, replace(bad_second.ticket, signatures=signatures)):
         assert await replace(good, ticket=ticket).refused() is Reason.BAD_TICKET
-    (garbage,) = await world.enrolment.enrol([Redemption(b"no ticket", bytes(32))])
+    (garbage,) = await world.enrollment.enroll([Redemption(b"no ticket", bytes(32))])
     assert isinstance(garbage, Refusal)
     assert garbage.reason is Reason.BAD_TICKET
     assert await kiosk(world, expires=int(world.clock.now)).refused() is Reason.TICKET_EXPIRED
@@ -280,13 +280,13 @@ async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
 
 
 async def test_more_tickets_than_the_rate_allows_come_again_later(world: World) -> None:
-    world.enrolment._rate._left = 2.0
-    answers = await world.enrolment.enrol([kiosk(world).redemption for _ in range(5)])
+    world.enrollment._rate._left = 2.0
+    answers = await world.enrollment.enroll([kiosk(world).redemption for _ in range(5)])
     refused = [answer for answer in answers if isinstance(answer, Refusal)]
     assert [answer.reason for answer in refused] == [Reason.OVERLOADED] * 3
     assert all(answer.retry_after for answer in refused)
     world.clock.now += 1.0
-    assert isinstance((await world.enrolment.enrol([kiosk(world).redemption]))[0], Credential)
+    assert isinstance((await world.enrollment.enroll([kiosk(world).redemption]))[0], Credential)
 
 
 # Expiry, revocation, a second authority
@@ -307,7 +307,7 @@ async def test_an_expired_credential_is_refused_and_a_later_ticket_keeps_the_pla
     assert reason((await world.send([unsent]))[0]) is Reason.CREDENTIAL_EXPIRED
     longer = replace(device.ticket, expires=LATER, signatures=()).signed_by(world.parties.operator)
     renewed = replace(device, ticket=longer)
-    await renewed.enrol()
+    await renewed.enroll()
     assert reason(await renewed.send()) is Reason.ID_CONFLICT
 
 
@@ -316,7 +316,9 @@ async def test_a_revoked_device_is_refused_from_then_on(world: World) -> None:
     unspent = kiosk(world)
     sent = await one.seal()
     await world.send([sent])
-    status = await world.enrolment.manage(Step.REVOKE, [each.ticket.device for each in (one, two, unspent)])
+    status = await world.enrollment.manage(
+        CredentialAction.REVOKE, [each.ticket.device for each in (one, two, unspent)]
+    )
     assert (status.spent, status.revoked) == (2, 3)
     assert await world.send([sent]) == [Receipt(sent.id, 0)]
     assert reason(await two.send()) is Reason.REVOKED
@@ -324,31 +326,31 @@ async def test_a_revoked_device_is_refused_from_then_on(world: World) -> None:
 
 
 async def test_a_second_authority_must_have_signed_where_the_task_names_one(tmp_path: Path) -> None:
-    async with running(tmp_path, Admission(Mode.ENROLLED, SECOND.public)) as world:
+    async with running(tmp_path, AdmissionPolicy(Mode.ENROLLED, SECOND.public)) as world:
         operator = world.parties.operator
         alone, other = kiosk(world), kiosk(world, signers=[operator, Identity.generate()])
         both = kiosk(world, signers=[operator, SECOND])
         for each in (alone, other, both):
-            await each.enrol()
+            await each.enroll()
         assert [reason(await each.send()) for each in (alone, other)] == [Reason.NOT_COUNTERSIGNED] * 2
         assert isinstance(await both.send(), Receipt)
         # Countersigned later, it is the same device.
         signed = replace(alone, ticket=alone.ticket.signed_by(SECOND))
-        await signed.enrol()
+        await signed.enroll()
         assert isinstance(await signed.send(), Receipt)
 
 
 # The master key
 
 
-async def states_after(world: World, step: Step) -> dict[int, KeyState]:
-    return {key.generation: key.state for key in (await world.enrolment.manage(step, [])).keys}
+async def states_after(world: World, step: CredentialAction) -> dict[int, KeyState]:
+    return {key.generation: key.state for key in (await world.enrollment.manage(step, [])).keys}
 
 
 async def test_a_master_key_says_since_when_it_is_in_its_state_and_no_secret(world: World) -> None:
-    (first,) = (await world.enrolment.manage(Step.PREPARE, [])).keys[:1]
+    (first,) = (await world.enrollment.manage(CredentialAction.PREPARE, [])).keys[:1]
     world.clock.now += 7.0
-    retired, active = (await world.enrolment.manage(Step.ACTIVATE, [])).keys
+    retired, active = (await world.enrollment.manage(CredentialAction.ACTIVATE, [])).keys
     assert (retired.since, active.since) == (first.since + 7, first.since + 7)
     assert retired.fingerprint == first.fingerprint != active.fingerprint
     secrets = [master.secret.hex() for master in await world.store.masters()]
@@ -358,23 +360,26 @@ async def test_a_master_key_says_since_when_it_is_in_its_state_and_no_secret(wor
 async def test_the_master_key_is_turned_over_while_devices_submit(world: World) -> None:
     devices = await enrolled(world, 5)
     assert isinstance(await devices[0].send(), Receipt)
-    states = [await states_after(world, step) for step in (Step.STATUS, Step.PREPARE, Step.PREPARE)]
+    states = [
+        await states_after(world, step)
+        for step in (CredentialAction.STATUS, CredentialAction.PREPARE, CredentialAction.PREPARE)
+    ]
     assert states == [{1: KeyState.ACTIVE}, *[{1: KeyState.ACTIVE, 2: KeyState.PENDING}] * 2]
     assert isinstance(await devices[1].send(), Receipt)
     for _ in range(2):
-        keys = await states_after(world, Step.ACTIVATE)
+        keys = await states_after(world, CredentialAction.ACTIVATE)
         assert keys == {1: KeyState.RETIRED, 2: KeyState.ACTIVE}
     assert isinstance(await devices[2].send(), Receipt)
     old = devices[3].credential
-    assert await devices[3].enrol() != old
+    assert await devices[3].enroll() != old
     assert isinstance(await devices[3].send(), Receipt)
     for _ in range(2):
-        assert await states_after(world, Step.FORGET) == {2: KeyState.ACTIVE}
+        assert await states_after(world, CredentialAction.FORGET) == {2: KeyState.ACTIVE}
     assert reason(await devices[4].send()) is Reason.NOT_ENROLLED
-    await devices[4].enrol()
+    await devices[4].enroll()
     assert isinstance(await devices[4].send(), Receipt)
     # Whatever credential it shows, a device has one place.
-    await devices[0].enrol()
+    await devices[0].enroll()
     assert reason(await devices[0].send()) is Reason.ID_CONFLICT
     assert (await world.status()).submissions == 5
 
@@ -385,14 +390,14 @@ async def test_a_forgotten_key_and_expired_tickets_are_in_no_file(world: World) 
     assert master.secret in world.bytes_on_disk()
     assert master.secret.hex() not in repr(master)
     world.clock.now += 10.0
-    for step in (Step.PREPARE, Step.ACTIVATE, Step.FORGET):
-        status = await world.enrolment.manage(step, [])
+    for step in (CredentialAction.PREPARE, CredentialAction.ACTIVATE, CredentialAction.FORGET):
+        status = await world.enrollment.manage(step, [])
     # The number is kept for longer than a round lasts: a longer ticket for the device must not give it another.
     assert status.spent == 1
     assert master.secret not in world.bytes_on_disk()
     assert await device.refused() is Reason.TICKET_EXPIRED
     world.clock.now += KEPT_SECONDS
-    assert (await world.enrolment.manage(Step.FORGET, [])).spent == 0
+    assert (await world.enrollment.manage(CredentialAction.FORGET, [])).spent == 0
 
 
 async def test_an_enrolled_round_under_its_minimum_expires_as_others_do(world: World) -> None:
@@ -408,7 +413,7 @@ async def test_an_enrolled_round_under_its_minimum_expires_as_others_do(world: W
 async def test_tickets_of_identities_before_and_after_a_succession_are_redeemed(world: World) -> None:
     operator, shuffler = Identity.generate(), Identity.generate()
     parties = world.parties
-    enrolment = Enrolment(
+    enrollment = EnrollmentControl(
         world.credentials,
         world.store,
         [parties.operator.public, operator.public],
@@ -418,11 +423,11 @@ async def test_tickets_of_identities_before_and_after_a_succession_are_redeemed(
     )
     for signer, of in ((parties.operator, parties.shuffler), (operator, parties.shuffler), (operator, shuffler)):
         (ticket,) = new_tickets(1, of.public, LATER, [signer])
-        (answer,) = await enrolment.enrol([Redemption(ticket.encode(), os.urandom(32))])
+        (answer,) = await enrollment.enroll([Redemption(ticket.encode(), os.urandom(32))])
         assert isinstance(answer, Credential)
     strangers = new_tickets(1, shuffler.public, LATER, [SECOND]) + new_tickets(1, SECOND.public, LATER, [operator])
     for ticket in strangers:
-        (answer,) = await enrolment.enrol([Redemption(ticket.encode(), os.urandom(32))])
+        (answer,) = await enrollment.enroll([Redemption(ticket.encode(), os.urandom(32))])
         assert isinstance(answer, Refusal)
         assert answer.reason is Reason.BAD_TICKET
 

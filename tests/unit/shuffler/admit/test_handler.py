@@ -1,4 +1,4 @@
-"""What answers devices: which submissions are answered together, and what is timed."""
+"""Which submissions are answered together, and what is timed."""
 
 from __future__ import annotations
 

@@ -17,26 +17,26 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding
 from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
 
-from hubbub.client import Device, Fleet, Pacing, Patience, UsageError
+from hubbub.client import Device, Fleet, Retrying, RetryPolicy, UsageError
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
-from hubbub.protos.task.admission import Admission, Mode
+from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.transport.channels import TLS
-from hubbub.protos.transport.tls_files import CertificateError
-from hubbub.service.net.tls_reload import Certificates
+from hubbub.protos.transport.tls_files import TlsCertificateError
+from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.shuffler.admit.mtls import check_devices, devices_authority
-from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.settings import ShufflerSettings
 from support.samples import changed, signed
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 """The order of P-256's group."""
 
-IMPATIENT = Pacing(Patience(total=3.0, call=2.0, first_pause=0.02))
+IMPATIENT = Retrying(RetryPolicy(total=3.0, call=2.0, first_pause=0.02))
 
 
 class Certified(Deployment):
@@ -44,12 +44,12 @@ class Certified(Deployment):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.task = changed(self.task, admission=Admission(Mode.MTLS))
+        self.task = changed(self.task, admission=AdmissionPolicy(Mode.MTLS))
         self.write(signed(self.task, self.parties))
         self.issuer = Authority.generate("devices")
         self.issuer.save_certificate(folder / "devices.pem")
 
-    def settings(self, analyzer: str) -> Settings:
+    def settings(self, analyzer: str) -> ShufflerSettings:
         certified = {"devices_listen": "127.0.0.1:0", "devices_authority": self.folder / "devices.pem"}
         return super().settings(analyzer).model_copy(update=certified)
 
@@ -70,7 +70,7 @@ class Certified(Deployment):
             authority=tls.authority,
             certificate=tls.certificate,
             key=tls.key,
-            pacing=IMPATIENT,
+            retrying=IMPATIENT,
         )
 
 
@@ -117,8 +117,8 @@ async def test_each_certificate_has_one_submission_a_round(live: Running) -> Non
 
 
 @pytest.mark.slow
-async def test_acceptors_tell_devices_by_their_certificates_at_a_port_that_they_share(tmp_path: Path) -> None:
-    async with begun(tmp_path, acceptors=2, event_loop="uvloop") as live:
+async def test_workers_tell_devices_by_their_certificates_at_a_port_that_they_share(tmp_path: Path) -> None:
+    async with begun(tmp_path, workers=2, event_loop="uvloop") as live:
         tls = [live.deployment.issue(f"kiosk-{number}") for number in range(4)]
         for number, each in enumerate(tls):
             assert await sent(live, each, f"first {number}") is None
@@ -203,7 +203,7 @@ def test_a_task_that_nobody_could_reach_is_refused_at_the_start(tmp_path: Path, 
     deployment = Certified(tmp_path)
     settings = deployment.settings("127.0.0.1:1")
     check_devices(settings, {deployment.task.id: deployment.task})
-    without = settings.model_copy(update={name: Settings.model_fields[name].default})
+    without = settings.model_copy(update={name: ShufflerSettings.model_fields[name].default})
     with pytest.raises(HubbubError, match=name):
         check_devices(without, {deployment.task.id: deployment.task})
 
@@ -215,7 +215,9 @@ async def test_an_authority_that_is_the_deployments_too_is_refused_at_the_start(
     bundle = deployment.folder / "devices.pem"
     # In a bundle behind another one, and under a text before it: the files differ, and the authority is there.
     bundle.write_bytes(bundle.read_bytes() + b"the deployment's\n" + own.read_bytes())
-    with pytest.raises(CertificateError, match=rf"{bundle} and {own} hold one authority, CN=hubbub authority, by its"):
+    with pytest.raises(
+        TlsCertificateError, match=rf"{bundle} and {own} hold one authority, CN=hubbub authority, by its"
+    ):
         async with running(deployment.settings("127.0.0.1:1")):
             pass
     # Without a port for devices its file is not read.
@@ -230,7 +232,7 @@ def test_an_authority_of_devices_is_not_trusted_as_the_deployments_later_either(
     settings = deployment.settings("127.0.0.1:1")
     devices, tls = devices_authority(settings), settings.tls.paths()
     assert devices is not None
-    certificates = Certificates(Role.SHUFFLER, tls, settings.identity, time.time, devices.check)
+    certificates = ReloadingCertificates(Role.SHUFFLER, tls, settings.identity, time.time, devices.check)
     before = settings.tls.authority.read_bytes()
     settings.tls.authority.write_bytes(before + (deployment.folder / "devices.pem").read_bytes())
     with structlog.testing.capture_logs() as logged:
@@ -260,6 +262,6 @@ def test_a_device_without_a_certificate_and_a_fleet_are_told_so(tmp_path: Path) 
 
 def test_a_certificate_is_shown_to_no_other_task(tmp_path: Path) -> None:
     deployment = Certified(tmp_path)
-    deployment.task = replace(deployment.task, admission=Admission(Mode.ENROLLED))
+    deployment.task = replace(deployment.task, admission=AdmissionPolicy(Mode.ENROLLED))
     device = deployment.device("127.0.0.1:1", deployment.issue("kiosk"), "state")
     assert (device._session.tls.certificate, device._session.tls.key) == (None, None)

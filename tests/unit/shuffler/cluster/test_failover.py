@@ -1,4 +1,4 @@
-"""Turns: one of several shufflers on a database acts, the others stand by, and say so."""
+"""One of several shufflers on a database acts, the others stand by, and say so."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.net.health import is_serving
 from hubbub.service.net.ports import Ports
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.observability.rounding import CoarseRegistry, Counts
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
 from hubbub.shuffler.cluster import failover
 from hubbub.shuffler.metrics import is_exact
-from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.stores.postgres import opening
 from hubbub.shuffler.stores.postgres.replication import leadership
-from hubbub.shuffler.stores.postgres.replication.leadership import Term
+from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from support import postgres
 from support.samples import make_tls
@@ -44,23 +44,23 @@ def free_address() -> str:
 class Shuffler:
     """A shuffler that does nothing but to act, or to stand by."""
 
-    settings: Settings
+    settings: ShufflerSettings
     tls: dict[str, TLS]
     acts: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    troubles: Troubles = field(default_factory=Troubles)
+    incidents: Incidents = field(default_factory=Incidents)
     announced: int = 0
 
     async def run(self) -> None:
-        await failover.in_turns(self.settings, time.time, self.acting, announce=self.announce, stop=self.stop)
+        await failover.run_with_failover(self.settings, time.time, self.acting, announce=self.announce, stop=self.stop)
 
     def announce(self, _addresses: dict[str, str]) -> None:
         self.announced += 1
 
     @contextlib.asynccontextmanager
-    async def acting(self, own: Term) -> AsyncIterator[Shuffler]:
-        with contextlib.closing(opening.open_kept(self.settings.data, self.settings.store, term=own)):
+    async def acting(self, own: Lease) -> AsyncIterator[Shuffler]:
+        with contextlib.closing(opening.open_as_leader(self.settings.data, self.settings.store, lease=own)):
             yield self
         self.ended.set()
 
@@ -110,21 +110,23 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Shuffler, Shu
     made = []
     (tmp_path / "identity.pem").touch(mode=0o600)
     for name, listen, other in zip("ab", listens, listens[::-1], strict=True):
-        settings = Settings.model_construct(
-            **{key: field_.default for key, field_ in Settings.model_fields.items() if not field_.is_required()},
+        settings = ShufflerSettings.model_construct(
+            **{
+                key: field_.default for key, field_ in ShufflerSettings.model_fields.items() if not field_.is_required()
+            },
             data=tmp_path / name,
         )
         settings = settings.model_copy(
             update={
                 "store": address,
                 "control_listen": free_address(),
-                "keeper_listen": listen,
-                "keepers": (other,),
+                "leader_listen": listen,
+                "leaders": (other,),
                 "identity": tmp_path / "identity.pem",
                 "tls": Files(own),
             }
         )
-        opening.create_copy(settings.data, address)
+        opening.create_replicated(settings.data, address)
         made.append(Shuffler(settings, tls))
     return made[0], made[1]
 
@@ -153,18 +155,18 @@ async def test_one_acts_and_the_other_says_that_it_stands_by_until_it_is_its_tur
 async def test_one_that_knows_nobody_to_follow_says_so_where_keyrings_differ(
     pair: tuple[Shuffler, Shuffler], standbys: int
 ) -> None:
-    troubles = Troubles()
-    settings = pair[0].settings.model_copy(update={"keepers": (), "standbys": standbys})
-    async with failover._following(settings, troubles) as kept:
+    incidents = Incidents()
+    settings = pair[0].settings.model_copy(update={"leaders": (), "standbys": standbys})
+    async with failover._following(settings, incidents) as kept:
         assert kept is None
-    assert ["keepers is empty" in trouble.text for trouble in troubles.now()] == [True] * standbys
+    assert ["leaders is empty" in incident.text for incident in incidents.now()] == [True] * standbys
 
 
 def test_the_metrics_say_who_keeps_rounds_and_in_which_term() -> None:
-    acting, standing = CoarseRegistry(Counts(100), is_exact), CollectorRegistry()
-    failover.keeper_gauge(acting, 3)
-    failover.keeper_gauge(standing, 0, acts=False)
-    names = ("hubbub_shuffler_keeper", "hubbub_shuffler_term")
+    acting, standing = RoundedRegistry(CountRounding(100), is_exact), CollectorRegistry()
+    failover.leader_gauge(acting, 3)
+    failover.leader_gauge(standing, 0, acts=False)
+    names = ("hubbub_shuffler_leader", "hubbub_shuffler_term")
     assert [acting.get_sample_value(name) for name in names] == [1, 3]
     assert [standing.get_sample_value(name) for name in names] == [0, 0]
 
@@ -177,7 +179,7 @@ async def test_whoever_is_replaced_ends_what_it_did_and_stands_by_until_it_may_a
     await first.acts.wait()
     with psycopg.connect(first.settings.store) as connection:
         connection.execute(f"SET search_path = {SCHEMA.name}")
-        connection.execute("UPDATE keeper SET term = term + 1")
+        connection.execute("UPDATE leader SET term = term + 1")
     await first.ended.wait()
     await first.acts.wait()
     first.stop.set()

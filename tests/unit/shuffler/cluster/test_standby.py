@@ -14,8 +14,8 @@ from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.transport.channels import TLS
 from hubbub.shuffler.server import serve
-from hubbub.shuffler.settings import Settings
-from hubbub.shuffler.stores.postgres.opening import create_copy
+from hubbub.shuffler.settings import ShufflerSettings
+from hubbub.shuffler.stores.postgres.opening import create_replicated
 from hubbub.shuffler.stores.postgres.replication import replication
 from support import postgres
 
@@ -28,7 +28,7 @@ def free_address() -> str:
 class Running:
     """A shuffler that acts, or stands by."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ShufflerSettings) -> None:
         self.stop = asyncio.Event()
         self.addresses: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self.task = asyncio.create_task(serve(settings, announce=self.addresses.set_result, stop=self.stop))
@@ -45,13 +45,13 @@ class Running:
         await self.task
 
 
-def pair(deployment: Deployment, analyzer: str) -> list[Settings]:
+def pair(deployment: Deployment, analyzer: str) -> list[ShufflerSettings]:
     address, listens = postgres.new_database(), [free_address(), free_address()]
     made = []
     for name, own, other in zip("ab", listens, listens[::-1], strict=True):
-        update = {"store": address, "data": deployment.folder / name, "keeper_listen": own, "keepers": (other,)}
+        update = {"store": address, "data": deployment.folder / name, "leader_listen": own, "leaders": (other,)}
         made.append(deployment.settings(analyzer).model_copy(update=update | {"standbys": 1 if name == "a" else 0}))
-        create_copy(made[-1].data, address)
+        create_replicated(made[-1].data, address)
     return made
 
 
@@ -63,7 +63,7 @@ async def test_a_round_goes_on_with_the_one_that_stood_by(tmp_path: Path, monkey
         name, analyzer = await stack.enter_async_context(analyzer_at(deployment))
         first, second = map(Running, pair(deployment, name))
         addresses = await first.acts()
-        assert "keeper" in addresses
+        assert "leader" in addresses
         public = await stack.enter_async_context(channel(addresses["submission"], devices))
         caller = SubmissionCaller(public)
         # The round has keys only once the standby has them.

@@ -17,7 +17,7 @@ from hubbub.protos.records.batch import BatchId, BatchRecord, HopRecord, release
 from hubbub.protos.records.release_chain import head_after
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.sealing.envelope import Destination, InnerOpener
-from hubbub.shuffler.release.delivery import Parcel, hand_over
+from hubbub.shuffler.release.delivery import BatchDelivery, deliver_batch
 from support.chain import Chain, Once, strangers
 
 SYMBOLS = [0, 1, 2, 0, 1, 2, 0, 0]
@@ -61,11 +61,11 @@ async def test_what_a_hop_releases_is_in_no_order_of_what_it_received(tmp_path: 
     chain = Chain(tmp_path)
     await chain.start()
     envelopes = await chain.seal([0] * 400)
-    parcel = await chain.parcel(envelopes)
-    chain.links[1].trouble = _broken_at("commit")
+    delivery = await chain.delivery(envelopes)
+    chain.links[1].incident = _broken_at("commit")
     with pytest.raises(Refusal):
-        await chain.deliver(parcel, envelopes)
-    released = await chain.stores[0].envelopes(parcel.batch, 0, chain.task.counted_bytes[0])
+        await chain.deliver(delivery, envelopes)
+    released = await chain.stores[0].envelopes(delivery.batch, 0, chain.task.counted_bytes[0])
     inside = await _opened(chain, envelopes)
     assert sorted(released) == sorted(inside)
     assert sum(one == other for one, other in zip(released, inside, strict=True)) <= 20
@@ -82,17 +82,17 @@ async def _opened(chain: Chain, envelopes: list[bytes]) -> list[bytes]:
 
 
 def _broken_at(call: str) -> Callable[[str], None]:
-    def trouble(point: str) -> None:
+    def incident(point: str) -> None:
         if point.startswith(f"before {call}"):
             raise Unreachable("broken")
 
-    return trouble
+    return incident
 
 
 async def test_what_is_there_twice_or_does_not_open_is_left_out_and_counted(chain: Chain) -> None:
     good = await chain.seal(SYMBOLS)
     envelopes = [*good, good[3], good[3], *strangers(1, len(good[0]))]
-    committed = await chain.deliver(await chain.parcel(envelopes), envelopes)
+    committed = await chain.deliver(await chain.delivery(envelopes), envelopes)
     assert committed == Committed(8, {"duplicate": 2, "unopenable": 1})
     record = await chain.record()
     assert record.hops[0].left_out == {"duplicate": 2, "unopenable": 1}
@@ -107,10 +107,10 @@ async def test_after_a_round_a_hop_holds_neither_key_nor_envelope(chain: Chain) 
     assert key is not None
     assert key.private is not None
     sent = [await chain.seal([0, 1, 2, 0, 1, 2], query) for query in range(2)]
-    parcels = await chain.parcels(dict(enumerate(sent)))
+    deliveries = await chain.deliveries(dict(enumerate(sent)))
     for query, envelopes in enumerate(sent):
         assert key.private in chain.files("hop-2")
-        await chain.deliver(parcels[query], envelopes)
+        await chain.deliver(deliveries[query], envelopes)
     left = chain.files("hop-2")
     assert key.private not in left
     assert not [envelope for envelopes in sent for envelope in envelopes if envelope in left]
@@ -119,24 +119,24 @@ async def test_after_a_round_a_hop_holds_neither_key_nor_envelope(chain: Chain) 
 
 async def test_delivered_again_it_is_answered_as_before(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS)
-    parcel = await chain.parcel(envelopes)
-    first = await chain.deliver(parcel, envelopes)
-    assert await chain.deliver(parcel, envelopes) == first
+    delivery = await chain.delivery(envelopes)
+    first = await chain.deliver(delivery, envelopes)
+    assert await chain.deliver(delivery, envelopes) == first
     await chain.restart()
-    assert await chain.deliver(parcel, envelopes) == first
+    assert await chain.deliver(delivery, envelopes) == first
 
 
 @pytest.mark.parametrize("hops", [1, 2])
 async def test_broken_at_any_call_and_started_again_it_is_counted_once(hops: int, tmp_path: Path) -> None:
     chain = Chain(tmp_path, hops, rounds=100)
     await chain.start()
-    chain.troubled = whole = Once()
+    chain.failing = whole = Once()
     await chain.delivered(SYMBOLS, number=0)
     points = len(whole.passed)
     assert points >= 8 + 8 * hops
     for number in range(1, points + 1):
         # Each round breaks at another point, all parties are started again, and the delivery is tried again.
-        chain.troubled = Once(number - 1)
+        chain.failing = Once(number - 1)
         await _insisted(chain, number)
         assert [hop.released for hop in (await chain.record(number=number)).hops] == [8] * hops
     rounds = await chain.analyzer_store.progress(None)
@@ -146,34 +146,34 @@ async def test_broken_at_any_call_and_started_again_it_is_counted_once(hops: int
 
 async def _insisted(chain: Chain, number: int) -> None:
     envelopes = await chain.insist(lambda: chain.seal(SYMBOLS, number=number))
-    parcel = await chain.insist(lambda: chain.parcel(envelopes, number=number))
-    assert await chain.insist(lambda: chain.deliver(parcel, envelopes)) == Committed(8, {})
+    delivery = await chain.insist(lambda: chain.delivery(envelopes, number=number))
+    assert await chain.insist(lambda: chain.deliver(delivery, envelopes)) == Committed(8, {})
 
 
 async def test_another_record_of_a_batch_is_refused(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS)
-    await chain.deliver(await chain.parcel(envelopes), envelopes)
-    other = await chain.parcel(envelopes, refusals={"malformed": 1})
+    await chain.deliver(await chain.delivery(envelopes), envelopes)
+    other = await chain.delivery(envelopes, refusals={"malformed": 1})
     await refused(chain.deliver(other, envelopes), Reason.DIGEST_DIFFERS)
 
 
 async def test_the_batch_of_another_query_does_not_open(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS, query=0)
-    committed = await chain.deliver(await chain.parcel(envelopes, query=1), envelopes)
+    committed = await chain.deliver(await chain.delivery(envelopes, query=1), envelopes)
     assert committed == Committed(0, {"unopenable": 8})
 
 
 async def test_what_only_the_first_shuffler_may_say_is_checked_at_each_hop(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS)
-    good = await chain.parcel(envelopes)
+    good = await chain.delivery(envelopes)
     for changes, reason in (
         ({"reports": 4}, Reason.BELOW_MINIMUM),
         ({"dummies": 3}, Reason.BAD_RECORD),
         ({"admission": "open"}, Reason.BAD_RECORD),
         ({"key_set_hash": bytes(32)}, Reason.KEY_SET_DIFFERS),
     ):
-        parcel = await chain.parcel(envelopes, **changes)
-        await refused(chain.links[0].begin(parcel.record, parcel.key_set, parcel.releases, 1), reason)
+        delivery = await chain.delivery(envelopes, **changes)
+        await refused(chain.links[0].begin(delivery.record, delivery.key_set, delivery.releases, 1), reason)
     stranger = BatchRecord.read(good.record, chain.parties.shuffler.public).signed_by(Identity.generate())
     await refused(chain.links[0].begin(stranger, good.key_set, good.releases, 1), Reason.BAD_RECORD)
     await refused(
@@ -184,26 +184,26 @@ async def test_what_only_the_first_shuffler_may_say_is_checked_at_each_hop(chain
 async def test_a_batch_that_passed_a_hop_by_is_refused(chain: Chain) -> None:
     """The analyzer takes no batch from the first shuffler itself, where the task names hops."""
     envelopes = await chain.seal(SYMBOLS)
-    parcel = await chain.parcel(envelopes)
-    await refused(chain.acceptor.begin(parcel.record, parcel.key_set, parcel.releases), Reason.BAD_RECORD)
+    delivery = await chain.delivery(envelopes)
+    await refused(chain.receiver.begin(delivery.record, delivery.key_set, delivery.releases), Reason.BAD_RECORD)
 
 
-async def _last_record(chain: Chain) -> tuple[Parcel, HopRecord]:
+async def _last_record(chain: Chain) -> tuple[BatchDelivery, HopRecord]:
     """What the last hop delivers to the analyzer, which does not answer now."""
     envelopes = await chain.seal(SYMBOLS)
-    parcel = await chain.parcel(envelopes)
-    chain.links[-1].trouble = _broken_at("begin")
-    await refused(chain.deliver(parcel, envelopes), Reason.NOT_READY)
-    passing = await chain.stores[-1].batch(parcel.batch)
+    delivery = await chain.delivery(envelopes)
+    chain.links[-1].incident = _broken_at("begin")
+    await refused(chain.deliver(delivery, envelopes), Reason.NOT_READY)
+    passing = await chain.stores[-1].batch(delivery.batch)
     assert passing is not None
     assert passing.mixed is not None
-    return dataclasses.replace(parcel, record=passing.mixed), HopRecord.read(
+    return dataclasses.replace(delivery, record=passing.mixed), HopRecord.read(
         passing.mixed, chain.parties.hops[-1].public
     )
 
 
 async def test_a_hop_cannot_drop_reports_in_silence_or_speak_for_another(chain: Chain) -> None:
-    parcel, record = await _last_record(chain)
+    delivery, record = await _last_record(chain)
     last = chain.parties.hops[-1]
     fewer = dataclasses.replace(record, received=record.received - 1)
     lies = [
@@ -215,48 +215,48 @@ async def test_a_hop_cannot_drop_reports_in_silence_or_speak_for_another(chain: 
         record.previous,
     ]
     for lie in lies:
-        await refused(chain.acceptor.begin(lie, parcel.key_set, parcel.releases), Reason.BAD_RECORD)
-    assert await chain.acceptor.begin(parcel.record, parcel.key_set, parcel.releases) == 0
+        await refused(chain.receiver.begin(lie, delivery.key_set, delivery.releases), Reason.BAD_RECORD)
+    assert await chain.receiver.begin(delivery.record, delivery.key_set, delivery.releases) == 0
 
 
 async def test_a_hop_that_delivers_other_bytes_than_it_signed_is_refused(chain: Chain) -> None:
-    parcel, record = await _last_record(chain)
-    await chain.acceptor.begin(parcel.record, parcel.key_set, parcel.releases)
+    delivery, record = await _last_record(chain)
+    await chain.receiver.begin(delivery.record, delivery.key_set, delivery.releases)
     others = tuple(strangers(record.released, chain.task.counted_bytes[0]))
-    await chain.acceptor.put(Envelopes(parcel.batch, 0, others))
-    await refused(chain.acceptor.commit(parcel.batch, record.digest), Reason.DIGEST_DIFFERS)
+    await chain.receiver.put(Envelopes(delivery.batch, 0, others))
+    await refused(chain.receiver.commit(delivery.batch, record.digest), Reason.DIGEST_DIFFERS)
 
 
 async def test_a_hop_that_drops_reports_and_says_so_is_counted(chain: Chain) -> None:
-    parcel, record = await _last_record(chain)
+    delivery, record = await _last_record(chain)
     width = chain.task.counted_bytes[0]
-    kept = list(await chain.stores[-1].envelopes(parcel.batch, 0, width))[:6]
+    kept = list(await chain.stores[-1].envelopes(delivery.batch, 0, width))[:6]
     said = dataclasses.replace(record, left_out={"unopenable": 2}, digest=released_digest(kept))
     signed = said.signed_by(chain.parties.hops[-1])
-    chain.links[-1].trouble = lambda _point: None
+    chain.links[-1].incident = lambda _point: None
 
-    async def stretch(offset: int) -> list[bytes]:
+    async def chunk(offset: int) -> list[bytes]:
         return kept[offset:]
 
-    committed = await hand_over(
-        chain.links[-1], Parcel(parcel.batch, signed, parcel.key_set, parcel.releases, said.digest), stretch
+    committed = await deliver_batch(
+        chain.links[-1], BatchDelivery(delivery.batch, signed, delivery.key_set, delivery.releases, said.digest), chunk
     )
     assert committed == Committed(6, {"unopenable": 2})
 
 
 async def test_a_round_that_is_over_for_the_analyzer_is_over_for_the_hops(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS)
-    parcel = await chain.parcel(envelopes)
+    delivery = await chain.delivery(envelopes)
     keys = [await store.key(chain.task.id, 0) for store in chain.stores]
     await chain.analyzer_store.abandon(chain.task.id, 0)
-    await refused(chain.deliver(parcel, envelopes), Reason.ERASED)
+    await refused(chain.deliver(delivery, envelopes), Reason.ERASED)
     for index, key in enumerate(keys):
         assert key is not None
         assert key.private is not None
         left = chain.files(f"hop-{index + 2}")
         assert key.private not in left
         assert not [envelope for envelope in envelopes if envelope in left]
-    await refused(chain.deliver(parcel, envelopes), Reason.ERASED)
+    await refused(chain.deliver(delivery, envelopes), Reason.ERASED)
 
 
 async def test_a_key_record_holds_those_of_all_behind(chain: Chain) -> None:
@@ -267,13 +267,13 @@ async def test_a_key_record_holds_those_of_all_behind(chain: Chain) -> None:
         assert (inside.role, inside.round) == (Role.HOP, 0)
         assert inside.behind is not None
         inside = KeyRecord.read(inside.behind, hop.public)
-    assert inside.behind == await chain.acceptor.get_key(chain.task.id, 0)
+    assert inside.behind == await chain.receiver.get_key(chain.task.id, 0)
 
 
 async def test_without_the_key_behind_it_a_hop_gives_none(chain: Chain) -> None:
-    chain.links[-1].trouble = _broken_at("get_key")
+    chain.links[-1].incident = _broken_at("get_key")
     await refused(chain.links[0].get_key(chain.task.id, 0, 1), Reason.NOT_READY)
-    chain.links[-1].trouble = lambda _point: None
+    chain.links[-1].incident = lambda _point: None
     chain.links[-1].to = _Stranger(chain)
     message = await refused(chain.links[-2].get_key(chain.task.id, 0, 1), Reason.NOT_READY)
     assert "does not hold" in message
@@ -297,7 +297,7 @@ async def test_what_the_analyzer_knows_of_releases_is_asked_through_the_chain(ch
     await chain.delivered(SYMBOLS)
     known = await chain.links[0].get_releases(chain.task.id, 1)
     assert (known.count, known.head) == (1, head_after(chain.task.id, chain.released))
-    chain.links[-1].trouble = _broken_at("get_releases")
+    chain.links[-1].incident = _broken_at("get_releases")
     await refused(chain.links[0].get_releases(chain.task.id, 1), Reason.NOT_READY)
 
 
@@ -311,11 +311,11 @@ async def test_what_a_hop_does_not_know_is_refused(chain: Chain) -> None:
 
 async def test_started_again_a_hop_asks_for_the_announcement_again(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS)
-    parcel = await chain.parcel(envelopes)
-    chain.links[0].trouble = _broken_at("commit")
+    delivery = await chain.delivery(envelopes)
+    chain.links[0].incident = _broken_at("commit")
     with pytest.raises(Unreachable):
-        await chain.deliver(parcel, envelopes)
+        await chain.deliver(delivery, envelopes)
     await chain.restart()
-    message = await refused(chain.links[0].commit(parcel.batch, parcel.digest, 1), Reason.NOT_READY)
+    message = await refused(chain.links[0].commit(delivery.batch, delivery.digest, 1), Reason.NOT_READY)
     assert "begin the delivery again" in message
-    assert await chain.deliver(parcel, envelopes) == Committed(8, {})
+    assert await chain.deliver(delivery, envelopes) == Committed(8, {})

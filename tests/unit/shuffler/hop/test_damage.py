@@ -38,44 +38,44 @@ def flip(chain: Chain, table: str, column: str, position: int) -> None:
 @pytest.mark.parametrize(("table", "column"), [("released", "envelopes"), ("batch", "mixed_signature")])
 async def test_a_list_that_is_not_what_the_hop_signed_is_not_passed_on(chain: Chain, table: str, column: str) -> None:
     envelopes = await chain.seal(SYMBOLS)
-    parcel = await chain.parcel(envelopes)
+    delivery = await chain.delivery(envelopes)
 
     def broken(point: str) -> None:
         if point == "before begin at analyzer":
             raise Unreachable("it did not answer")
 
-    chain.links[-1].trouble = broken
-    await refused(chain.deliver(parcel, envelopes), Reason.NOT_READY)  # it is mixed now
-    chain.links[-1].trouble = lambda _point: None
+    chain.links[-1].incident = broken
+    await refused(chain.deliver(delivery, envelopes), Reason.NOT_READY)  # it is mixed now
+    chain.links[-1].incident = lambda _point: None
     flip(chain, table, column, 5)
-    message = await refused(chain.deliver(parcel, envelopes), Reason.NOT_READY)
+    message = await refused(chain.deliver(delivery, envelopes), Reason.NOT_READY)
     assert "this hop's store is damaged" in message
-    stored = await chain.analyzer_store.batch(parcel.batch)
+    stored = await chain.analyzer_store.batch(delivery.batch)
     assert stored is None or stored.next_offset == 0
     flip(chain, table, column, 5)  # as it was
-    assert await chain.deliver(parcel, envelopes) == Committed(len(SYMBOLS), {})
+    assert await chain.deliver(delivery, envelopes) == Committed(len(SYMBOLS), {})
 
 
 async def test_a_list_that_is_damaged_after_the_analyzer_counted_it_is_passed_on_all_the_same(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS)
-    parcel = await chain.parcel(envelopes)
+    delivery = await chain.delivery(envelopes)
 
     def broken(point: str) -> None:
         if point == "after commit at analyzer":
             raise Unreachable("its answer was lost")
 
-    chain.links[-1].trouble = broken
-    await refused(chain.deliver(parcel, envelopes), Reason.NOT_READY)
-    chain.links[-1].trouble = lambda _point: None
+    chain.links[-1].incident = broken
+    await refused(chain.deliver(delivery, envelopes), Reason.NOT_READY)
+    chain.links[-1].incident = lambda _point: None
     flip(chain, "released", "envelopes", 5)
-    assert await chain.deliver(parcel, envelopes) == Committed(len(SYMBOLS), {})
+    assert await chain.deliver(delivery, envelopes) == Committed(len(SYMBOLS), {})
 
 
 async def test_a_damaged_key_makes_the_round_wait_and_nothing_is_left_out(chain: Chain) -> None:
     envelopes = await chain.seal(SYMBOLS)
-    parcel = await chain.parcel(envelopes)
+    delivery = await chain.delivery(envelopes)
     flip(chain, "private_key", "private_key", 10)
-    message = await refused(chain.deliver(parcel, envelopes), Reason.NOT_READY)
+    message = await refused(chain.deliver(delivery, envelopes), Reason.NOT_READY)
     assert "the key of round 0 of flights in hop-2's store is damaged" in message
     flip(chain, "private_key", "private_key", 10)  # as it was
-    assert await chain.deliver(parcel, envelopes) == Committed(len(SYMBOLS), {})
+    assert await chain.deliver(delivery, envelopes) == Committed(len(SYMBOLS), {})

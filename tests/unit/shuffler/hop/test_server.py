@@ -18,11 +18,11 @@ from hubbub.protos.rpc import DeliveryCaller
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.task import Task
 from hubbub.protos.transport import channels
-from hubbub.protos.transport.tls_files import CertificateError
+from hubbub.protos.transport.tls_files import TlsCertificateError
 from hubbub.service.settings import LogSettings, TLSSettings
 from hubbub.shuffler.hop.server import serve
-from hubbub.shuffler.hop.settings import Settings
-from hubbub.shuffler.hop.sqlite import SqliteStore
+from hubbub.shuffler.hop.settings import HopSettings
+from hubbub.shuffler.hop.sqlite import HopSqliteStore
 from support.samples import Parties, make_tls, sample_task, signed
 
 
@@ -39,16 +39,16 @@ class Deployment:
         (folder / "tasks").mkdir()
         self.task = sample_task(self.parties, admission=ENROLLED)
         self.write(self.task)
-        SqliteStore.create(folder / "data")
+        HopSqliteStore.create(folder / "data")
 
     def write(self, task: Task) -> None:
         (self.folder / "tasks" / "flights.json").write_bytes(signed(task, self.parties).encode())
 
-    def settings(self, party: str = "hop-2") -> Settings:
+    def settings(self, party: str = "hop-2") -> HopSettings:
         own = self.tls[party]
         assert own.certificate is not None
         assert own.key is not None
-        return Settings(
+        return HopSettings(
             listen="127.0.0.1:0",
             next="127.0.0.1:1",
             metrics_listen="127.0.0.1:0",
@@ -62,7 +62,7 @@ class Deployment:
         )
 
     @contextlib.asynccontextmanager
-    async def running(self, settings: Settings | None = None) -> AsyncIterator[dict[str, str]]:
+    async def running(self, settings: HopSettings | None = None) -> AsyncIterator[dict[str, str]]:
         serving: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         service = asyncio.create_task(serve(settings or self.settings(), announce=serving.set_result, stop=stop))
@@ -117,6 +117,6 @@ async def test_a_task_that_does_not_name_it_is_refused(tmp_path: Path) -> None:
 
 async def test_another_partys_certificate_is_refused(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
-    with pytest.raises(CertificateError, match="is the analyzer's certificate; give the hop its own"):
+    with pytest.raises(TlsCertificateError, match="is the analyzer's certificate; give the hop its own"):
         async with deployment.running(deployment.settings("analyzer")):
             pass

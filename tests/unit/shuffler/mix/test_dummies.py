@@ -1,4 +1,4 @@
-"""Dummies: as many as the task says, exactly uniform, sealed as any other, and nowhere told apart."""
+"""As many as the task says, exactly uniform, sealed as any other, and nowhere told apart."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from support.samples import Parties, sample_task
 PRIVACY = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=30)
 
 
-def test_draws_from_the_incomplete_stretch_are_rejected() -> None:
+def test_draws_from_the_incomplete_chunk_are_rejected() -> None:
     """With 3 symbols 2³² − 1 would make symbol 0 likelier; with 2 there is nothing to reject."""
     words = [2**32 - 1, 2**32 - 2, 0, 1, 2, 7]
     stream = itertools.chain.from_iterable(word.to_bytes(4, "little") for word in words)
@@ -153,7 +153,7 @@ async def test_dummies_that_are_too_many_for_memory_wait_on_the_disk_and_are_rel
     assert isinstance(column, Spool)
     assert len(column) == 1500
     opener = InnerOpener(Destination(task.id, 0, keys.key_set.hash), analyzer.keys[0][0], 0)
-    opened = [opener.open(row.tobytes()) for stretch in column.stretches() for row in stretch]
+    opened = [opener.open(row.tobytes()) for chunk in column.chunks() for row in chunk]
     assert query.randomizer.tally(b"".join(opened)).valid == 1500
     let_go(sealed)
 

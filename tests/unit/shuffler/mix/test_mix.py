@@ -20,10 +20,10 @@ from unit.shuffler.world import FakeAnalyzer
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.batch import BatchRecord, released_digest
-from hubbub.protos.records.release_chain import Place, Release
+from hubbub.protos.records.release_chain import ChainPosition, Release
 from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.sampling import Random
-from hubbub.shuffler.keys import RoundKeys, make_keys
+from hubbub.shuffler.keys import RoundKeyMaterial, make_keys
 from hubbub.shuffler.mix.external_sort import Buckets, Column
 from hubbub.shuffler.mix.mix import (
     RELEASED_BLOCK,
@@ -73,7 +73,7 @@ def test_a_tie_draws_all_keys_again() -> None:
 
 @dataclass
 class Memory:
-    """`mix.Inners` in memory."""
+    """`mix.RoundContents` in memory."""
 
     blocks: list[bytes]
     folder: Path = Path("nowhere")
@@ -90,8 +90,8 @@ class Memory:
     def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
         self.batches[query] = digest, record
 
-    def place(self) -> Place:
-        return Place(0, bytes(32))
+    def place(self) -> ChainPosition:
+        return ChainPosition(0, bytes(32))
 
     def put_release(self, release: Release) -> None:
         self.releases.append(release)
@@ -176,20 +176,20 @@ def test_round_without_keys_is_not_mixed(cut: tuple[Parties, Round]) -> None:
 
 
 def test_private_key_is_never_printed() -> None:
-    assert "secret" not in repr(RoundKeys(b"secret", None))  # type: ignore[arg-type] - only its repr is looked at
+    assert "secret" not in repr(RoundKeyMaterial(b"secret", None))  # type: ignore[arg-type] - only its repr is looked at
 
 
 # Columns too long for memory
 
 
 def rows(count: int) -> list[Column]:
-    """Envelopes 0 … count − 1 in stretches of several lengths, an empty one among them."""
+    """Envelopes 0 … count − 1 in chunks of several lengths, an empty one among them."""
     column = np.frombuffer(b"".join(envelope(device, 0) for device in range(count)), dtype=np.uint8)
     return np.split(column.reshape(-1, INNER_BYTES), sorted({0, count // 7, count // 2}))
 
 
-def numbers(stretches: Iterable[Column]) -> list[int]:
-    return [int.from_bytes(row[:4].tobytes(), "big") for stretch in stretches for row in stretch]
+def numbers(chunks: Iterable[Column]) -> list[int]:
+    return [int.from_bytes(row[:4].tobytes(), "big") for chunk in chunks for row in chunk]
 
 
 def given(keys: Iterable[int]) -> Draw:
@@ -287,11 +287,11 @@ def test_a_bucket_on_disk_has_no_name_and_holds_nothing_readable(tmp_path: Path)
 
 
 @hypothesis.given(st.lists(st.integers(0, 20), max_size=6), st.integers(1, 9))
-def test_a_list_is_the_same_in_blocks_whatever_its_stretches(lengths: list[int], size: int) -> None:
-    stretches = [np.frombuffer(os.urandom(3 * length), dtype=np.uint8).reshape(-1, 3) for length in lengths]
+def test_a_list_is_the_same_in_blocks_whatever_its_chunks(lengths: list[int], size: int) -> None:
+    chunks = [np.frombuffer(os.urandom(3 * length), dtype=np.uint8).reshape(-1, 3) for length in lengths]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hubbub.shuffler.mix.mix.RELEASED_BLOCK", size)
-        found = list(blocks(stretches, 3))
-    assert b"".join(found) == b"".join(stretch.tobytes() for stretch in stretches)
+        found = list(blocks(chunks, 3))
+    assert b"".join(found) == b"".join(chunk.tobytes() for chunk in chunks)
     assert [len(block) for block in found[:-1]] == [3 * size] * (len(found) - 1)
     assert all(0 < len(block) <= 3 * size for block in found[-1:])

@@ -1,4 +1,4 @@
-"""Mixing on Spark: exactly uniform, the same whatever tasks run again, and nothing readable left behind."""
+"""Exactly uniform, the same whatever tasks run again, and nothing readable left behind."""
 
 from __future__ import annotations
 

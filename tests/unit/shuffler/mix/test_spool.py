@@ -17,16 +17,16 @@ from hubbub.shuffler.mix.spool import Spool
 def test_envelopes_come_back_in_order_and_twice(
     sizes: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool, "STRETCH", 4)
+    monkeypatch.setattr(spool, "CHUNK", 4)
     held, random = Spool(tmp_path, 5), np.random.default_rng(1)
     columns = [random.integers(0, 256, (size, 5), dtype=np.uint8) for size in sizes]
     for column in columns:
         held.add(column)
     whole = np.concatenate([np.empty((0, 5), dtype=np.uint8), *columns])
     for _ in range(2):
-        read = [np.empty((0, 5), dtype=np.uint8), *held.stretches()]
+        read = [np.empty((0, 5), dtype=np.uint8), *held.chunks()]
         assert np.array_equal(np.concatenate(read), whole)
-        assert all(len(stretch) <= 4 for stretch in read)
+        assert all(len(chunk) <= 4 for chunk in read)
     assert len(held) == len(whole)
     assert not list(tmp_path.iterdir())
     held.close()

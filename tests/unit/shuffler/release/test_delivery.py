@@ -1,4 +1,4 @@
-"""Delivery: once each, whatever dies; fail closed; erased means gone."""
+"""Once each, whatever dies; fail closed; erased means gone."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def broken(world: World, operation: str) -> None:
 
 
 def nth(call: str, number: int) -> Callable[[str], None]:
-    """Trouble: the `number`th call of a kind and all later ones are not answered."""
+    """Incident: the `number`th call of a kind and all later ones are not answered."""
     seen: Counter[str] = Counter()
 
-    def trouble(name: str) -> None:
+    def incident(name: str) -> None:
         seen[name] += 1
         if seen[call] >= number:
             unreachable(name)(name)
 
-    return trouble
+    return incident
 
 
 async def test_nothing_is_released_before_the_cut_however_many_came(world: World) -> None:
     """Also a device that draws its moment late is then among all others of its round."""
     await world.fill(3 * MINIMUM)
     world.clock.now = world.task.schedule.cut(0) - 0.001
-    world.rounds.alarm.wake()
+    world.rounds.timer.recheck()
     await world.until(lambda: world.has_keys_of(1))
     assert world.state is RoundState.OPEN
     assert world.analyzer.lists == {}
@@ -65,11 +65,11 @@ async def test_nothing_is_released_before_the_cut_however_many_came(world: World
 CRASHES: dict[str, Callable[[World], None]] = {
     "open": lambda _world: None,
     "cut, not mixed": lambda world: broken(world, "mix"),
-    "mixed, nothing sent": lambda world: setattr(world.analyzer, "trouble", unreachable("begin")),
-    "begun, nothing put": lambda world: setattr(world.analyzer, "trouble", unreachable("put")),
-    "put, not committed": lambda world: setattr(world.analyzer, "trouble", unreachable("commit")),
+    "mixed, nothing sent": lambda world: setattr(world.analyzer, "incident", unreachable("begin")),
+    "begun, nothing put": lambda world: setattr(world.analyzer, "incident", unreachable("put")),
+    "put, not committed": lambda world: setattr(world.analyzer, "incident", unreachable("commit")),
     "first committed, not noted": lambda world: broken(world, "commit_batch"),
-    "first committed, second not": lambda world: setattr(world.analyzer, "trouble", nth("commit", 2)),
+    "first committed, second not": lambda world: setattr(world.analyzer, "incident", nth("commit", 2)),
     "released, not erased": lambda world: broken(world, "erase"),
     "deleted, log not cut": lambda world: setattr(world.store._database, "shrink", _fail),
 }
@@ -88,7 +88,7 @@ async def test_killed_at_any_step_it_goes_on_and_counts_everyone_once(world: Wor
         await world.cut()
         await world.until(lambda: world.pauses > 5)
     await world.kill()
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     await world.start()
     (answer,) = await world.send(submissions[:1], destination)
     assert isinstance(answer, Refusal if crash == "deleted, log not cut" else Receipt)
@@ -120,13 +120,13 @@ async def test_acknowledged_survives_a_kill_right_after_the_receipt(world: World
 
 
 async def test_same_permutation_is_sent_after_a_restart(world: World) -> None:
-    world.analyzer.trouble = unreachable("put")
+    world.analyzer.incident = unreachable("put")
     await world.fill()
     await world.cut()
     await world.until(lambda: "put" in world.analyzer.calls)
     digest = next(iter(world.analyzer.records.values())).digest
     await world.kill()
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     await world.start()
     await world.over()
     assert released_digest(world.analyzer.lists[next(iter(world.analyzer.records))]) == digest
@@ -147,23 +147,23 @@ async def test_each_batch_that_was_delivered_is_logged_with_its_names(world: Wor
 async def test_delivery_goes_on_where_the_analyzer_says(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hubbub.shuffler.mix.mix.RELEASED_BLOCK", 6)
     monkeypatch.setattr("hubbub.shuffler.stores.sqlite.tables.RELEASED_BLOCK", 6)
-    world.analyzer.trouble = nth("put", 3)
+    world.analyzer.incident = nth("put", 3)
     await world.fill()
     await world.cut()
     await world.until(lambda: world.pauses > 3)
     assert [len(kept) for kept in world.analyzer.lists.values()] == [12]
     del next(iter(world.analyzer.lists.values()))[8:]
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     await world.over()
     released_correctly(world)
 
 
 async def test_analyzer_that_refuses_the_digest_gets_nothing_and_nothing_is_erased(world: World) -> None:
-    def trouble(call: str) -> None:
+    def incident(call: str) -> None:
         if call == "begin":
             raise Refusal(Reason.DIGEST_DIFFERS, "another digest is known")
 
-    world.analyzer.trouble = trouble
+    world.analyzer.incident = incident
     await world.fill()
     await world.cut()
     await world.until(lambda: world.pauses > 10)
@@ -179,7 +179,7 @@ async def test_a_round_whose_key_the_analyzer_destroyed_is_erased_with_the_reaso
         if call == "begin":
             raise Refusal(Reason.ERASED, "round 0 is over; its key was destroyed")
 
-    world.analyzer.trouble = erased
+    world.analyzer.incident = erased
     await world.cut()
     await world.over(RoundState.EXPIRED)
     status = await world.status()
@@ -191,11 +191,11 @@ async def test_a_round_whose_key_the_analyzer_destroyed_is_erased_with_the_reaso
 
 
 async def test_analyzer_of_another_version_only_delays(world: World) -> None:
-    def trouble(call: str) -> None:
+    def incident(call: str) -> None:
         if call == "commit" and world.pauses < 5:
             raise HubbubError("the analyzer answered UNIMPLEMENTED")
 
-    world.analyzer.trouble = trouble
+    world.analyzer.incident = incident
     await world.fill()
     await world.cut()
     await world.over()
@@ -236,7 +236,7 @@ async def test_after_mixing_nothing_on_disk_links_ids_to_envelopes(world: World)
     joined = [b"".join(opener.open(submission.envelope, submission.id)) for submission in submissions]
     before = world.bytes_on_disk()
     assert all(pair in before for pair in joined)
-    world.analyzer.trouble = unreachable("begin")
+    world.analyzer.incident = unreachable("begin")
     await world.cut()
     await world.until(lambda: "begin" in world.analyzer.calls)
     after = world.bytes_on_disk()
@@ -276,7 +276,7 @@ async def test_erased_room_is_given_back(world: World) -> None:
 
 async def test_erasing_one_round_leaves_the_next_as_it_is(world: World) -> None:
     world.clock.now = float(world.task.schedule.opens(1))
-    await world.until(lambda: len([round_ for round_ in world.store._view.rounds.values() if round_.keys]) >= 2)
+    await world.until(lambda: len([round_ for round_ in world.store._snapshot.rounds.values() if round_.keys]) >= 2)
     await world.fill()
     following = await world.seal([(0, 0)] * 3, round_number=1)
     await world.send(following, await world.destination(1))

@@ -1,4 +1,4 @@
-"""Releases at the shuffler: its records chain what it released, and an analyzer that was put back is noticed."""
+"""Its records chain what it released, and an analyzer that was put back is noticed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from unit.shuffler.world import World, unreachable
 
 from hubbub.protos.messages import RoundState
-from hubbub.protos.records.release_chain import Release, Stretch, place_after
+from hubbub.protos.records.release_chain import Release, ReleaseChunk, position_after
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import OPEN
 from hubbub.service.errors import StoreError
-from hubbub.shuffler.stores.sqlite import SqliteStore
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     await world.stop()
 
 
-async def until_trouble(world: World, number: int) -> str:
+async def until_incident(world: World, number: int) -> str:
     await world.until(lambda: world.pauses > 3)
     return (await world.status(number)).waiting_for
 
@@ -35,7 +35,7 @@ async def until_trouble(world: World, number: int) -> str:
 async def mixed(world: World, number: int) -> None:
     """Have a round come to its delivery, and no further."""
     world.clock.now = float(world.task.schedule.opens(number))
-    world.rounds.alarm.wake()
+    world.rounds.timer.recheck()
     await world.until(lambda: world.has_keys_of(number))
     await world.fill(round_number=number)
     world.pauses = 0
@@ -49,7 +49,7 @@ async def test_records_state_the_place_behind_all_that_was_released(world: World
     releases = await world.store.releases(world.task.id)
     assert [release.round for release in releases] == [0, 1]
     places = {batch.round: record.place for batch, record in world.analyzer.records.items()}
-    assert places == {number: place_after(world.task.id, releases[:number]) for number in range(2)}
+    assert places == {number: position_after(world.task.id, releases[:number]) for number in range(2)}
     assert list(releases) == world.analyzer.releases
 
 
@@ -57,7 +57,7 @@ async def test_the_analyzer_is_sent_what_it_lacks_up_to_the_round(world: World) 
     await world.live(0)
     await world.live(1)
     first, second = await world.store.releases(world.task.id)
-    assert world.analyzer.sent == [Stretch(0, (first,))] * 2 + [Stretch(1, (second,))] * 2
+    assert world.analyzer.sent == [ReleaseChunk(0, (first,))] * 2 + [ReleaseChunk(1, (second,))] * 2
 
 
 async def test_a_round_under_the_minimum_was_never_released(world: World) -> None:
@@ -72,14 +72,14 @@ async def test_a_round_that_the_analyzer_gave_up_was_released_all_the_same(world
         if call == "begin":
             raise Refusal(Reason.ERASED, "its key was destroyed")
 
-    world.analyzer.trouble = erased
+    world.analyzer.incident = erased
     assert (await world.live(0)).state is RoundState.EXPIRED
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     await world.live(1)
     releases = tuple(await world.store.releases(world.task.id))
     assert [release.round for release in releases] == [0, 1]
     # The analyzer, which lacks round 0, and never acknowledged it, gets its release with that of round 1.
-    assert world.analyzer.sent == [Stretch(0, releases), Stretch(1, releases[1:])]
+    assert world.analyzer.sent == [ReleaseChunk(0, releases), ReleaseChunk(1, releases[1:])]
 
 
 async def test_an_analyzer_that_lost_a_round_it_had_counted_gets_nothing_and_is_named(world: World) -> None:
@@ -88,23 +88,23 @@ async def test_an_analyzer_that_lost_a_round_it_had_counted_gets_nothing_and_is_
     world.analyzer.releases.clear()  # its store is put back to before round 0
     with capture_logs() as logged:
         await mixed(world, 1)
-        waiting = await until_trouble(world, 1)
+        waiting = await until_incident(world, 1)
     lost = "its store is an old copy: round 0, which it had counted, is missing there"
     assert waiting.startswith(f"the analyzer at analyzer:1: {lost}; put its newest store back, or end the task")
     assert any(lost in str(line.get("error", "")) for line in logged)
-    assert any(lost in trouble.text for trouble in world.rounds.troubles.condition().troubles)
+    assert any(lost in incident.text for incident in world.rounds.incidents.report().incidents)
     assert 1 not in {batch.round for batch in world.analyzer.records}
     # Once the newest store is there again, the round goes on by itself.
     world.analyzer.releases = kept
     await world.until(lambda: getattr(world.found(1), "state", None) is RoundState.ERASED)
-    assert world.rounds.troubles.condition().troubles == ()
+    assert world.rounds.incidents.report().incidents == ()
 
 
 async def test_an_analyzer_that_knows_a_round_and_lost_its_counts_is_named(world: World) -> None:
     await world.live(0)
     world.analyzer.uncounted = (0,)
     await mixed(world, 1)
-    assert "round 0, which it had counted, is missing there" in await until_trouble(world, 1)
+    assert "round 0, which it had counted, is missing there" in await until_incident(world, 1)
 
 
 async def test_an_analyzer_that_knows_another_chain_is_sent_all_and_says_for_itself_what_is_wrong(world: World) -> None:
@@ -117,20 +117,20 @@ async def test_an_analyzer_that_knows_another_chain_is_sent_all_and_says_for_its
         if call == "put":
             raise Refusal(Reason.FORKED, "at place 1 it has round 1 now, and had round 2 before")
 
-    world.analyzer.trouble = forked
+    world.analyzer.incident = forked
     await mixed(world, 1)
-    assert "refused, forked: at place 1 it has round 1 now" in await until_trouble(world, 1)
+    assert "refused, forked: at place 1 it has round 1 now" in await until_incident(world, 1)
     releases = tuple(await world.store.releases(world.task.id))
-    assert world.analyzer.sent[2] == Stretch(0, releases)
+    assert world.analyzer.sent[2] == ReleaseChunk(0, releases)
 
 
 async def test_a_kill_anywhere_in_delivery_is_no_fork(world: World) -> None:
-    world.analyzer.trouble = unreachable("commit")
+    world.analyzer.incident = unreachable("commit")
     await world.fill()
     await world.cut()
     await world.until(lambda: "commit" in world.analyzer.calls)
     await world.kill()
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     await world.start()
     await world.over()
     assert world.state is RoundState.ERASED
@@ -163,7 +163,7 @@ async def test_a_store_whose_releases_were_changed_is_refused(world: World, chan
         connection.execute(statement)
         connection.commit()
     with pytest.raises(StoreError, match=named):
-        SqliteStore(world.folder)
+        ShufflerSqliteStore(world.folder)
     # The fixture stops a world that runs.
     world.folder = world.folder.parent / "new"
     await world.start(ready=False)

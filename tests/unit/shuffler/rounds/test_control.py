@@ -107,7 +107,7 @@ async def test_a_submission_beside_the_cut_is_in_the_batch_or_refused(operated: 
 
 async def test_status_says_what_each_round_waits_for(operated: World) -> None:
     assert "or the operator to close it" in (await operated.status()).waiting_for
-    operated.analyzer.trouble = unreachable("begin")
+    operated.analyzer.incident = unreachable("begin")
     await operated.fill()
     await operated.control.close_round(operated.task.id, 0)
     await operated.until(lambda: "begin" in operated.analyzer.calls)
@@ -115,7 +115,7 @@ async def test_status_says_what_each_round_waits_for(operated: World) -> None:
     assert (await operated.status()).waiting_for == (
         "the analyzer at analyzer:1: did not answer, since 2026-01-01T00:00:10Z"
     )
-    operated.analyzer.trouble = lambda _call: None
+    operated.analyzer.incident = lambda _call: None
     await operated.over()
     assert (await operated.status()).waiting_for == "nothing"
 

@@ -13,9 +13,9 @@ from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import RoundState
 from hubbub.service.errors import StoreError
 from hubbub.shuffler.records import Round
-from hubbub.shuffler.rounds.abandon import give_up
-from hubbub.shuffler.stores.sqlite import SqliteStore
-from support.stores import store_in
+from hubbub.shuffler.rounds.abandon import abandon_round
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
+from support.store_contents import store_in
 
 
 async def test_round_at_its_minimum_is_released_whole_and_erased(world: World) -> None:
@@ -56,22 +56,22 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, world: World, name: str, error
 
 @pytest.mark.parametrize("error", [StoreError("no room"), RuntimeError("a bug"), OSError(28, "no room")], ids=repr)
 @pytest.mark.parametrize("name", ["cut", "mix", "commit_batch", "erase"])
-async def test_a_step_that_fails_is_in_trouble_at_once_and_goes_on_by_itself(
+async def test_a_step_that_fails_has_an_incident_at_once_and_goes_on_by_itself(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str, error: Exception
 ) -> None:
     await world.fill(MINIMUM)
     mended = failing_once(monkeypatch, world, name, error)
     await world.cut()
-    await world.until(lambda: world.rounds.troubles.now() != ())
+    await world.until(lambda: world.rounds.incidents.now() != ())
     round_ = world.found()
     assert round_ is not None
-    assert world.rounds.in_trouble(round_)
-    (trouble,) = world.rounds.troubles.now()
-    assert (trouble.kind, trouble.text) == ("rounds", f"round 0 of flights: another try: {error}")
+    assert world.rounds.has_incident(round_)
+    (incident,) = world.rounds.incidents.now()
+    assert (incident.kind, incident.text) == ("rounds", f"round 0 of flights: another try: {error}")
     assert world.rounds.waiting_for(round_).startswith(f"another try: {error}, since 2026-01-01T")
     mended.set()
     await world.over(RoundState.ERASED)
-    await world.until(lambda: world.rounds.troubles.now() == ())
+    await world.until(lambda: world.rounds.incidents.now() == ())
 
 
 async def test_a_store_that_cannot_even_be_read_after_a_failure_ends_no_round(
@@ -93,18 +93,18 @@ async def test_rounds_begin_once_what_was_in_the_way_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     world = World(tmp_path)
-    real, mended = SqliteStore.add_round, asyncio.Event()
+    real, mended = ShufflerSqliteStore.add_round, asyncio.Event()
 
-    async def fail(store: SqliteStore, task_id: bytes, number: int) -> Round:
+    async def fail(store: ShufflerSqliteStore, task_id: bytes, number: int) -> Round:
         if not mended.is_set():
             raise error
         return await real(store, task_id, number)
 
-    monkeypatch.setattr(SqliteStore, "add_round", fail)
+    monkeypatch.setattr(ShufflerSqliteStore, "add_round", fail)
     await world.start(ready=False)
     await world.until(lambda: world.pauses > 3)
-    (trouble,) = world.rounds.troubles.now()
-    assert trouble.text == f"round 0 of {world.task.name} cannot begin: {error}"
+    (incident,) = world.rounds.incidents.now()
+    assert incident.text == f"round 0 of {world.task.name} cannot begin: {error}"
     assert world.rounds.cannot_begin(world.task)
     mended.set()
     await world.until(lambda: world.has_keys)
@@ -118,11 +118,11 @@ async def test_keys_are_fetched_again_whatever_was_raised(tmp_path: Path) -> Non
     def bug(_call: str) -> None:
         raise RuntimeError("a bug")
 
-    world.analyzer.trouble = bug
+    world.analyzer.incident = bug
     await world.start(ready=False)
     await world.until(lambda: world.pauses > 3)
-    assert {each.kind for each in world.rounds.troubles.now()} == {"rounds"}
-    world.analyzer.trouble = unreachable()
+    assert {each.kind for each in world.rounds.incidents.now()} == {"rounds"}
+    world.analyzer.incident = unreachable()
     await world.until(lambda: world.has_keys)
     await world.stop()
 
@@ -135,7 +135,7 @@ async def test_an_open_round_that_never_had_keys_goes_on_after_a_restart(tmp_pat
         if not answers.is_set():
             raise Unreachable("the analyzer did not answer")
 
-    world.analyzer.trouble = away
+    world.analyzer.incident = away
     await world.start(ready=False)
     await world.until(lambda: world.pauses > 1)
     await world.kill()
@@ -145,19 +145,21 @@ async def test_an_open_round_that_never_had_keys_goes_on_after_a_restart(tmp_pat
     # Nothing of it is damaged, so it is not given up either.
     await world.stop()
     with pytest.raises(HubbubError, match="nothing of round 0 is known to be damaged"):
-        await give_up(lambda: store_in(SqliteStore, world.folder), f"{world.task.id.hex()}:0", world.tasks)
+        await abandon_round(
+            lambda: store_in(ShufflerSqliteStore, world.folder), f"{world.task.id.hex()}:0", world.tasks
+        )
     answers.set()
     await world.start()
     assert world.has_keys
     await world.stop()
 
 
-async def test_a_store_in_trouble_holds_up_every_round_that_is_not_over(world: World) -> None:
+async def test_a_store_with_incidents_holds_up_every_round_that_is_not_over(world: World) -> None:
     round_ = world.found()
     assert round_ is not None
-    told = world.rounds.troubles.of_store(world.folder / "shuffler.db")
+    told = world.rounds.incidents.of_store(world.folder / "shuffler.db")
     told(OSError(28, "No space left on device"))
-    assert world.rounds.in_trouble(round_)
+    assert world.rounds.has_incident(round_)
     assert world.rounds.waiting_for(round_).endswith("; the store takes nothing now")
     told(None)
-    assert not world.rounds.in_trouble(round_)
+    assert not world.rounds.has_incident(round_)

@@ -15,8 +15,8 @@ from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.shuffler.admit.checks.keys import DAMAGED_SECONDS
-from hubbub.shuffler.rounds.abandon import REASON, give_up
-from hubbub.shuffler.stores.sqlite import SqliteStore
+from hubbub.shuffler.rounds.abandon import REASON, abandon_round
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from hubbub.shuffler.stores.sqlite.schema import FILE_NAME
 
 FLIP = {"released": ("released", "envelopes"), "record": ("batch", "signature")}
@@ -26,26 +26,26 @@ FLIP = {"released": ("released", "envelopes"), "record": ("batch", "signature")}
 async def mixed(world: World) -> None:
     """A round that is mixed and not delivered, of a shuffler that is stopped."""
     await world.fill()
-    world.analyzer.trouble = unreachable("begin")
+    world.analyzer.incident = unreachable("begin")
     await world.cut()
     await world.until(lambda: world.pauses > 3)
     await world.kill()
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
 
 
 def flip(folder: Path, table: str, column: str) -> None:
     """Change one byte of a table's last row."""
     with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        key, content = connection.execute(f"SELECT key, {column} FROM {table} ORDER BY key DESC LIMIT 1").fetchone()  # noqa: S608
+        row, content = connection.execute(f"SELECT rowid, {column} FROM {table} ORDER BY rowid DESC LIMIT 1").fetchone()  # noqa: S608
         changed = bytearray(content)
         changed[len(changed) // 2] ^= 0x10
-        connection.execute(f"UPDATE {table} SET {column} = ? WHERE key = ?", (bytes(changed), key))  # noqa: S608
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (bytes(changed), row))  # noqa: S608
         connection.commit()
 
 
 def close_cleanly(world: World) -> None:
     """Have the log of the killed store carried over, so that files can be changed by hand."""
-    SqliteStore(world.folder).close()
+    ShufflerSqliteStore(world.folder).close()
 
 
 @pytest.mark.parametrize("what", FLIP)
@@ -65,8 +65,8 @@ async def test_a_list_that_is_not_what_was_signed_is_not_sent_again_and_again(wo
     assert "cannot be delivered" in said
     assert "damaged" in said
     assert f"--give-up {world.task.id.hex()[:16]}:0" in said
-    assert world.rounds.in_trouble(round_)
-    world.rounds.alarm.wake()
+    assert world.rounds.has_incident(round_)
+    world.rounds.timer.recheck()
     for _ in range(100):
         await asyncio.sleep(0)
     assert world.analyzer.calls == calls  # nothing is tried again
@@ -80,15 +80,15 @@ async def test_a_list_that_is_damaged_after_it_was_counted_is_not_said_to_be_und
     """The analyzer counted it, and the shuffler was killed before it noted that."""
     await world.fill()
 
-    def trouble(call: str) -> None:
+    def incident(call: str) -> None:
         if call == "commit" and sum(map(len, world.analyzer.lists.values())) == 2 * MINIMUM:
             raise Unreachable("the analyzer did not answer: down")
 
-    world.analyzer.trouble = trouble
+    world.analyzer.incident = incident
     await world.cut()
     await world.until(lambda: world.pauses > 3)
     await world.kill()
-    world.analyzer.trouble = lambda _call: None
+    world.analyzer.incident = lambda _call: None
     (last,) = (batch for batch in world.analyzer.records if batch.query == 1)
     await world.analyzer.commit(last, world.analyzer.records[last].digest)
     close_cleanly(world)
@@ -104,12 +104,12 @@ async def test_a_list_that_is_damaged_while_the_analyzer_is_down_is_looked_at_ag
     await mixed(world)
     paused = asyncio.Event()
 
-    def trouble(call: str) -> None:
-        # The first stretch of the last list is taken; then the analyzer is down, until the list is damaged.
+    def incident(call: str) -> None:
+        # The first chunk of the last list is taken; then the analyzer is down, until the list is damaged.
         if call == "commit" and len(world.analyzer.lists) == 2 and not paused.is_set():
             raise Unreachable("the analyzer did not answer: down")
 
-    world.analyzer.trouble = trouble
+    world.analyzer.incident = incident
     await world.start()
     await world.until(lambda: world.analyzer.calls.count("commit") > 2)
     for batch, sent in world.analyzer.lists.items():
@@ -134,11 +134,11 @@ async def test_such_a_round_is_given_up_by_its_operator(world: World) -> None:
         f"{world.task.id.hex()[:8]}:7": "there is no round",
     }.items():
         with pytest.raises(HubbubError, match=says):
-            await give_up(lambda: SqliteStore(world.folder), named, world.tasks)
-    ended = await give_up(lambda: SqliteStore(world.folder), f"{world.task.id.hex()[:16]}:0", world.tasks)
+            await abandon_round(lambda: ShufflerSqliteStore(world.folder), named, world.tasks)
+    ended = await abandon_round(lambda: ShufflerSqliteStore(world.folder), f"{world.task.id.hex()[:16]}:0", world.tasks)
     assert (ended.state, ended.reason) == (RoundState.EXPIRED, REASON)
     with pytest.raises(HubbubError, match="is EXPIRED already"):
-        await give_up(lambda: SqliteStore(world.folder), f"{world.task.id.hex()}:0", world.tasks)
+        await abandon_round(lambda: ShufflerSqliteStore(world.folder), f"{world.task.id.hex()}:0", world.tasks)
     await world.start(ready=False)
     round_ = world.found()
     assert round_ is not None
@@ -158,10 +158,10 @@ async def test_a_round_of_which_nothing_is_damaged_is_not_given_up_by_a_slip(wor
     named = f"{world.task.id.hex()[:16]}:0"
     for tasks in (world.tasks, {}):
         with pytest.raises(HubbubError, match=f"the {MINIMUM} answers in it would be lost.*--though-whole"):
-            await give_up(lambda: SqliteStore(world.folder), named, tasks)
-    with closing(SqliteStore(world.folder)) as store:
+            await abandon_round(lambda: ShufflerSqliteStore(world.folder), named, tasks)
+    with closing(ShufflerSqliteStore(world.folder)) as store:
         assert (await store.rounds())[0].state is state
-    ended = await give_up(lambda: SqliteStore(world.folder), named, {}, though_whole=True)
+    ended = await abandon_round(lambda: ShufflerSqliteStore(world.folder), named, {}, though_whole=True)
     assert ended.state is RoundState.EXPIRED
     await world.start(ready=False)
 
@@ -169,7 +169,7 @@ async def test_a_round_of_which_nothing_is_damaged_is_not_given_up_by_a_slip(wor
 async def test_an_open_round_whose_key_is_gone_is_given_up(world: World) -> None:
     await stopped(world)
     change_key(world.folder)
-    ended = await give_up(lambda: SqliteStore(world.folder), f"{world.task.id.hex()[:16]}:0", world.tasks)
+    ended = await abandon_round(lambda: ShufflerSqliteStore(world.folder), f"{world.task.id.hex()[:16]}:0", world.tasks)
     assert (ended.state, ended.reason) == (RoundState.EXPIRED, REASON)
     await world.start(ready=False)
 
@@ -210,8 +210,8 @@ async def test_an_open_round_whose_key_is_gone_is_told_and_devices_wait(world: W
     await stopped(world)
     change_key(world.folder)
     await world.start()
-    (trouble,) = world.rounds.troubles.now()
-    assert "round 0 of flights: its key is damaged, so devices are told to wait" in trouble.text
+    (incident,) = world.rounds.incidents.now()
+    assert "round 0 of flights: its key is damaged, so devices are told to wait" in incident.text
     with pytest.raises(Refusal, match="the key of round 0 is damaged at the shuffler") as refusal:
         await world.admission.get_round(world.task.id, 0)
     assert (refusal.value.reason, refusal.value.retry_after) == (Reason.NOT_READY, DAMAGED_SECONDS)

@@ -1,4 +1,4 @@
-"""What goes over a line arrives as it was; what has another width than it says is refused."""
+"""What goes over a channel arrives as it was; what has another width than it says is refused."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted, Master, Revoked, Spent
+from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted, MasterKey, RedeemedTicket, Revoked
 from hubbub.protos.errors import MessageError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import KeyState, RoundState
 from hubbub.service.rpc import ipc_messages
-from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.records import Held, Opened, Round
+from hubbub.shuffler.keys import RoundKeyMaterial
+from hubbub.shuffler.records import InsertOutcome, Opened, Round
 from hubbub.shuffler.workers import codec
-from hubbub.shuffler.workers.codec import Looked
+from hubbub.shuffler.workers.codec import FoundRound
 
 
 def exactly(count: int) -> some.SearchStrategy[bytes]:
@@ -24,18 +24,18 @@ def exactly(count: int) -> some.SearchStrategy[bytes]:
 
 DOCUMENTS = some.builds(SignedDocument, some.binary(max_size=50), exactly(64))
 KEY_SETS = some.builds(KeySet, DOCUMENTS, DOCUMENTS, some.lists(some.binary(max_size=20), max_size=2).map(tuple))
-KEYS = some.builds(RoundKeys, some.binary(max_size=70), KEY_SETS, some.just(b"") | exactly(32))
+KEYS = some.builds(RoundKeyMaterial, some.binary(max_size=70), KEY_SETS, some.just(b"") | exactly(32))
 NUMBERS = some.integers(0, 10**6)
 
 
 @given(exactly(32), NUMBERS, some.none() | KEYS, some.sampled_from(RoundState), some.text(max_size=40), some.booleans())
 def test_a_round_arrives_with_its_secrets(
-    task_id: bytes, number: int, keys: RoundKeys | None, state: RoundState, reason: str, damaged: bool
+    task_id: bytes, number: int, keys: RoundKeyMaterial | None, state: RoundState, reason: str, damaged: bool
 ) -> None:
-    looked = Looked(Round(7, task_id, number, state, keys, 2**40, reason=reason), 2**40, damaged)
+    looked = FoundRound(Round(7, task_id, number, state, keys, 2**40, reason=reason), 2**40, damaged)
     which = codec.read_which(codec.write_which(task_id, number))
-    assert codec.read_looked(which, codec.write_looked(looked)) == looked
-    assert codec.read_looked(which, codec.write_looked(None)) is None
+    assert codec.read_found(which, codec.write_found(looked)) == looked
+    assert codec.read_found(which, codec.write_found(None)) is None
 
 
 @given(some.lists(exactly(16)), some.lists(some.none() | exactly(16)))
@@ -68,7 +68,7 @@ def test_what_is_cut_short_is_refused() -> None:
 
 
 def test_every_outcome_has_a_number_of_its_own() -> None:
-    assert codec.read_outcomes(codec.write_outcomes(list(Held))) == list(Held)
+    assert codec.read_outcomes(codec.write_outcomes(list(InsertOutcome))) == list(InsertOutcome)
 
 
 def test_counts_arrive() -> None:
@@ -76,10 +76,10 @@ def test_counts_arrive() -> None:
 
 
 def test_who_is_admitted_and_tickets_arrive() -> None:
-    masters = (Master(1, bytes(32), KeyState.ACTIVE, 5),)
+    masters = (MasterKey(1, bytes(32), KeyState.ACTIVE, 5),)
     admitted = Admitted(bytes(VERSION_BYTES), masters, Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})))
     assert ipc_messages.read_admitted(ipc_messages.write_admitted(admitted)) == admitted
-    tickets = [Spent(bytes([number]) * 16, bytes(32), bytes(16), 9) for number in range(3)]
+    tickets = [RedeemedTicket(bytes([number]) * 16, bytes(32), bytes(16), 9) for number in range(3)]
     assert ipc_messages.read_tickets(ipc_messages.write_tickets(tickets)) == tickets
     with pytest.raises(MessageError, match="are no"):
         ipc_messages.read_tickets(b"\xff\xff\xff")

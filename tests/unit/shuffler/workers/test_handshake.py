@@ -1,4 +1,4 @@
-"""What an acceptor starts with arrives as it was, whatever the files of its tasks hold by then."""
+"""What a worker starts with arrives as it was, whatever the files of its tasks hold by then."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.task.admission import ENROLLED
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
-from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.workers import handshake
 from hubbub.shuffler.workers.handshake import Served, Start, read_start, write_start
 from support.samples import changed, sample_task, signed
-from support.tree import ROOT
+from support.source_tree import ROOT
 
 SIGNED = ROOT / "tests" / "vectors" / "signed"
 MANY = 300
@@ -27,7 +27,7 @@ MANY = 300
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path) -> ShufflerSettings:
     return Deployment(tmp_path).settings("127.0.0.1:1")
 
 
@@ -44,7 +44,7 @@ def served(*tasks: Task) -> Served:
     return Served(PARTIES.operator.public, SECOND.public, {task.id: task for task in tasks})
 
 
-async def test_what_is_served_arrives_with_the_successions_of_each_task(settings: Settings) -> None:
+async def test_what_is_served_arrives_with_the_successions_of_each_task(settings: ShufflerSettings) -> None:
     task = sample_task(PARTIES)
     # As it is checked where the later identity is the shuffler's own.
     succeeded = signed(task, PARTIES).check(PARTIES.operator.public, SECOND.public, [FIRST, NEXT])
@@ -54,12 +54,12 @@ async def test_what_is_served_arrives_with_the_successions_of_each_task(settings
     assert await sent(start) == start
 
 
-async def test_a_task_arrives_under_its_id(settings: Settings) -> None:
+async def test_a_task_arrives_under_its_id(settings: ShufflerSettings) -> None:
     task = SignedTask.decode((SIGNED / "hubbub-task-1.json").read_bytes()).task
     assert (await sent(Start(settings, served(task), 1))).served.tasks == {task.id: task}
 
 
-async def test_many_tasks_arrive_without_the_event_loop_waiting_for_who_reads(settings: Settings) -> None:
+async def test_many_tasks_arrive_without_the_event_loop_waiting_for_who_reads(settings: ShufflerSettings) -> None:
     task = sample_task(PARTIES)
     start = Start(settings, served(*(replace(task, name=f"task-{number}") for number in range(MANY))), 1)
     here, there = socket.socketpair()
@@ -72,8 +72,8 @@ async def test_many_tasks_arrive_without_the_event_loop_waiting_for_who_reads(se
         await writing
 
 
-async def test_an_acceptor_of_another_version_says_what_to_do(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+async def test_a_worker_of_another_version_says_what_to_do(
+    settings: ShufflerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = socket.socketpair()
     here.setblocking(False)

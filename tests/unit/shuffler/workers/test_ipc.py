@@ -1,4 +1,4 @@
-"""Lines: what is asked is answered, in whatever pieces it comes, and fails when the other end is gone."""
+"""What is asked is answered, in whatever pieces it comes, and fails when the other end is gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hubbub.service.errors import StoreError
-from hubbub.shuffler.workers.ipc import HEAD, LAST_NUMBER, MOST_BYTES, Answer, Frame, Line, LineLostError
+from hubbub.shuffler.workers.ipc import HEAD, LAST_NUMBER, MOST_BYTES, Answer, ChannelLostError, Frame, IpcChannel
 
 
 async def nothing(_frame: Frame, _payload: bytes) -> bytes:
@@ -20,14 +20,14 @@ async def nothing(_frame: Frame, _payload: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def ends(answer: Answer, lost: Callable[[], None] = lambda: None) -> AsyncIterator[tuple[Line, Line]]:
+async def ends(answer: Answer, lost: Callable[[], None] = lambda: None) -> AsyncIterator[tuple[IpcChannel, IpcChannel]]:
     """One that asks, and one that answers."""
     here, there = socket.socketpair()
-    asking, answering = Line(nothing, lost), Line(answer, lambda: None)
+    asking, answering = IpcChannel(nothing, lost), IpcChannel(answer, lambda: None)
     loop = asyncio.get_running_loop()
-    for line, end in ((asking, here), (answering, there)):
+    for channel, end in ((asking, here), (answering, there)):
         end.setblocking(False)
-        await loop.create_unix_connection(lambda line=line: line, sock=end)  # type: ignore[misc]
+        await loop.create_unix_connection(lambda channel=channel: channel, sock=end)  # type: ignore[misc]
     try:
         yield asking, answering
     finally:
@@ -42,12 +42,12 @@ async def test_answers_find_who_asked_whichever_comes_first() -> None:
         await release[payload[0]].wait()
         return payload * 2
 
-    async with ends(answer) as (line, _):
-        asked = [asyncio.create_task(line.ask(Frame.FIND, bytes([number]))) for number in range(3)]
+    async with ends(answer) as (channel, _):
+        asked = [asyncio.create_task(channel.ask(Frame.FIND, bytes([number]))) for number in range(3)]
         for number in (2, 0, 1):
             release[number].set()
             assert await asked[number] == bytes([number, number])
-        assert line.waiting == 0
+        assert channel.waiting == 0
 
 
 async def test_numbers_begin_again_behind_the_last_and_leave_out_those_that_are_awaited() -> None:
@@ -59,12 +59,12 @@ async def test_numbers_begin_again_behind_the_last_and_leave_out_those_that_are_
             await release.wait()
         return payload
 
-    async with ends(answer) as (line, _):
-        first = asyncio.create_task(line.ask(Frame.KNOWN, b"first"))
+    async with ends(answer) as (channel, _):
+        first = asyncio.create_task(channel.ask(Frame.KNOWN, b"first"))
         await asked.wait()
-        line._number = LAST_NUMBER - 2
+        channel._number = LAST_NUMBER - 2
         for number in range(5):
-            assert await line.ask(Frame.KNOWN, bytes([number])) == bytes([number])
+            assert await channel.ask(Frame.KNOWN, bytes([number])) == bytes([number])
         release.set()
         assert await first == b"first"
 
@@ -76,31 +76,31 @@ async def test_what_one_side_sends_first_the_other_begins_first() -> None:
         begun.append((frame, payload))
         return b""
 
-    async with ends(answer) as (line, _):
+    async with ends(answer) as (channel, _):
         for number in range(100):
-            line.tell(Frame.COUNT, bytes([number]))
-        await line.ask(Frame.HOLD, b"last")
-    assert begun == [*((Frame.COUNT, bytes([number])) for number in range(100)), (Frame.HOLD, b"last")]
+            channel.tell(Frame.COUNT, bytes([number]))
+        await channel.ask(Frame.INSERT, b"last")
+    assert begun == [*((Frame.COUNT, bytes([number])) for number in range(100)), (Frame.INSERT, b"last")]
 
 
 async def test_megabytes_arrive_whole() -> None:
     async def answer(_frame: Frame, payload: bytes) -> bytes:
         return payload[::-1]
 
-    async with ends(answer) as (line, _):
+    async with ends(answer) as (channel, _):
         payload = bytes(range(256)) * 20_000
-        assert await line.ask(Frame.HOLD, payload) == payload[::-1]
+        assert await channel.ask(Frame.INSERT, payload) == payload[::-1]
 
 
 async def test_a_store_that_cannot_says_why_and_a_fault_does_not(caplog: pytest.LogCaptureFixture) -> None:
     async def answer(frame: Frame, _payload: bytes) -> bytes:
-        raise StoreError("the disk is full") if frame is Frame.HOLD else KeyError("a secret")
+        raise StoreError("the disk is full") if frame is Frame.INSERT else KeyError("a secret")
 
-    async with ends(answer) as (line, _):
+    async with ends(answer) as (channel, _):
         with pytest.raises(StoreError, match="the disk is full"):
-            await line.ask(Frame.HOLD)
+            await channel.ask(Frame.INSERT)
         with pytest.raises(StoreError) as failed:
-            await line.ask(Frame.FIND)
+            await channel.ask(Frame.FIND)
     assert "secret" not in str(failed.value)
     assert "FIND" in caplog.text
 
@@ -113,44 +113,44 @@ async def test_whatever_is_awaited_fails_when_the_other_is_gone() -> None:
         await asyncio.Event().wait()
         return b""
 
-    async with ends(answer, gone.set) as (line, other):
-        asked = asyncio.create_task(line.ask(Frame.HOLD, b"x"))
+    async with ends(answer, gone.set) as (channel, other):
+        asked = asyncio.create_task(channel.ask(Frame.INSERT, b"x"))
         await begun.wait()
         other.close()
-        with pytest.raises(LineLostError, match="is gone"):
+        with pytest.raises(ChannelLostError, match="is gone"):
             await asked
         await gone.wait()
-        with pytest.raises(LineLostError):
-            await line.ask(Frame.HOLD)
-        line.tell(Frame.COUNT)  # to nobody
+        with pytest.raises(ChannelLostError):
+            await channel.ask(Frame.INSERT)
+        channel.tell(Frame.COUNT)  # to nobody
         for task in other._in_work:
             task.cancel()
 
 
-async def test_who_asks_and_leaves_is_no_trouble_to_the_answer() -> None:
+async def test_who_asks_and_leaves_is_no_incident_to_the_answer() -> None:
     release = asyncio.Event()
 
     async def answer(_frame: Frame, _payload: bytes) -> bytes:
         await release.wait()
         return b"late"
 
-    async with ends(answer) as (line, _):
-        asked = asyncio.create_task(line.ask(Frame.HOLD))
+    async with ends(answer) as (channel, _):
+        asked = asyncio.create_task(channel.ask(Frame.INSERT))
         await asyncio.sleep(0)
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
         release.set()
-        assert await line.ask(Frame.HOLD) == b"late"
+        assert await channel.ask(Frame.INSERT) == b"late"
 
 
 async def test_a_frame_beyond_all_measure_ends_the_line(caplog: pytest.LogCaptureFixture) -> None:
     lost = asyncio.Event()
     here, there = socket.socketpair()
-    line = Line(nothing, lost.set)
+    channel = IpcChannel(nothing, lost.set)
     here.setblocking(False)
-    await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=here)
+    await asyncio.get_running_loop().create_unix_connection(lambda: channel, sock=here)
     with there:
-        there.sendall(HEAD.pack(MOST_BYTES + 1, Frame.HOLD, 1))
+        there.sendall(HEAD.pack(MOST_BYTES + 1, Frame.INSERT, 1))
         await lost.wait()
     assert "a frame of" in caplog.text
 
@@ -161,11 +161,11 @@ def test_frames_come_out_as_they_went_in_wherever_they_are_cut(payloads: list[by
     cuts = sorted(data.draw(some.lists(some.integers(0, len(raw)), max_size=6)))
     found = []
 
-    class Taking(Line):
+    class Taking(IpcChannel):
         def _take(self, frame: Frame, number: int, payload: bytes) -> None:
             found.append((frame, number, payload))
 
-    line = Taking(nothing, lambda: None)
+    channel = Taking(nothing, lambda: None)
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
-        line.data_received(raw[start:end])
+        channel.data_received(raw[start:end])
     assert found == [(Frame.COUNT, 0, each) for each in payloads]

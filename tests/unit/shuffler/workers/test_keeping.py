@@ -1,6 +1,6 @@
-"""Acceptors as the one that keeps the rounds sees them: whatever one of them does, it is ended, told or started again.
+"""Whatever one of them does, it is ended, told or started again.
 
-Programs stand in for acceptors here, each of which does one thing wrong.
+Programs stand in for workers here, each of which does one thing wrong.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from unit.shuffler.test_server import DEADLINE, Deployment
 
 from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted
 from hubbub.service.net.ports import Ports
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.shuffler.workers import supervisor
 from hubbub.shuffler.workers.handshake import Served
 from hubbub.shuffler.workers.ipc import Frame
-from hubbub.shuffler.workers.metrics import Joined
-from hubbub.shuffler.workers.store_server import Desk
-from hubbub.shuffler.workers.supervisor import Acceptors
+from hubbub.shuffler.workers.metrics import MergedMetrics
+from hubbub.shuffler.workers.store_server import StoreServer
+from hubbub.shuffler.workers.supervisor import WorkerSupervisor
 
 BEGIN = """
 import json, os, socket, struct, sys
@@ -53,7 +53,7 @@ life = len(lives.read_text())
 ADMITTED = Admitted(bytes(VERSION_BYTES))
 
 
-class Heard(Desk):
+class Heard(StoreServer):
     """A desk that notes what is asked of it."""
 
     def __init__(self) -> None:
@@ -65,29 +65,31 @@ class Heard(Desk):
 
 
 class Stage:
-    """One acceptor that is a program of a test's own."""
+    """One worker that is a program of a test's own."""
 
     def __init__(self, folder: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
         path = folder / "program.py"
         path.write_text(BEGIN + textwrap.dedent(program))
         command = (sys.executable, "-I", str(path), str(folder / "lives"))
-        monkeypatch.setattr(supervisor.children, "command", lambda _module: command)
+        monkeypatch.setattr(supervisor.subprocesses, "command", lambda _module: command)
         monkeypatch.setattr(supervisor, "AGAIN_SECONDS", 0.0)
-        self.desk, self.troubles = Heard(), Troubles()
-        settings = Deployment(folder / "shuffler").settings("127.0.0.1:1").model_copy(update={"acceptors": 1})
-        self.acceptors = Acceptors(settings, Served(bytes(32), bytes(32), {}), self.desk, self.troubles, Joined())
+        self.store_server, self.incidents = Heard(), Incidents()
+        settings = Deployment(folder / "shuffler").settings("127.0.0.1:1").model_copy(update={"workers": 1})
+        self.workers = WorkerSupervisor(
+            settings, Served(bytes(32), bytes(32), {}), self.store_server, self.incidents, MergedMetrics()
+        )
 
     @asynccontextmanager
-    async def begun(self) -> AsyncIterator[Acceptors]:
-        await self.acceptors.start(Ports())
+    async def begun(self) -> AsyncIterator[WorkerSupervisor]:
+        await self.workers.start(Ports())
         try:
-            yield self.acceptors
+            yield self.workers
         finally:
-            await self.acceptors.stop()
+            await self.workers.stop()
 
     @property
     def pid(self) -> int | None:
-        (one,) = self.acceptors._all
+        (one,) = self.workers._all
         return one._process.pid if one._process is not None else None
 
 
@@ -122,14 +124,14 @@ async def test_one_that_cannot_take_who_is_admitted_does_not_go_on(staged: Stage
                 send(FAILED if life == 1 else ANSWER, number, "it failed")
         """
     )
-    async with stage.begun() as acceptors:
+    async with stage.begun() as workers:
         before = stage.pid
-        await acceptors.tell(ADMITTED)
+        await workers.tell(ADMITTED)
         # Nothing that was so is used any more once the operator is answered.
         assert stage.pid != before
-        await until(lambda: stage.pid is not None and not stage.troubles.now())
+        await until(lambda: stage.pid is not None and not stage.incidents.now())
         after = stage.pid
-        await acceptors.tell(ADMITTED)
+        await workers.tell(ADMITTED)
         assert stage.pid == after
 
 
@@ -143,12 +145,12 @@ async def test_one_that_cannot_serve_again_says_why(staged: Staged) -> None:
         told()
         """
     )
-    async with stage.begun() as acceptors:
-        await acceptors.tell(ADMITTED)
-        await until(lambda: any("the key is of another certificate" in each.text for each in stage.troubles.now()))
-        (trouble,) = stage.troubles.now()
-        assert trouble.kind == Kind.PORTS
-        assert trouble.text.startswith("acceptor 1 ended, and is started again: the key is of another certificate")
+    async with stage.begun() as workers:
+        await workers.tell(ADMITTED)
+        await until(lambda: any("the key is of another certificate" in each.text for each in stage.incidents.now()))
+        (incident,) = stage.incidents.now()
+        assert incident.kind == IncidentKind.PORTS
+        assert incident.text.startswith("worker 1 ended, and is started again: the key is of another certificate")
 
 
 async def test_one_that_stands_still_is_ended_and_one_that_says_something_is_not(staged: Staged) -> None:
@@ -162,19 +164,19 @@ async def test_one_that_stands_still_is_ended_and_one_that_says_something_is_not
             send(COUNT, 0, "a sign of life")
         """
     )
-    async with stage.begun() as acceptors:
+    async with stage.begun() as workers:
         before = stage.pid
         for _ in range(supervisor.SILENT_LOOKS):
-            acceptors._tell_troubled(frozenset())
+            workers._tell_incidents(frozenset())
         await one_turn()
         assert stage.pid == before
-        acceptors._tell_troubled(frozenset())
-        await until(lambda: any("it said nothing for 30 s" in each.text for each in stage.troubles.now()))
-        await until(lambda: stage.pid not in {None, before} and not stage.troubles.now())
+        workers._tell_incidents(frozenset())
+        await until(lambda: any("it said nothing for 30 s" in each.text for each in stage.incidents.now()))
+        await until(lambda: stage.pid not in {None, before} and not stage.incidents.now())
         after = stage.pid
         for number in range(1, 2 * supervisor.SILENT_LOOKS):
-            acceptors._tell_troubled(frozenset())
-            await until(lambda number=number: len(stage.desk.heard) >= number)
+            workers._tell_incidents(frozenset())
+            await until(lambda number=number: len(stage.store_server.heard) >= number)
         assert stage.pid == after
 
 
@@ -192,13 +194,13 @@ async def test_one_that_is_being_started_again_stops_as_all_do(staged: Staged, m
 
     async def stop_then(*given: object) -> None:
         await write(*given)  # type: ignore[arg-type]
-        if (stage.acceptors._all) and stage.desk.heard == [] and stage.troubles.now():
-            stopped.append(asyncio.create_task(stage.acceptors.stop()))
+        if (stage.workers._all) and stage.store_server.heard == [] and stage.incidents.now():
+            stopped.append(asyncio.create_task(stage.workers.stop()))
 
     monkeypatch.setattr(supervisor, "write_start", stop_then)
     monkeypatch.setattr(supervisor, "STOP_SECONDS", 2.0)
-    async with stage.begun() as acceptors:
-        await acceptors.tell(ADMITTED)
+    async with stage.begun() as workers:
+        await workers.tell(ADMITTED)
         await until(lambda: bool(stopped))
         await stopped[0]
-        assert stage.desk.heard == [Frame.COUNT]
+        assert stage.store_server.heard == [Frame.COUNT]

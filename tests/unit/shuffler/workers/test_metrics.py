@@ -1,4 +1,4 @@
-"""Joined metrics: sums over all processes; what was counted by one that has ended stays, what it held does not."""
+"""Sums over all processes; what was counted by one that has ended stays, what it held does not."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
-from hubbub.service.observability.rounding import Counts
-from hubbub.shuffler.workers.metrics import Joined, JoinedRegistry, pictured
+from hubbub.service.observability.rounding import CountRounding
+from hubbub.shuffler.workers.metrics import MergedMetrics, MergedRegistry, metrics_snapshot
 
 
 class One:
@@ -26,16 +26,16 @@ class One:
         Gauge("hubbub_s_build", "x", registry=self.registry)
         Gauge("other", "x", registry=self.registry)
 
-    def picture(self) -> list[object]:
-        """As it goes over a line."""
-        found: list[object] = json.loads(json.dumps(pictured(self.registry, "hubbub_s")))
+    def snapshot(self) -> list[object]:
+        """As it goes over a channel."""
+        found: list[object] = json.loads(json.dumps(metrics_snapshot(self.registry, "hubbub_s")))
         return found
 
 
-def value(joined: Joined, keeper: CollectorRegistry, name: str, **labels: str) -> float:
+def value(merged: MergedMetrics, leader: CollectorRegistry, name: str, **labels: str) -> float:
     found = [
         sample.value
-        for family in joined.onto(keeper.collect())
+        for family in merged.onto(leader.collect())
         for sample in family.samples
         if sample.name == name and sample.labels == labels
     ]
@@ -44,48 +44,48 @@ def value(joined: Joined, keeper: CollectorRegistry, name: str, **labels: str) -
 
 
 def test_what_processes_count_is_added_up_and_never_falls() -> None:
-    keeper, one, other, joined = One(), One(), One(), Joined()
+    leader, one, other, merged = One(), One(), One(), MergedMetrics()
     for number, each in enumerate((one, other), 1):
         each.seconds.labels("admit").observe(1.5)
         each.refused.labels("https").inc(number)
         each.held.set(10 * number)
-        joined.put(number, each.picture())
-    keeper.seconds.labels("store").observe(0.5)
-    keeper.held.set(1)
-    registry = keeper.registry
-    assert value(joined, registry, "hubbub_s_refused_total", port="https") == 3
-    assert value(joined, registry, "hubbub_s_seconds_count", stage="admit") == 2
-    assert value(joined, registry, "hubbub_s_seconds_bucket", stage="admit", le="2.0") == 2
-    assert value(joined, registry, "hubbub_s_seconds_count", stage="store") == 1
-    assert value(joined, registry, "hubbub_s_held") == 31
-    joined.end(2)
-    assert value(joined, registry, "hubbub_s_refused_total", port="https") == 3
-    assert value(joined, registry, "hubbub_s_held") == 11
+        merged.put(number, each.snapshot())
+    leader.seconds.labels("store").observe(0.5)
+    leader.held.set(1)
+    registry = leader.registry
+    assert value(merged, registry, "hubbub_s_refused_total", port="https") == 3
+    assert value(merged, registry, "hubbub_s_seconds_count", stage="admit") == 2
+    assert value(merged, registry, "hubbub_s_seconds_bucket", stage="admit", le="2.0") == 2
+    assert value(merged, registry, "hubbub_s_seconds_count", stage="store") == 1
+    assert value(merged, registry, "hubbub_s_held") == 31
+    merged.end(2)
+    assert value(merged, registry, "hubbub_s_refused_total", port="https") == 3
+    assert value(merged, registry, "hubbub_s_held") == 11
     again = One()
     again.refused.labels("https").inc(5)
-    joined.put(2, again.picture())
-    assert value(joined, registry, "hubbub_s_refused_total", port="https") == 8
+    merged.put(2, again.snapshot())
+    assert value(merged, registry, "hubbub_s_refused_total", port="https") == 8
 
 
 def test_whoever_reads_while_one_ends_sees_no_count_fall() -> None:
     """Metrics are collected in other threads: one comes at each line of what changes them here."""
-    keeper, joined, one = One(), Joined(), One()
+    leader, merged, one = One(), MergedMetrics(), One()
     one.refused.labels("https").inc(7)
     one.seconds.labels("admit").observe(1.5)
-    joined.put(1, one.picture())
+    merged.put(1, one.snapshot())
     found = []
 
     def look(frame: FrameType, _event: str, _given: object) -> Callable[..., Any] | None:
-        if frame.f_code is not Joined.end.__code__:
+        if frame.f_code is not MergedMetrics.end.__code__:
             return None
-        found.append(value(joined, keeper.registry, "hubbub_s_refused_total", port="https"))
-        found.append(value(joined, keeper.registry, "hubbub_s_seconds_count", stage="admit") + 6)
+        found.append(value(merged, leader.registry, "hubbub_s_refused_total", port="https"))
+        found.append(value(merged, leader.registry, "hubbub_s_seconds_count", stage="admit") + 6)
         return look
 
     before = sys.gettrace()
     sys.settrace(look)
     try:
-        joined.end(1)
+        merged.end(1)
     finally:
         sys.settrace(before)
     assert len(found) > 4
@@ -95,14 +95,14 @@ def test_whoever_reads_while_one_ends_sees_no_count_fall() -> None:
 def test_every_sample_is_shown_once_as_prometheus_reads_it() -> None:
     from prometheus_client import generate_latest
 
-    joined, one = Joined(), One()
-    registry = JoinedRegistry(Counts(1), lambda _name, _labels: True, joined)
-    keeper = One(registry)
-    for each in (keeper, one):
+    merged, one = MergedMetrics(), One()
+    registry = MergedRegistry(CountRounding(1), lambda _name, _labels: True, merged)
+    leader = One(registry)
+    for each in (leader, one):
         each.seconds.labels("admit").observe(0.5)
         each.refused.labels("https").inc()
     Counter("hubbub_s_alone", "x", registry=one.registry).inc(4)
-    joined.put(1, one.picture())
+    merged.put(1, one.snapshot())
     families = list(text_string_to_metric_families(generate_latest(registry).decode()))
     samples = [(each.name, tuple(sorted(each.labels.items()))) for family in families for each in family.samples]
     assert len(samples) == len(set(samples))
@@ -113,11 +113,11 @@ def test_every_sample_is_shown_once_as_prometheus_reads_it() -> None:
 
 
 def test_it_is_rounded_as_a_whole() -> None:
-    joined, one = Joined(), One()
-    registry = JoinedRegistry(Counts(10), lambda _name, _labels: False, joined)
-    keeper = One(registry)
-    keeper.refused.labels("https").inc(6)
+    merged, one = MergedMetrics(), One()
+    registry = MergedRegistry(CountRounding(10), lambda _name, _labels: False, merged)
+    leader = One(registry)
+    leader.refused.labels("https").inc(6)
     one.refused.labels("https").inc(6)
-    joined.put(1, one.picture())
+    merged.put(1, one.snapshot())
     (family,) = [each for each in registry.collect() if each.name == "hubbub_s_refused"]
     assert [each.value for each in family.samples if each.name.endswith("_total")] == [10]

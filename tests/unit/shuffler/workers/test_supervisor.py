@@ -1,4 +1,4 @@
-"""Acceptors as processes: devices reach each, one that ends is started again, none outlives who keeps the rounds."""
+"""Devices reach each, one that ends is started again, none outlives the main process."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.transport.channels import TLS
 from hubbub.service.net import health
-from hubbub.service.observability.incidents import Kind
+from hubbub.service.observability.incidents import IncidentKind
 from hubbub.service.runtime import memory
 from hubbub.service.settings import SettingsError
-from hubbub.shuffler.settings import Settings, load
+from hubbub.shuffler.settings import ShufflerSettings, load
+from support.metrics_scrape import scrape
 from support.patience import PATIENCE
-from support.scrape import scrape
 
-ACCEPTORS = 2
+WORKERS = 2
 
 
-def with_acceptors(settings: Settings, **changes: object) -> Settings:
-    changed = {"acceptors": ACCEPTORS, "metrics_listen": "127.0.0.1:0", "https_listen": "127.0.0.1:0", **changes}
+def with_workers(settings: ShufflerSettings, **changes: object) -> ShufflerSettings:
+    changed = {"workers": WORKERS, "metrics_listen": "127.0.0.1:0", "https_listen": "127.0.0.1:0", **changes}
     return settings.model_copy(update=changed)
 
 
-def acceptors_of(pid: int) -> list[int]:
+def workers_of(pid: int) -> list[int]:
     """The processes of a shuffler that answer devices."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == pid and b"acceptors.acceptor" in (path / "cmdline").read_bytes():
+            if parent == pid and b"workers.worker" in (path / "cmdline").read_bytes():
                 found.append(int(path.name))
     return sorted(found)
 
@@ -59,7 +59,7 @@ def deployment(tmp_path: Path) -> Deployment:
 async def served(deployment: Deployment, **changes: object) -> AsyncIterator[dict[str, str]]:
     async with (
         analyzer_at(deployment) as (name, _),
-        running(with_acceptors(deployment.settings(name), **changes)) as at,
+        running(with_workers(deployment.settings(name), **changes)) as at,
     ):
         yield at
 
@@ -72,7 +72,7 @@ def devices(deployment: Deployment) -> TLS:
 async def test_devices_are_answered_by_all_of_them_and_everybody_counts_once(deployment: Deployment) -> None:
     async with served(deployment) as addresses:
         assert {"submission", "https", "control", "metrics"} == set(addresses)
-        assert len(acceptors_of(os.getpid())) == ACCEPTORS
+        assert len(workers_of(os.getpid())) == WORKERS
         async with channel(addresses["submission"], devices(deployment)) as first:
             assert await health.is_serving(first, DEADLINE)
             to, made = await seal(SubmissionCaller(first), deployment.task, 60)
@@ -99,7 +99,7 @@ async def test_devices_are_answered_by_all_of_them_and_everybody_counts_once(dep
         # Each tells once a second what it has done: ten calls with six submissions, and three with one.
         timed = "hubbub_shuffler_stage_duration_seconds_count"
         while (shown := await scrape(addresses["metrics"])).value(timed, stage="admit") < 13:
-            assert len(acceptors_of(os.getpid())) == ACCEPTORS
+            assert len(workers_of(os.getpid())) == WORKERS
         accepted = {"task": deployment.task.name, "result": "accepted"}
         assert shown.value("hubbub_shuffler_submissions_total", **accepted) == 60
         assert shown.value("hubbub_shuffler_calls_in_work", port="https") == 0
@@ -110,10 +110,10 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
     async with served(deployment) as addresses:
         async with channel(addresses["submission"], devices(deployment)) as first:
             to, made = await seal(SubmissionCaller(first), deployment.task, 20)
-        before = acceptors_of(os.getpid())
+        before = workers_of(os.getpid())
         for number, submission in enumerate(made):
             if number % 5 == 0:
-                os.kill(acceptors_of(os.getpid())[0], signal.SIGKILL)
+                os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
             answer = None
             while answer is None:
                 async with channel(addresses["submission"], devices(deployment)) as each:
@@ -125,21 +125,21 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
             assert status.submissions == 20
             # What ended is told until the next one serves.
             while (
-                len(acceptors_of(os.getpid())) < ACCEPTORS
-                or (await ControlCaller(operator).get_condition(DEADLINE)).troubles
+                len(workers_of(os.getpid())) < WORKERS
+                or (await ControlCaller(operator).get_incidents(DEADLINE)).incidents
             ):
                 pass
-        assert not set(before) <= set(acceptors_of(os.getpid()))
+        assert not set(before) <= set(workers_of(os.getpid()))
 
 
 @pytest.mark.slow
 async def test_files_that_changed_since_the_start_are_for_the_next_one(deployment: Deployment) -> None:
-    async with asyncio.timeout(PATIENCE), served(deployment, acceptors=1) as addresses:
+    async with asyncio.timeout(PATIENCE), served(deployment, workers=1) as addresses:
         async with channel(addresses["submission"], devices(deployment)) as first:
             to, made = await seal(SubmissionCaller(first), deployment.task, 1)
         (deployment.folder / "tasks" / "task.json").write_bytes(b"not whole ye")
         (deployment.folder / "operator.pub.pem").unlink()
-        os.kill(acceptors_of(os.getpid())[0], signal.SIGKILL)
+        os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
         answer = None
         while answer is None:
             async with channel(addresses["submission"], devices(deployment)) as again:
@@ -179,9 +179,9 @@ async def again_and_again(work: Callable[[], Awaitable[object]]) -> None:
 
 async def refused(deployment: Deployment, **changes: object) -> str:
     with pytest.raises(HubbubError) as failed:
-        async with running(with_acceptors(deployment.settings("127.0.0.1:1"), **changes)):
+        async with running(with_workers(deployment.settings("127.0.0.1:1"), **changes)):
             pass
-    assert not acceptors_of(os.getpid())
+    assert not workers_of(os.getpid())
     return str(failed.value)
 
 
@@ -191,21 +191,21 @@ async def test_a_port_that_is_taken_is_refused_by_name(deployment: Deployment) -
         assert f"cannot listen on {address}" in await refused(deployment, listen=address)
 
 
-async def test_a_port_of_acceptors_is_taken_for_everybody_else(deployment: Deployment) -> None:
-    async with running(with_acceptors(deployment.settings("127.0.0.1:1"))) as addresses:
+async def test_a_port_of_workers_is_taken_for_everybody_else(deployment: Deployment) -> None:
+    async with running(with_workers(deployment.settings("127.0.0.1:1"))) as addresses:
         assert "another process uses it" in await refused_beside(deployment, addresses["submission"])
 
 
 async def refused_beside(deployment: Deployment, address: str) -> str:
     other = Deployment(deployment.folder / "other")
     with pytest.raises(HubbubError) as failed:
-        async with running(with_acceptors(other.settings("127.0.0.1:1"), listen=address)):
+        async with running(with_workers(other.settings("127.0.0.1:1"), listen=address)):
             pass
     return str(failed.value)
 
 
 async def test_one_that_cannot_start_says_why(deployment: Deployment) -> None:
-    """As where the key is of another certificate: the one that keeps the rounds shows none at the devices' ports."""
+    """As where the key is of another certificate: the main process shows none at the devices' ports."""
     own = deployment.settings("127.0.0.1:1").tls
     other = own.model_copy(update={"key": deployment.tls["reader"].key})
     assert "key" in await refused(deployment, tls=other)
@@ -214,7 +214,7 @@ async def test_one_that_cannot_start_says_why(deployment: Deployment) -> None:
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     Deployment(tmp_path)
-    (tmp_path / "shuffler.toml").write_text(f"acceptors = {ACCEPTORS}\n{SETTINGS}")
+    (tmp_path / "shuffler.toml").write_text(f"workers = {WORKERS}\n{SETTINGS}")
     (tmp_path / "run.py").write_text(RUN)
     command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -228,7 +228,7 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.slow
 def test_one_that_is_stopped_ends_with_who_is_killed_too(process: subprocess.Popen[bytes]) -> None:
     """It would keep the port, and whoever is started next would not have it."""
-    pid = acceptors_of(process.pid)[0]
+    pid = workers_of(process.pid)[0]
     os.kill(pid, signal.SIGSTOP)
     descriptor = os.pidfd_open(pid)
     process.kill()
@@ -238,12 +238,12 @@ def test_one_that_is_stopped_ends_with_who_is_killed_too(process: subprocess.Pop
 
 def test_a_signal_from_a_terminal_while_they_start_drains_all(tmp_path: Path) -> None:
     Deployment(tmp_path)
-    (tmp_path / "shuffler.toml").write_text(f"acceptors = {ACCEPTORS}\n{SETTINGS}")
+    (tmp_path / "shuffler.toml").write_text(f"workers = {WORKERS}\n{SETTINGS}")
     (tmp_path / "run.py").write_text(RUN)
     command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **pipes, start_new_session=True) as process:  # type: ignore[call-overload]
-        while not acceptors_of(process.pid):
+        while not workers_of(process.pid):
             assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=30)
@@ -254,7 +254,7 @@ def test_a_signal_from_a_terminal_while_they_start_drains_all(tmp_path: Path) ->
 @pytest.mark.slow
 def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
-    metrics = f'acceptors = {ACCEPTORS}\nmetrics_listen = "127.0.0.1:0"\n'
+    metrics = f'workers = {WORKERS}\nmetrics_listen = "127.0.0.1:0"\n'
     (tmp_path / "shuffler.toml").write_text(metrics + SETTINGS)
     (tmp_path / "run.py").write_text(RUN)
     command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
@@ -273,13 +273,13 @@ def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) 
 
 async def lost_lines(deployment: Deployment, addresses: dict[str, str]) -> None:
     async with channel(addresses["control"], deployment.tls["operator"]) as operator:
-        condition = await ControlCaller(operator).get_condition(DEADLINE)
-        while sum(each.text.startswith("lines of its log were lost: ") for each in condition.troubles) < ACCEPTORS:
-            condition = await ControlCaller(operator).get_condition(DEADLINE)
-    assert {each.kind for each in condition.troubles} >= {Kind.LOG.value}
-    # Those of the one that keeps the rounds, and a line and more of each.
+        incident_report = await ControlCaller(operator).get_incidents(DEADLINE)
+        while sum(each.text.startswith("lines of its log were lost: ") for each in incident_report.incidents) < WORKERS:
+            incident_report = await ControlCaller(operator).get_incidents(DEADLINE)
+    assert {each.kind for each in incident_report.incidents} >= {IncidentKind.LOG.value}
+    # Those of the main process, and a line and more of each.
     shown = await scrape(addresses["metrics"])
-    assert shown.value("hubbub_shuffler_log_lines_lost_total") >= condition.log_lines_lost + ACCEPTORS
+    assert shown.value("hubbub_shuffler_log_lines_lost_total") >= incident_report.log_lines_lost + WORKERS
 
 
 def awaited(pids: list[int]) -> None:
@@ -302,21 +302,21 @@ def signal_of_end(descriptor: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_they_drain_with_who_keeps_the_rounds(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    pids = acceptors_of(process.pid)
-    assert len(pids) == ACCEPTORS
-    for pid in pids:  # a signal to the group, or to all of a unit, is for the one that keeps the rounds
+    pids = workers_of(process.pid)
+    assert len(pids) == WORKERS
+    for pid in pids:  # a signal to the group, or to all of a unit, is for the main process
         os.kill(pid, number)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert errors.count(b"draining") == 1 + ACCEPTORS
+    assert errors.count(b"draining") == 1 + WORKERS
     assert b"Traceback" not in errors
     awaited(pids)
 
 
 @pytest.mark.slow
 def test_they_end_at_once_with_who_is_killed(process: subprocess.Popen[bytes]) -> None:
-    pids = acceptors_of(process.pid)
+    pids = workers_of(process.pid)
     descriptors = [os.pidfd_open(pid) for pid in pids]
     process.kill()
     for descriptor in descriptors:
@@ -324,8 +324,8 @@ def test_they_end_at_once_with_who_is_killed(process: subprocess.Popen[bytes]) -
         os.close(descriptor)
 
 
-def test_settings_that_leave_devices_to_replicas_have_no_acceptors(tmp_path: Path) -> None:
-    settings = f'acceptors = 2\nrole = "keeper"\nstore = "postgresql://h/d"\n{SETTINGS}'
+def test_settings_that_leave_devices_to_frontends_have_no_workers(tmp_path: Path) -> None:
+    settings = f'workers = 2\nrole = "leader"\nstore = "postgresql://h/d"\n{SETTINGS}'
     (tmp_path / "shuffler.toml").write_text(settings)
     with pytest.raises(SettingsError, match="leave one out"):
         load(tmp_path / "shuffler.toml")

@@ -1,4 +1,4 @@
-"""Version 1: rounds, counts, batches, ledger, chain and keeper. The tables of a round's contents are made with it."""
+"""Rounds, counts, batches, ledger, chain and leader. The tables of a round's contents are made with it."""
 
 from alembic import op
 
@@ -52,13 +52,13 @@ CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON ledg
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
 CREATE TRIGGER chain_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON chain
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
--- The term of the keeper that acts now, and 16 random bytes of it; whoever takes over raises it.
-CREATE TABLE keeper (
+-- The term of the leader that acts now, and 16 random bytes of it; whoever takes over raises it.
+CREATE TABLE leader (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     term bigint NOT NULL,
     holder bytea NOT NULL
 );
-INSERT INTO keeper (term, holder) VALUES (0, '');
+INSERT INTO leader (term, holder) VALUES (0, '');
 -- The copies of the keyring that may keep rounds: each has every change that was answered. None: the keyring itself.
 CREATE TABLE member (copy bytea PRIMARY KEY);
 CREATE FUNCTION only_rises() RETURNS trigger LANGUAGE plpgsql AS
@@ -66,7 +66,7 @@ CREATE FUNCTION only_rises() RETURNS trigger LANGUAGE plpgsql AS
         IF TG_OP <> 'UPDATE' OR NEW.term <= OLD.term THEN RAISE EXCEPTION 'the term only rises'; END IF;
         RETURN NEW;
     END $$;
-CREATE TRIGGER term_rises BEFORE UPDATE OR DELETE ON keeper FOR EACH ROW EXECUTE FUNCTION only_rises();
+CREATE TRIGGER term_rises BEFORE UPDATE OR DELETE ON leader FOR EACH ROW EXECUTE FUNCTION only_rises();
 """
 
 

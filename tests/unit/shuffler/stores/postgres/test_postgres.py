@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: several that hold at once, what its files show, and what it refuses to open."""
+"""Several that hold at once, what its files show, and what it refuses to open."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import RoundState
 from hubbub.service.errors import StoreError
-from hubbub.service.observability.incidents import Kind, Troubles
+from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.postgres import sessions
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.service.settings import SettingsError
-from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.mix.mix import Inners
-from hubbub.shuffler.records import Held, Opened
+from hubbub.shuffler.keys import RoundKeyMaterial
+from hubbub.shuffler.mix.mix import RoundContents
+from hubbub.shuffler.records import InsertOutcome, Opened
 from hubbub.shuffler.settings import load
-from hubbub.shuffler.stores.postgres import PostgresStore, inserts
-from hubbub.shuffler.stores.postgres.inserts import Call, NearlyFullError
-from hubbub.shuffler.stores.postgres.keyring import Keyring
-from hubbub.shuffler.stores.postgres.opening import create_kept, open_kept
+from hubbub.shuffler.stores.postgres import ShufflerPostgresStore, inserts
+from hubbub.shuffler.stores.postgres.inserts import NearlyFullError, PendingInsert
+from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+from hubbub.shuffler.stores.postgres.opening import create_first, open_as_leader
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from support import postgres
@@ -44,13 +44,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def two_on_one_database(folder: Path) -> Iterator[tuple[PostgresStore, PostgresStore]]:
-    Keyring.create(folder)
+def two_on_one_database(folder: Path) -> Iterator[tuple[ShufflerPostgresStore, ShufflerPostgresStore]]:
+    ShufflerKeyring.create(folder)
     address = postgres.new_database()
-    keyring = Keyring(folder)
+    keyring = ShufflerKeyring(folder)
     with (
-        contextlib.closing(PostgresStore(keyring, address)) as one,
-        contextlib.closing(PostgresStore(keyring, address, keeps=False)) as other,
+        contextlib.closing(ShufflerPostgresStore(keyring, address)) as one,
+        contextlib.closing(ShufflerPostgresStore(keyring, address, keeps=False)) as other,
     ):
         yield one, other
 
@@ -61,12 +61,12 @@ async def test_two_stores_that_hold_the_same_ids_at_once_hold_each_once(folder: 
         round_ = await stores[0].add_round(TASK, 0)
         # The second with its ids the other way round, and other bytes under each.
         calls = [
-            stores[each].hold(round_, [Opened(id_, bytes([each]) * 16, bytes(8)) for id_ in part], most=10_000)
+            stores[each].insert(round_, [Opened(id_, bytes([each]) * 16, bytes(8)) for id_ in part], most=10_000)
             for start in range(0, 300, 20)
             for each, part in ((0, ids[start : start + 20]), (1, ids[::-1][start : start + 20]))
         ]
         found = [outcome for outcomes in await asyncio.gather(*calls) for outcome in outcomes]
-        assert (found.count(Held.NEW), found.count(Held.CONFLICT)) == (300, 300)
+        assert (found.count(InsertOutcome.STORED), found.count(InsertOutcome.CONFLICT)) == (300, 300)
         cut = await stores[1].cut(round_, "schedule", 0)
         assert cut.submissions == await stores[0].submissions(round_) == 300
         arrived: list[bytes] = []
@@ -78,21 +78,21 @@ async def test_two_stores_together_hold_no_more_than_the_most_and_nothing_after_
     with two_on_one_database(folder) as stores:
         round_ = await stores[0].add_round(TASK, 0)
         calls = [
-            asyncio.ensure_future(store.hold(round_, [Opened(os.urandom(16), bytes(16), b"x")], most=50))
+            asyncio.ensure_future(store.insert(round_, [Opened(os.urandom(16), bytes(16), b"x")], most=50))
             for _ in range(60)
             for store in stores
         ]
         found = [outcome for outcomes in await asyncio.gather(*calls) for outcome in outcomes]
-        assert (found.count(Held.NEW), found.count(Held.FULL)) == (50, 70)
+        assert (found.count(InsertOutcome.STORED), found.count(InsertOutcome.FULL)) == (50, 70)
         more = await stores[0].add_round(TASK, 1)
         calls = [
-            asyncio.ensure_future(store.hold(more, [Opened(os.urandom(16), bytes(16), b"x")]))
+            asyncio.ensure_future(store.insert(more, [Opened(os.urandom(16), bytes(16), b"x")]))
             for _ in range(40)
             for store in stores
         ]
         cut = await stores[0].cut(more, "schedule", 0)
         found = [outcome for outcomes in await asyncio.gather(*calls) for outcome in outcomes]
-        assert cut.submissions == found.count(Held.NEW) == await stores[1].submissions(more)
+        assert cut.submissions == found.count(InsertOutcome.STORED) == await stores[1].submissions(more)
 
 
 async def test_who_finds_a_round_full_only_when_the_other_committed_takes_all_back(folder: Path) -> None:
@@ -103,9 +103,11 @@ async def test_who_finds_a_round_full_only_when_the_other_committed_takes_all_ba
         for connection in (one, other):
             connection.execute(f"SET search_path = {SCHEMA.name}")
             connection.execute("BEGIN")
-        calls = [[Call(round_, [Opened(os.urandom(16), bytes(16), b"x") for _ in range(10)], most=15)] for _ in "ab"]
-        assert inserts.hold(one, keyring, calls[0]) == [[Held.NEW] * 10]
-        second = asyncio.ensure_future(asyncio.to_thread(inserts.hold, other, keyring, calls[1]))
+        calls = [
+            [PendingInsert(round_, [Opened(os.urandom(16), bytes(16), b"x") for _ in range(10)], most=15)] for _ in "ab"
+        ]
+        assert inserts.insert(one, keyring, calls[0]) == [[InsertOutcome.STORED] * 10]
+        second = asyncio.ensure_future(asyncio.to_thread(inserts.insert, other, keyring, calls[1]))
         waits = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
         pid = (other.info.backend_pid,)
         while await asyncio.to_thread(lambda: watch.execute(waits, pid).fetchone()) != (True,):
@@ -115,8 +117,8 @@ async def test_who_finds_a_round_full_only_when_the_other_committed_takes_all_ba
             await second
         other.execute("ROLLBACK")
         assert await stores[0].submissions(round_) == 10
-        found = await stores[1].hold(round_, calls[1][0].submissions, most=15)
-        assert (found.count(Held.NEW), found.count(Held.FULL)) == (5, 5)
+        found = await stores[1].insert(round_, calls[1][0].submissions, most=15)
+        assert (found.count(InsertOutcome.STORED), found.count(InsertOutcome.FULL)) == (5, 5)
 
 
 async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_files(folder: Path) -> None:
@@ -126,13 +128,13 @@ async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_
     round_ = await store.add_round(TASK, 0)
     key_set = KeySet(SignedDocument(b"{}", bytes(64)), SignedDocument(b"{}", bytes(64)))
     private, place = os.urandom(32), os.urandom(32)
-    round_ = await store.install(round_, RoundKeys(private, key_set, place))
-    await store.hold(round_, opened)
+    round_ = await store.install(round_, RoundKeyMaterial(private, key_set, place))
+    await store.insert(round_, opened)
     keys = postgres.secrets_in(folder)
     assert len(keys) == 3
     assert {private, place} <= set(keys)
 
-    def work(inners: Inners) -> None:
+    def work(inners: RoundContents) -> None:
         inners.put_released(0, 0, b"".join(inners.arrived()))
 
     mixed = await store.mix(await store.cut(round_, "schedule", 0), work)
@@ -167,11 +169,11 @@ def test_a_block_opens_in_its_own_place_alone() -> None:
 async def test_a_database_opens_with_its_own_keyring_alone(folder: Path, tmp_path: Path) -> None:
     postgres.store_in(folder).close()
     address = (folder / postgres.ADDRESS_FILE).read_text()
-    Keyring.create(tmp_path / "other")
+    ShufflerKeyring.create(tmp_path / "other")
     with pytest.raises(StoreError, match="of another keyring"):
-        open_kept(tmp_path / "other", address)
+        open_as_leader(tmp_path / "other", address)
     with pytest.raises(StoreError, match="holds a shuffler's store; nothing was made"):
-        create_kept(tmp_path / "third", address)
+        create_first(tmp_path / "third", address)
     assert not (tmp_path / "third").exists()
 
 
@@ -179,7 +181,7 @@ async def test_a_keyring_whose_database_was_lost_does_not_begin_another(folder: 
     with contextlib.closing(postgres.store_in(folder)) as store:
         await store.add_round(TASK, 0)
     with pytest.raises(StoreError, match="holds no store"):
-        open_kept(folder, postgres.new_database())
+        open_as_leader(folder, postgres.new_database())
 
 
 def second_version(folder: Path, monkeypatch: pytest.MonkeyPatch, *statements: str) -> Schema:
@@ -228,12 +230,12 @@ async def test_a_migration_that_fails_leaves_the_first_version_as_it_was(
         assert await store.rounds() == [round_]
 
 
-async def test_a_server_that_cuts_off_its_connections_is_a_trouble_until_it_answers(
+async def test_a_server_that_cuts_off_its_connections_is_an_incident_until_it_answers(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "WAIT_SECONDS", 1.0)
-    troubles = Troubles()
-    with contextlib.closing(postgres.store_in(folder, troubles=troubles)) as store:
+    incidents = Incidents()
+    with contextlib.closing(postgres.store_in(folder, incidents=incidents)) as store:
         round_ = await store.add_round(TASK, 0)
         address = (folder / postgres.ADDRESS_FILE).read_text()
         name = address.partition("?")[0].rpartition("/")[2]
@@ -241,15 +243,15 @@ async def test_a_server_that_cuts_off_its_connections_is_a_trouble_until_it_answ
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
             postgres.cut_off(folder)
             with pytest.raises(StoreError, match="goes on by itself"):
-                await store.hold(round_, [Opened(bytes(16), bytes(16), b"x")])
-            assert [trouble.kind for trouble in troubles.now()] == [Kind.STORE]
+                await store.insert(round_, [Opened(bytes(16), bytes(16), b"x")])
+            assert [incident.kind for incident in incidents.now()] == [IncidentKind.STORE]
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
         outcomes = None
         while outcomes is None:
             with contextlib.suppress(StoreError):
-                outcomes = await store.hold(round_, [Opened(bytes(16), bytes(16), b"x")])
-        assert outcomes == [Held.NEW]
-        assert troubles.now() == ()
+                outcomes = await store.insert(round_, [Opened(bytes(16), bytes(16), b"x")])
+        assert outcomes == [InsertOutcome.STORED]
+        assert incidents.now() == ()
 
 
 def test_a_password_in_the_address_is_refused_and_not_shown(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.shuffler.stores.sqlite.id_index import RECENT, Ids
+from hubbub.shuffler.stores.sqlite.id_index import RECENT, IdIndex
 
 # Few different bytes: ids that begin alike, in one part and with one key.
 IDS = st.tuples(
@@ -28,7 +28,7 @@ def joined(parts: tuple[int, bytes, bytes]) -> bytes:
 def test_it_answers_as_a_dictionary(
     batches: list[list[tuple[tuple[int, bytes, bytes], bytes]]], others: list[tuple[int, bytes, bytes]], recent: int
 ) -> None:
-    ids, expected = Ids(recent), dict[bytes, bytes]()
+    ids, expected = IdIndex(recent), dict[bytes, bytes]()
     for batch in batches:
         fresh = {joined(parts): digest for parts, digest in batch if joined(parts) not in expected}
         ids.update(fresh)
@@ -48,7 +48,7 @@ def test_a_table_of_stored_entries_answers_as_one_that_they_were_added_to(
         expected |= fresh
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hubbub.shuffler.stores.sqlite.id_index._GATHERED", gathered)
-        ids = Ids.stored(blocks)
+        ids = IdIndex.stored(blocks)
     asked = [*expected, *map(joined, others)]
     assert len(ids) == len(expected)
     assert ids.find(asked) == [ids.get(each) for each in asked] == [expected.get(each) for each in asked]
@@ -58,7 +58,7 @@ def test_a_table_of_stored_entries_answers_as_one_that_they_were_added_to(
 
 
 def test_ids_of_other_lengths_are_refused_and_shift_none_that_come_later() -> None:
-    ids = Ids()
+    ids = IdIndex()
     for wrong in (bytes(15), bytes(17)):
         with pytest.raises(ValueError, match="16 bytes each"):
             ids.get(wrong)
@@ -67,7 +67,7 @@ def test_ids_of_other_lengths_are_refused_and_shift_none_that_come_later() -> No
 
 
 def test_a_million_entries_take_far_less_than_a_dictionary() -> None:
-    ids = Ids(recent=1000)
+    ids = IdIndex(recent=1000)
     for _ in range(100):
         ids.update({os.urandom(16): os.urandom(16) for _ in range(1000)})
     in_arrays = sum(array.nbytes for part in ids._parts for array in part.sorted)
@@ -78,7 +78,7 @@ def test_a_million_entries_take_far_less_than_a_dictionary() -> None:
 
 @pytest.mark.parametrize("recent", [1, 7])
 def test_what_was_added_is_found_while_more_is_added(recent: int) -> None:
-    ids, added, missed = Ids(recent), list[bytes](), list[bytes]()
+    ids, added, missed = IdIndex(recent), list[bytes](), list[bytes]()
     done = threading.Event()
 
     def look() -> None:
@@ -112,7 +112,7 @@ class Counting(np.ndarray[Any, np.dtype[np.uint8]]):
 @pytest.mark.parametrize("recent", [RECENT, 1000])
 def test_ids_that_were_chosen_to_begin_alike_cost_no_more_than_random_ones(recent: int) -> None:
     """80,000 held ids of one beginning, and a call of 10,000 of it: 8·10⁸ rows were looked at, 21 s without a break."""
-    ids = Ids(recent)
+    ids = IdIndex(recent)
     held = [bytes(8) + os.urandom(8) for _ in range(80_000)]
     for start in range(0, len(held), 10_000):
         ids.update({each: bytes(16) for each in held[start : start + 10_000]})

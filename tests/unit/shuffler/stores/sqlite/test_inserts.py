@@ -1,4 +1,4 @@
-"""The store: an answer means on disk, and a disk that fails is answered, not suffered."""
+"""An answer means on disk, and a disk that fails is answered, not suffered."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from hubbub.protos.identity.keys import KeySet
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason
 from hubbub.service.sqlite import secure_delete
-from hubbub.shuffler.keys import RoundKeys, make_keys
-from hubbub.shuffler.records import Held, Opened, StoreError
-from hubbub.shuffler.stores.sqlite import SqliteStore
+from hubbub.shuffler.keys import RoundKeyMaterial, make_keys
+from hubbub.shuffler.records import InsertOutcome, Opened, StoreError
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore
 from support.samples import Parties, sample_task
-from support.stores import store_in
+from support.store_contents import store_in
 
 TASK = bytes(32)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = store_in(SqliteStore, tmp_path / "data")
+def store(tmp_path: Path) -> Iterator[ShufflerSqliteStore]:
+    store = store_in(ShufflerSqliteStore, tmp_path / "data")
     yield store
     store.close()
 
@@ -38,7 +38,7 @@ def submission(number: int, digest: bytes = b"d" * 16) -> Opened:
 
 
 @contextlib.contextmanager
-def full_disk(store: SqliteStore) -> Iterator[None]:
+def full_disk(store: ShufflerSqliteStore) -> Iterator[None]:
     """The database may not grow: SQLite says then what it says on a full disk."""
     connection = store._database.writer
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -49,16 +49,16 @@ def full_disk(store: SqliteStore) -> Iterator[None]:
         connection.execute("PRAGMA max_page_count = 1073741823").fetchall()
 
 
-async def test_each_submission_of_a_call_is_held_by_itself(store: SqliteStore) -> None:
+async def test_each_submission_of_a_call_is_held_by_itself(store: ShufflerSqliteStore) -> None:
     round_ = await store.add_round(TASK, 0)
-    outcomes = await store.hold(round_, [submission(1), submission(1), submission(1, b"e" * 16), submission(2)])
-    assert outcomes == [Held.NEW, Held.SAME, Held.CONFLICT, Held.NEW]
+    outcomes = await store.insert(round_, [submission(1), submission(1), submission(1, b"e" * 16), submission(2)])
+    assert outcomes == [InsertOutcome.STORED, InsertOutcome.DUPLICATE, InsertOutcome.CONFLICT, InsertOutcome.STORED]
     assert await store.submissions(round_) == 2
 
 
 @pytest.mark.parametrize("order", [range(40), range(39, -1, -1), [at * 7 % 40 for at in range(40)]])
 async def test_no_key_of_an_erased_round_is_left_where_its_row_once_stood(
-    store: SqliteStore, tmp_path: Path, order: Sequence[int], monkeypatch: pytest.MonkeyPatch
+    store: ShufflerSqliteStore, tmp_path: Path, order: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As in a large file, which is not written anew: rows of rounds share pages, and are moved between them.
     monkeypatch.setattr(secure_delete, "REWRITE_LIMIT_PAGES", 0)
@@ -66,7 +66,7 @@ async def test_no_key_of_an_erased_round_is_left_where_its_row_once_stood(
     for number in order:
         keys.append(os.urandom(32))
         documents = [SignedDocument(os.urandom(329), os.urandom(64)) for _ in range(2)]
-        await store.install(rounds[number], RoundKeys(keys[-1], KeySet(*documents)))
+        await store.install(rounds[number], RoundKeyMaterial(keys[-1], KeySet(*documents)))
     assert all(key in _files(tmp_path) for key in keys)
     for round_ in rounds:
         await store.erase(await store.cut(round_, "schedule", 0), RoundState.EXPIRED)
@@ -77,46 +77,48 @@ def _files(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-async def test_nothing_is_known_before_it_is_on_disk(store: SqliteStore) -> None:
+async def test_nothing_is_known_before_it_is_on_disk(store: ShufflerSqliteStore) -> None:
     round_ = await store.add_round(TASK, 0)
-    seen = store._view.ids(round_.key)
-    assert await store._writer.submit(lambda unit: (unit.hold(round_, [submission(1)]), len(seen))[1]) == 0
+    seen = store._snapshot.ids(round_.key)
+    assert (
+        await store._writer.submit(lambda transaction: (transaction.insert(round_, [submission(1)]), len(seen))[1]) == 0
+    )
     assert await store.known(round_, [submission(1).id, submission(2).id]) == [b"d" * 16, None]
 
 
-async def test_files_hold_what_was_acknowledged_at_that_moment(store: SqliteStore, tmp_path: Path) -> None:
+async def test_files_hold_what_was_acknowledged_at_that_moment(store: ShufflerSqliteStore, tmp_path: Path) -> None:
     round_ = await store.add_round(TASK, 0)
     for number in range(5):
-        await store.hold(round_, [submission(number)])
+        await store.insert(round_, [submission(number)])
         copy = tmp_path / f"copy{number}"
         copy.mkdir()
         for path in (tmp_path / "data").glob("shuffler.db*"):
             if not path.name.endswith("-shm"):
                 (copy / path.name).write_bytes(path.read_bytes())
-        with contextlib.closing(SqliteStore(copy)) as other:
+        with contextlib.closing(ShufflerSqliteStore(copy)) as other:
             assert await other.submissions(round_) == number + 1
 
 
-async def test_round_that_is_cut_takes_nothing_new_but_knows_what_it_holds(store: SqliteStore) -> None:
+async def test_round_that_is_cut_takes_nothing_new_but_knows_what_it_holds(store: ShufflerSqliteStore) -> None:
     round_ = await store.add_round(TASK, 0)
-    await store.hold(round_, [submission(1)])
+    await store.insert(round_, [submission(1)])
     cut = await store.cut(round_, "schedule", 1)
     assert (cut.state, cut.submissions) == (RoundState.CUT, 1)
-    assert await store.hold(round_, [submission(1), submission(2)]) == [Held.SAME, Held.CUT]
+    assert await store.insert(round_, [submission(1), submission(2)]) == [InsertOutcome.DUPLICATE, InsertOutcome.CUT]
     assert await store.tally(TASK, 0) == {"retried": 1, "too_late": 1}
 
 
-async def test_round_is_added_once(store: SqliteStore) -> None:
+async def test_round_is_added_once(store: ShufflerSqliteStore) -> None:
     assert await store.add_round(TASK, 0) == await store.add_round(TASK, 0)
     assert len(await store.rounds()) == 1
 
 
-async def test_full_disk_fails_the_call_and_the_next_one_works(store: SqliteStore) -> None:
+async def test_full_disk_fails_the_call_and_the_next_one_works(store: ShufflerSqliteStore) -> None:
     round_ = await store.add_round(TASK, 0)
     with full_disk(store), pytest.raises(StoreError, match="full"):
-        await store.hold(round_, [replace(submission(1), inners=bytes(100_000))])
+        await store.insert(round_, [replace(submission(1), inners=bytes(100_000))])
     assert await store.known(round_, [submission(1).id]) == [None]
-    assert await store.hold(round_, [submission(1)]) == [Held.NEW]
+    assert await store.insert(round_, [submission(1)]) == [InsertOutcome.STORED]
     assert await store.submissions(round_) == 1
 
 
@@ -133,30 +135,30 @@ async def test_device_is_told_to_come_again_when_the_disk_is_full(world: World) 
 
 
 async def test_counts_alone_are_on_disk_after_a_drain(tmp_path: Path) -> None:
-    store = store_in(SqliteStore, tmp_path / "data")
+    store = store_in(ShufflerSqliteStore, tmp_path / "data")
     for _ in range(3):
         store.count(TASK, 0, {"wrong_size": 2})
     store.close()
-    with contextlib.closing(SqliteStore(tmp_path / "data")) as again:
+    with contextlib.closing(ShufflerSqliteStore(tmp_path / "data")) as again:
         assert await again.tally(TASK, -1) == {"wrong_size": 6}
 
 
-def test_one_shuffler_at_a_time(store: SqliteStore, tmp_path: Path) -> None:
+def test_one_shuffler_at_a_time(store: ShufflerSqliteStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="in use by another process"):
-        SqliteStore(tmp_path / "data")
+        ShufflerSqliteStore(tmp_path / "data")
 
 
 def test_foreign_file_is_refused(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "shuffler.db")) as connection:
         connection.execute("CREATE TABLE other (x)")
     with pytest.raises(StoreError, match=r"is not a file of this kind \(shuffler's store\)"):
-        SqliteStore(tmp_path)
+        ShufflerSqliteStore(tmp_path)
     (tmp_path / "shuffler.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(StoreError):
-        SqliteStore(tmp_path)
+        ShufflerSqliteStore(tmp_path)
 
 
-async def test_acknowledgements_rest_on_full_synchronisation_and_secure_deletion(store: SqliteStore) -> None:
+async def test_acknowledgements_rest_on_full_synchronisation_and_secure_deletion(store: ShufflerSqliteStore) -> None:
     connection = store._database.writer
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
@@ -164,7 +166,7 @@ async def test_acknowledgements_rest_on_full_synchronisation_and_secure_deletion
 
 
 async def test_closed_store_says_so(tmp_path: Path) -> None:
-    store = store_in(SqliteStore, tmp_path / "data")
+    store = store_in(ShufflerSqliteStore, tmp_path / "data")
     store.close()
     with pytest.raises(StoreError, match="stopping"):
         await store.add_round(TASK, 0)
@@ -181,7 +183,9 @@ async def test_killed_opening_process_is_replaced(world: World) -> None:
     assert all(isinstance(answer, Receipt) for answer in answers)
 
 
-async def test_many_rounds_in_any_order_leave_no_trace_of_keys_and_ids(store: SqliteStore, tmp_path: Path) -> None:
+async def test_many_rounds_in_any_order_leave_no_trace_of_keys_and_ids(
+    store: ShufflerSqliteStore, tmp_path: Path
+) -> None:
     """Rows of many rounds share pages, which SQLite splits and joins: no copy may stay behind there."""
     parties = Parties.generate()
     task = sample_task(parties)
@@ -196,7 +200,7 @@ async def test_many_rounds_in_any_order_leave_no_trace_of_keys_and_ids(store: Sq
         for round_ in rounds:
             held = Opened(os.urandom(16), os.urandom(16), os.urandom(104 * (1 + turn)))
             secrets += [held.id, held.digest, held.inners]
-            await store.hold(round_, [held])
+            await store.insert(round_, [held])
     data = tmp_path / "data"
     before = b"".join(path.read_bytes() for path in data.iterdir())
     assert all(secret in before for secret in secrets)

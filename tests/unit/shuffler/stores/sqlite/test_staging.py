@@ -1,4 +1,4 @@
-"""Mixing in steps: others are acknowledged meanwhile, no step is large, and what is left behind counts for nothing."""
+"""Others are acknowledged meanwhile, no step is large, and what is left behind counts for nothing."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.messages import RoundState
 from hubbub.protos.records.release_chain import Release
 from hubbub.service.sqlite.release_table import insert_releases
-from hubbub.shuffler.mix.mix import Inners
-from hubbub.shuffler.records import Held, Opened, Round, StoreError
-from hubbub.shuffler.stores.sqlite import SqliteStore, tables
-from support.stores import store_in
+from hubbub.shuffler.mix.mix import RoundContents
+from hubbub.shuffler.records import InsertOutcome, Opened, Round, StoreError
+from hubbub.shuffler.stores.sqlite import ShufflerSqliteStore, tables
+from support.store_contents import store_in
 
 TASK = bytes(32)
 WIDTH = 50
@@ -59,48 +59,48 @@ class Counting(sqlite3.Connection):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
+def store(tmp_path: Path) -> Iterator[ShufflerSqliteStore]:
     with contextlib.closing(opened(tmp_path / "data")) as store:
         yield store
 
 
-def opened(folder: Path) -> SqliteStore:
+def opened(folder: Path) -> ShufflerSqliteStore:
     Counting.transactions, Counting.refused = [], ""
-    return store_in(SqliteStore, folder, connection=Counting)
+    return store_in(ShufflerSqliteStore, folder, connection=Counting)
 
 
 def submissions(count: int) -> list[Opened]:
     return [Opened(os.urandom(16), os.urandom(16), os.urandom(WIDTH)) for _ in range(count)]
 
 
-async def cut_round(store: SqliteStore, held: Iterable[list[Opened]], number: int = 0) -> Round:
+async def cut_round(store: ShufflerSqliteStore, held: Iterable[list[Opened]], number: int = 0) -> Round:
     round_ = await store.add_round(TASK, number)
     for each in held:
-        await store.hold(round_, each)
+        await store.insert(round_, each)
     return await store.cut(round_, "schedule", 0)
 
 
-def backwards(inners: Inners) -> None:
+def backwards(inners: RoundContents) -> None:
     """A permutation that can be told: the last come first."""
     for block, envelopes in enumerate(reversed(list(inners.arrived()))):
         inners.put_released(0, block, envelopes)
     inners.put_batch(0, bytes(32), SIGNED)
 
 
-def rows(store: SqliteStore, table: str, round_: Round) -> int:
-    first, end = tables._stretch(round_)
+def rows(store: ShufflerSqliteStore, table: str, round_: Round) -> int:
+    first, end = tables._key_range(round_)
     query = f"SELECT count(*) FROM {table} WHERE key >= ? AND key < ?"  # noqa: S608
     return int(store._database.reader.execute(query, (first, end)).fetchone()[0])
 
 
-async def elsewhere(store: SqliteStore, work: Callable[[Inners], None]) -> asyncio.Task[Round]:
+async def elsewhere(store: ShufflerSqliteStore, work: Callable[[RoundContents], None]) -> asyncio.Task[Round]:
     """Begin to mix a round of three submissions."""
     cut = await cut_round(store, [submissions(1) for _ in range(3)])
     return asyncio.create_task(store.mix(cut, work))
 
 
 async def test_no_transaction_of_a_mix_or_an_erasure_is_large(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    store: ShufflerSqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "STEP_BYTES", 20_000)
     monkeypatch.setattr("hubbub.shuffler.stores.sqlite.mixing.STEP_BYTES", 20_000)
@@ -121,27 +121,27 @@ async def test_no_transaction_of_a_mix_or_an_erasure_is_large(
     assert sum(Counting.transactions) == 8000 * (WIDTH + 32)
 
 
-async def test_other_rounds_are_acknowledged_while_one_is_mixed(store: SqliteStore) -> None:
+async def test_other_rounds_are_acknowledged_while_one_is_mixed(store: ShufflerSqliteStore) -> None:
     other, loop = await store.add_round(TASK, 1), asyncio.get_running_loop()
-    held: list[Held] = []
+    held: list[InsertOutcome] = []
 
-    def work(inners: Inners) -> None:
+    def work(inners: RoundContents) -> None:
         for block, envelopes in enumerate(inners.arrived()):
             inners.put_released(0, block, envelopes)
             # The mixing goes on only when the other round has its answer.
-            holding = asyncio.run_coroutine_threadsafe(store.hold(other, submissions(1)), loop)
+            holding = asyncio.run_coroutine_threadsafe(store.insert(other, submissions(1)), loop)
             held.extend(holding.result(60))
         inners.put_batch(0, bytes(32), SIGNED)
 
     assert (await (await elsewhere(store, work))).state is RoundState.MIXED
-    assert held == [Held.NEW] * 3
+    assert held == [InsertOutcome.STORED] * 3
 
 
 async def test_what_a_try_that_was_killed_has_staged_is_no_part_of_the_next(tmp_path: Path) -> None:
     with contextlib.closing(opened(tmp_path / "data")) as store:
         cut = await cut_round(store, [submissions(4) for _ in range(2)])
 
-        def half(inners: Inners) -> None:
+        def half(inners: RoundContents) -> None:
             for block in range(5):
                 inners.put_released(0, block, bytes(tables.STEP_BYTES))
             inners.place()
@@ -191,14 +191,15 @@ async def test_no_batch_is_given_out_while_something_is_left_of_the_order_of_arr
         assert rows(store, "arrived", mixed) == 0
 
 
-async def test_a_round_whose_place_was_taken_meanwhile_is_mixed_anew_for_the_next(store: SqliteStore) -> None:
+async def test_a_round_whose_place_was_taken_meanwhile_is_mixed_anew_for_the_next(store: ShufflerSqliteStore) -> None:
     loop, places = asyncio.get_running_loop(), []
 
-    def work(inners: Inners) -> None:
+    def work(inners: RoundContents) -> None:
         places.append(inners.place())
         if len(places) == 1:
             taken = store._writer.submit_from(
-                loop, lambda unit: insert_releases(unit.connection, TASK, [Release(7, 1, 0, (bytes(32),))])
+                loop,
+                lambda transaction: insert_releases(transaction.connection, TASK, [Release(7, 1, 0, (bytes(32),))]),
             )
             taken.result(60)
         backwards(inners)
@@ -211,10 +212,10 @@ async def test_a_round_whose_place_was_taken_meanwhile_is_mixed_anew_for_the_nex
     assert rows(store, "released", mixed) == 3
 
 
-async def test_a_mixing_that_is_cancelled_ends_before_the_store_is_closed(store: SqliteStore) -> None:
+async def test_a_mixing_that_is_cancelled_ends_before_the_store_is_closed(store: ShufflerSqliteStore) -> None:
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
-    def work(inners: Inners) -> None:
+    def work(inners: RoundContents) -> None:
         try:
             begun.set()
             go_on.wait(60)

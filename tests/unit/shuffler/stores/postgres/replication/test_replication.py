@@ -1,4 +1,4 @@
-"""Standbys: a keyring that follows has everything that was answered, or it does not take over."""
+"""A keyring that follows has everything that was answered, or it does not take over."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hubbub.protos.cluster import Asked, Row, Told
+from hubbub.protos.cluster import FollowerPosition, KeyringChanges, KeyringRow
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.messages import RoundState, Step
+from hubbub.protos.messages import CredentialAction, RoundState
 from hubbub.protos.refusals import Refusal
-from hubbub.protos.rpc import FollowCaller
+from hubbub.protos.rpc import ReplicationCaller
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.errors import StoreError
 from hubbub.service.net.grpc_server import listen, new_server
-from hubbub.service.observability.incidents import Troubles
-from hubbub.service.rpc import serve_standbys
-from hubbub.shuffler.cluster.failover import KEEPERS, StandingBy
-from hubbub.shuffler.mix.mix import Inners
-from hubbub.shuffler.records import Held, Opened, Spent
-from hubbub.shuffler.stores.postgres import PostgresStore
-from hubbub.shuffler.stores.postgres.keyring import Keyring
-from hubbub.shuffler.stores.postgres.opening import create_copy, open_kept, take_term
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.rpc import serve_replication
+from hubbub.shuffler.cluster.failover import LEADERS, StandbyHandler
+from hubbub.shuffler.mix.mix import RoundContents
+from hubbub.shuffler.records import InsertOutcome, Opened, RedeemedTicket
+from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
+from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
+from hubbub.shuffler.stores.postgres.opening import create_replicated, open_as_leader, take_lease
 from hubbub.shuffler.stores.postgres.replication import leadership, replication
 from hubbub.shuffler.stores.postgres.replication.changes import checked
-from hubbub.shuffler.stores.postgres.replication.follower import Following
+from hubbub.shuffler.stores.postgres.replication.follower import Follower
 from support import postgres
 from support.samples import make_tls
 
@@ -53,23 +53,23 @@ class Party:
 
     folder: Path
     address: str
-    store: PostgresStore | None = None
-    keyring: Keyring | None = field(default=None, repr=False)
-    reaches: Callable[[], PostgresStore | None] = lambda: None
+    store: ShufflerPostgresStore | None = None
+    keyring: ShufflerKeyring | None = field(default=None, repr=False)
+    reaches: Callable[[], ShufflerPostgresStore | None] = lambda: None
 
-    async def follow(self, asked: Asked, _deadline: float) -> Told:
-        """Ask the keeper, where it is reached."""
-        keeper = self.reaches()
-        if keeper is None or keeper.standbys is None:
+    async def follow(self, asked: FollowerPosition, _deadline: float) -> KeyringChanges:
+        """Ask the leader, where it is reached."""
+        leader = self.reaches()
+        if leader is None or leader.standbys is None:
             raise Unreachable("nobody there")
-        return await keeper.standbys.follow(asked)
+        return await leader.standbys.follow(asked)
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
         """Follow meanwhile, as the process of a standby does."""
-        self.keyring = Keyring(self.folder)
+        self.keyring = ShufflerKeyring(self.folder)
         self.keyring.accept()
-        following = Following(self.keyring, (), TLS(Path()), Troubles())
+        following = Follower(self.keyring, (), TLS(Path()), Incidents())
 
         async def run() -> None:
             while True:
@@ -86,12 +86,12 @@ class Party:
             await asyncio.to_thread(self.keyring.close)
             self.keyring = None
 
-    def act(self, needed: int = 0) -> PostgresStore:
-        """Become the keeper; the keyring must not be followed with then."""
+    def act(self, needed: int = 0) -> ShufflerPostgresStore:
+        """Become the leader; the keyring must not be followed with then."""
         found = None
         while found is None:
-            found = take_term(self.folder, self.address, forward=False)
-        self.store = open_kept(self.folder, self.address, term=found, standbys=needed)
+            found = take_lease(self.folder, self.address, forward=False)
+        self.store = open_as_leader(self.folder, self.address, lease=found, standbys=needed)
         return self.store
 
     def end(self) -> None:
@@ -109,7 +109,7 @@ class Party:
 def parties(address: str, tmp_path: Path) -> Iterator[tuple[Party, Party]]:
     made = Party(tmp_path / "one", address), Party(tmp_path / "other", address)
     for party, other in (made, made[::-1]):
-        create_copy(party.folder, address)
+        create_replicated(party.folder, address)
         party.reaches = lambda other=other: other.store  # type: ignore[misc]
     yield made
     for party in made:
@@ -125,16 +125,16 @@ async def until(work: Callable[[], Awaitable[object]]) -> object:
 
 async def test_whoever_follows_takes_over_with_everything_that_was_answered(parties: tuple[Party, Party]) -> None:
     one, other = parties
-    keeper = one.act(needed=1)
+    leader = one.act(needed=1)
     submission = Opened(os.urandom(16), os.urandom(16), b"inner")
-    spent = Spent(bytes(32), b"\1" * 32, b"\2" * 16, 2**40)
+    spent = RedeemedTicket(bytes(32), b"\1" * 32, b"\2" * 16, 2**40)
     async with other.following():
-        await until(lambda: keeper.step_masters(Step.PREPARE, b"\3" * 32, 7))
-        round_ = await keeper.add_round(TASK, 0)
-        assert await keeper.hold(round_, [submission]) == [Held.NEW]
-        assert await keeper.spend([spent]) == [spent]
-        await keeper.revoke([b"\4" * 32])
-        masters, revoked = await keeper.masters(), await keeper.revoked()
+        await until(lambda: leader.step_masters(CredentialAction.PREPARE, b"\3" * 32, 7))
+        round_ = await leader.add_round(TASK, 0)
+        assert await leader.insert(round_, [submission]) == [InsertOutcome.STORED]
+        assert await leader.spend([spent]) == [spent]
+        await leader.revoke([b"\4" * 32])
+        masters, revoked = await leader.masters(), await leader.revoked()
     one.end()
     new = other.act()
     assert (await new.masters(), await new.revoked(), await new.spent()) == (masters, revoked, 1)
@@ -148,37 +148,39 @@ async def test_nothing_is_answered_while_a_standby_that_counts_is_away_and_round
     parties: tuple[Party, Party],
 ) -> None:
     one, other = parties
-    keeper = one.act(needed=1)
-    for change in (lambda: keeper.add_round(TASK, 0), lambda: keeper.revoke([bytes(32)])):
+    leader = one.act(needed=1)
+    for change in (lambda: leader.add_round(TASK, 0), lambda: leader.revoke([bytes(32)])):
         with pytest.raises(StoreError, match="0 of the 1 standbys that settings count on"):
             await change()
-    assert await keeper.rounds() == []
-    await keeper.step_masters(Step.STATUS, bytes(32), 0)  # a new store's first key: a keeper starts before its standbys
+    assert await leader.rounds() == []
+    await leader.step_masters(
+        CredentialAction.STATUS, bytes(32), 0
+    )  # a new store's first key: a leader starts before its standbys
     async with other.following():
-        await until(lambda: keeper.add_round(TASK, 0))
-    (round_,) = await keeper.rounds()
-    assert await keeper.hold(round_, [Opened(bytes(16), bytes(16), b"inner")]) == [Held.NEW]
-    mixed = await keeper.mix(await keeper.cut(round_, "schedule", 0), lambda _inners: None)
+        await until(lambda: leader.add_round(TASK, 0))
+    (round_,) = await leader.rounds()
+    assert await leader.insert(round_, [Opened(bytes(16), bytes(16), b"inner")]) == [InsertOutcome.STORED]
+    mixed = await leader.mix(await leader.cut(round_, "schedule", 0), lambda _inners: None)
     with pytest.raises(StoreError, match="lower `standbys`"):
-        await keeper.erase(mixed, RoundState.ERASED)
-    assert (await keeper.rounds())[0].state is RoundState.MIXED
+        await leader.erase(mixed, RoundState.ERASED)
+    assert (await leader.rounds())[0].state is RoundState.MIXED
     async with other.following():
-        await until(lambda: keeper.erase(mixed, RoundState.ERASED))
-    assert (await keeper.rounds())[0].state is RoundState.ERASED
+        await until(lambda: leader.erase(mixed, RoundState.ERASED))
+    assert (await leader.rounds())[0].state is RoundState.ERASED
 
 
-async def test_what_was_erased_is_in_no_file_of_the_keeper_or_the_standby(parties: tuple[Party, Party]) -> None:
+async def test_what_was_erased_is_in_no_file_of_the_leader_or_the_standby(parties: tuple[Party, Party]) -> None:
     one, other = parties
-    keeper = one.act(needed=1)
+    leader = one.act(needed=1)
     async with other.following():
-        await until(lambda: keeper.add_round(TASK, 0))
-        rows, _ = keeper._keyring.whole(lambda: None)
+        await until(lambda: leader.add_round(TASK, 0))
+        rows, _ = leader._keyring.whole(lambda: None)
         (secret,) = [row.values[2] for row in rows if row.table == "secret"]
         assert isinstance(secret, bytes)
         held = secret[-32:]
         assert held in other.files()
-        (round_,) = await keeper.rounds()
-        await keeper.erase(round_, RoundState.EXPIRED)
+        (round_,) = await leader.rounds()
+        await leader.erase(round_, RoundState.EXPIRED)
         assert held not in one.files()
         assert held not in other.files()
     one.end()
@@ -189,15 +191,15 @@ async def test_a_keyring_that_missed_changes_does_not_take_over_until_it_has_cop
     parties: tuple[Party, Party],
 ) -> None:
     one, other = parties
-    keeper = one.act()
+    leader = one.act()
     async with other.following():
-        await keeper.add_round(TASK, 0)
+        await leader.add_round(TASK, 0)
         await until(lambda: asyncio.to_thread(other_has, other, 1))
-    await keeper.add_round(TASK, 1)  # without the other one, which is away
+    await leader.add_round(TASK, 1)  # without the other one, which is away
     one.end()
     with pytest.raises(StoreError, match="has not every change, so it does not take over"):
         other.act()
-    keeper = one.act()
+    leader = one.act()
     async with other.following():
         await until(lambda: asyncio.to_thread(other_has, other, 2))
     one.end()
@@ -224,34 +226,34 @@ async def test_a_keyring_that_was_never_copied_does_not_take_over(parties: tuple
 
 async def test_only_shufflers_may_follow(parties: tuple[Party, Party], tmp_path: Path) -> None:
     one, other = parties
-    keeper = one.act(needed=1)
+    leader = one.act(needed=1)
     tls = make_tls(tmp_path / "tls", "shuffler", "operator")
-    assert keeper.standbys is not None
+    assert leader.standbys is not None
     server = new_server()
-    serve_standbys(server, keeper.standbys, KEEPERS)
+    serve_replication(server, leader.standbys, LEADERS)
     port = listen(server, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
     await server.start()
     async with open_channel(f"127.0.0.1:{port}", tls["operator"]) as channel:
         with pytest.raises(Refusal, match="this port answers shuffler only"):
-            await FollowCaller(channel).follow(Asked(bytes(16)), 10.0)
-    with contextlib.closing(Keyring(other.folder)) as keyring:
-        troubles = Troubles()
-        # The first address is a standby's, who is not the keeper.
+            await ReplicationCaller(channel).follow(FollowerPosition(bytes(16)), 10.0)
+    with contextlib.closing(ShufflerKeyring(other.folder)) as keyring:
+        incidents = Incidents()
+        # The first address is a standby's, who is not the leader.
         refusing = new_server()
-        serve_standbys(refusing, StandingBy(troubles), KEEPERS)
+        serve_replication(refusing, StandbyHandler(incidents), LEADERS)
         first = listen(refusing, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
         await refusing.start()
         addresses = [f"127.0.0.1:{each}" for each in (first, port)]
-        task = asyncio.create_task(Following(keyring, addresses, tls["shuffler"], troubles).run())
+        task = asyncio.create_task(Follower(keyring, addresses, tls["shuffler"], incidents).run())
         for number in range(3):
-            await until(lambda number=number: keeper.add_round(TASK, number))  # type: ignore[misc]
+            await until(lambda number=number: leader.add_round(TASK, number))  # type: ignore[misc]
         assert set(keyring.rounds) == {(TASK, number) for number in range(3)}
-        assert troubles.now() == ()
-        await keeper.revoke([os.urandom(32) for _ in range(150)])  # more rows than one answer has
+        assert incidents.now() == ()
+        await leader.revoke([os.urandom(32) for _ in range(150)])  # more rows than one answer has
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        task = asyncio.create_task(Following(keyring, addresses, tls["shuffler"], troubles).run())
-        await until(lambda: keeper.add_round(TASK, 3))
+        task = asyncio.create_task(Follower(keyring, addresses, tls["shuffler"], incidents).run())
+        await until(lambda: leader.add_round(TASK, 3))
         assert (TASK, 3) in keyring.rounds
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -260,7 +262,7 @@ async def test_only_shufflers_may_follow(parties: tuple[Party, Party], tmp_path:
 
 
 def test_rows_of_tables_that_there_are_not_are_refused() -> None:
-    for row in (Row("sqlite_schema", (1,)), Row("secret", (1,)), Row("revoked", ())):
+    for row in (KeyringRow("sqlite_schema", (1,)), KeyringRow("secret", (1,)), KeyringRow("revoked", ())):
         with pytest.raises(StoreError, match="does not know"):
             checked(row)
 
@@ -280,68 +282,68 @@ class Schedule:
         self.revoked: set[bytes] = set()
 
     async def run(self, turns: int) -> None:
-        keeper, standby = self.parties
+        leader, standby = self.parties
         for _ in range(turns):
             try:
-                keeper.act(self.random.randrange(2))
+                leader.act(self.random.randrange(2))
             except StoreError:
                 # Only what missed a change may be refused, and then the other one has them all.
-                keeper, standby = standby, keeper
-                keeper.act(self.random.randrange(2))
+                leader, standby = standby, leader
+                leader.act(self.random.randrange(2))
             async with standby.following():
                 for _ in range(self.random.randrange(3, 12)):
-                    await self.random.choice((self.begin, self.hold, self.hold, self.erase, self.revoke, self.cut_off))(
-                        keeper
-                    )
-                keeper.end()
+                    await self.random.choice(
+                        (self.begin, self.insert, self.insert, self.erase, self.revoke, self.cut_off)
+                    )(leader)
+                leader.end()
             self.check_erased()
             if self.random.randrange(2):
-                keeper, standby = standby, keeper
+                leader, standby = standby, leader
         self.connected = True
         try:
-            store = keeper.act()
+            store = leader.act()
         except StoreError:
             store = standby.act()
         await self.check(store)
 
-    async def cut_off(self, _keeper: Party) -> None:
+    async def cut_off(self, _leader: Party) -> None:
         self.connected = not self.connected
 
-    async def begin(self, keeper: Party) -> None:
+    async def begin(self, leader: Party) -> None:
         number = len(self.held)
-        assert keeper.store is not None
+        assert leader.store is not None
         with contextlib.suppress(StoreError):
-            await keeper.store.add_round(TASK, number)
+            await leader.store.add_round(TASK, number)
             self.held[number] = set()
-            rows, _ = keeper.store._keyring.whole(lambda: None)
+            rows, _ = leader.store._keyring.whole(lambda: None)
             (secret,) = [row.values[2] for row in rows if row.table == "secret" and row.values[1] == number]
             assert isinstance(secret, bytes)
             self.secrets[number] = secret[-32:]
 
-    async def hold(self, keeper: Party) -> None:
-        assert keeper.store is not None
+    async def insert(self, leader: Party) -> None:
+        assert leader.store is not None
         for number in self.held.keys() - self.erased.keys():
             submission = Opened(self.random.randbytes(16), bytes(16), self.random.randbytes(8))
-            round_ = await keeper.store.find(TASK, number)
+            round_ = await leader.store.find(TASK, number)
             assert round_ is not None
-            if await keeper.store.hold(round_, [submission]) == [Held.NEW]:
+            if await leader.store.insert(round_, [submission]) == [InsertOutcome.STORED]:
                 self.held[number].add(submission.inners)
 
-    async def erase(self, keeper: Party) -> None:
-        assert keeper.store is not None
+    async def erase(self, leader: Party) -> None:
+        assert leader.store is not None
         left = sorted(self.held.keys() - self.erased.keys())
         if len(left) > 1:
-            round_ = await keeper.store.find(TASK, left[0])
+            round_ = await leader.store.find(TASK, left[0])
             assert round_ is not None
             with contextlib.suppress(StoreError):
-                await keeper.store.erase(round_, RoundState.EXPIRED)
+                await leader.store.erase(round_, RoundState.EXPIRED)
                 self.erased[left[0]] = self.secrets[left[0]]
 
-    async def revoke(self, keeper: Party) -> None:
-        assert keeper.store is not None
+    async def revoke(self, leader: Party) -> None:
+        assert leader.store is not None
         device = self.random.randbytes(32)
         with contextlib.suppress(StoreError):
-            await keeper.store.revoke([device])
+            await leader.store.revoke([device])
             self.revoked.add(device)
 
     def check_erased(self) -> None:
@@ -350,11 +352,11 @@ class Schedule:
         assert [secret for secret in self.erased.values() for content in files if secret in content] == []
 
     def has_everything(self, party: Party) -> bool:
-        with contextlib.closing(Keyring(party.folder)) as keyring, psycopg.connect(party.address) as connection:
+        with contextlib.closing(ShufflerKeyring(party.folder)) as keyring, psycopg.connect(party.address) as connection:
             found = connection.execute("SELECT copy FROM hubbub_shuffler.member").fetchall()
             return (keyring.copy,) in found
 
-    async def check(self, store: PostgresStore) -> None:
+    async def check(self, store: ShufflerPostgresStore) -> None:
         assert (await store.revoked()).devices >= self.revoked
         for number in self.held.keys() - self.erased.keys():
             round_ = await store.find(TASK, number)
@@ -363,7 +365,7 @@ class Schedule:
                 continue
             arrived: list[bytes] = []
 
-            def work(inners: Inners, into: list[bytes] = arrived) -> None:
+            def work(inners: RoundContents, into: list[bytes] = arrived) -> None:
                 into.clear()
                 into.extend(inners.arrived())
 

@@ -1,0 +1,288 @@
+"""A hop takes batches as the analyzer does, and answers a commit once the next party has answered its own.
+
+So the first shuffler's deliveries drive the whole chain: a hop that was killed, or whose next party is down, goes on
+when it is asked again. Every call may be made again, and what was acknowledged is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TypeVar
+
+import structlog
+
+from hubbub.protos.errors import HubbubError, KeyRecordError, SignatureError, Unreachable
+from hubbub.protos.identity.documents import SignedDocument
+from hubbub.protos.identity.keys import Identity, KeySet, Role, behind, read_behind
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.records.batch import BatchId, HopRecord
+from hubbub.protos.records.release_chain import Known, ReleaseChunk
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.sealing.envelope import FIRST_HOP, Destination
+from hubbub.protos.sealing.suites import Suite
+from hubbub.protos.task.signers import signers
+from hubbub.protos.task.task import Task, hop_name
+from hubbub.service.observability.incidents import Incidents
+from hubbub.service.processes.opening_pool import Job, OpeningPool
+from hubbub.service.receiving.key_check import usable_key
+from hubbub.service.receiving.receiver import FINAL, Receiver, erased
+from hubbub.service.receiving.record_checks import check_key_set, check_record, check_width, read_record, task_of
+from hubbub.service.receiving.round_keys import NewKey, make_key
+from hubbub.shuffler.hop.mixing import opened
+from hubbub.shuffler.hop.records import HopBatch
+from hubbub.shuffler.hop.store import HopStore
+from hubbub.shuffler.mix.mix import Random
+from hubbub.shuffler.release.delivery import (
+    CALL_SECONDS,
+    Analyzer,
+    BatchDelivery,
+    Read,
+    Undeliverable,
+    check_list,
+    deliver_batch,
+)
+
+RETRY_SECONDS = 1.0
+"""When to ask again where the next party did not answer."""
+
+T = TypeVar("T")
+_LOG = structlog.get_logger(__name__)
+
+
+class _Receiver(Receiver[HopBatch]):
+    async def check_envelopes(self, delivery: HopBatch) -> None:
+        """Return only if what arrived is what the record says; once it is mixed, it was checked and is erased."""
+        if delivery.mixed is None:
+            await super().check_envelopes(delivery)
+
+
+class Hop:
+    """The delivery service of a hop (`DeliveryHandler`), in `tasks` that name its identity.
+
+    `taker` is who comes after it, another hop or the analyzer; `taker_name` (host:port) is used in texts.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[bytes, Task],
+        identity: Identity,
+        store: HopStore,
+        opening_pool: OpeningPool,
+        taker: Analyzer,
+        taker_name: str,
+        *,
+        random: Random = os.urandom,
+        new_key: NewKey = Suite.generate_key,
+        incidents: Incidents | None = None,
+    ) -> None:
+        self._tasks = tasks
+        self._identity = identity
+        self._store = store
+        self._opening_pool = opening_pool
+        self._taker = taker
+        self._taker_name = taker_name
+        self._random = random
+        self._new_key = new_key
+        self._announced: dict[BatchId, tuple[KeySet, ReleaseChunk]] = {}
+        self._receiver = _Receiver(store, self._pass_on, incidents)
+
+    async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
+        """Return the key record of a round, around that of who comes after; the same each time.
+
+        Raises:
+            Refusal: ERASED once the key was destroyed; NOT_READY where who comes after gave none.
+        """
+        task = self._task(task_id, round_number)
+        stored = await self._store.key(task.id, round_number)
+        if stored is None:
+            after = await self._key_behind(task, round_number)
+            made = make_key(Role.HOP, task, round_number, self._identity, self._new_key, after)
+            # Of keys that were made at once, the store keeps one, and that one is given out.
+            stored = await self._store.add_key(task.id, round_number, made)
+        if stored.private is None:
+            raise erased(task, round_number)
+        return stored.record
+
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what the analyzer knows of a task's releases.
+
+        Raises:
+            Refusal: NOT_READY where who comes after did not answer.
+        """
+        return await self._asked(self._taker.get_releases(self._known(task_id).id, CALL_SECONDS))
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk) -> int:
+        """Take a batch's announcement, checked, and return the offset to go on from.
+
+        The releases are passed on: who counts them is the analyzer.
+
+        Raises:
+            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED.
+        """
+        task = self._known(task_of(record))
+        read = read_record(record, task, task.identities.hops[: self._index(task)])
+        self._task(task.id, read.batch.round)
+        check_record(task, read)
+        check_key_set(task, read, key_set)
+        own = behind(key_set.analyzer, self._index(task))
+        offset = await self._receiver.begin(task, read, record, key_set, own, None)
+        self._announced[read.batch] = key_set, releases
+        if offset < read.envelopes:
+            self._opening_pool.warm_up(read.envelopes)
+        _LOG.info("batch announced", **_names(task, read.batch), envelopes=read.envelopes, offset=offset)
+        return offset
+
+    async def put(self, chunk: Envelopes) -> int:
+        """Store a chunk and return the offset to go on from. A chunk that repeats what is stored changes nothing.
+
+        Raises:
+            Refusal: MALFORMED, WRONG_OFFSET, DIGEST_DIFFERS, INCOMPLETE.
+        """
+        task = self._task(chunk.batch.task_id, chunk.batch.round)
+        check_width(task, chunk, task.arriving_bytes(self._place(task)))
+        return await self._receiver.put(chunk)
+
+    async def commit(self, batch: BatchId, digest: bytes) -> Committed:
+        """Take a layer off a batch, permute it, pass it on; return what the analyzer counted.
+
+        Raises:
+            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's, NOT_READY
+                where who comes after does not answer, and what that party refuses with.
+        """
+        return await self._receiver.commit(self._task(batch.task_id, batch.round), batch, digest)
+
+    # Passing on
+
+    async def _pass_on(self, task: Task, stored: HopBatch) -> Committed:
+        if stored.id not in self._announced:
+            raise Refusal(Reason.NOT_READY, "this hop was started again; begin the delivery again", RETRY_SECONDS)
+        if stored.mixed is None:
+            stored = await self._mix(task, stored)
+        try:
+            counted = await self._asked(self._deliver(task, stored))
+        except Refusal as refusal:
+            if refusal.reason in FINAL:
+                # The round has ended for good: nothing of it stays here.
+                await self._store.abandon(task.id, stored.id.round)
+            raise
+        committed = await self._store.passed_on(stored.id, counted)
+        self._announced.pop(stored.id, None)
+        _LOG.info("batch passed on", **_names(task, stored.id), counted=committed.counted)
+        return committed
+
+    async def _mix(self, task: Task, stored: HopBatch) -> HopBatch:
+        key = await usable_key(self._store, task, stored.id.round, Role.HOP, self._identity)
+        if key.private is None or key.key_set_hash is None:
+            raise erased(task, stored.id.round)
+        place, query = self._place(task), stored.id.query
+        destination = Destination(task.id, stored.id.round, key.key_set_hash)
+        job = Job(destination, key.private, query, task.arriving_bytes(place)[query], task.suite, place)
+        width = task.arriving_bytes(place + 1)[query]
+        chunks = functools.partial(self._store.arrived, stored.id)
+        opening = await asyncio.to_thread(
+            opened, job, chunks, stored.envelopes, width, self._opening_pool.open, self._store.folder, self._random
+        )
+
+        def sign(digest: bytes, released: int) -> SignedDocument:
+            record = HopRecord(place, stored.record, stored.envelopes, opening.left_out, digest)
+            if record.released != released:
+                raise HubbubError(f"{released} envelopes were stored, {record.released} opened; is the disk damaged?")
+            return record.signed_by(self._identity)
+
+        mixed = await self._store.mix(stored.id, opening.blocks, width, sign)
+        _LOG.info("batch mixed", **_names(task, stored.id), received=stored.envelopes, **opening.left_out)
+        return mixed
+
+    async def _deliver(self, task: Task, stored: HopBatch) -> Committed:
+        if stored.mixed is None:
+            raise HubbubError("a batch is to be passed on that is not mixed; is the store damaged?")
+        place = self._place(task)
+        width = task.arriving_bytes(place + 1)[stored.id.query]
+
+        async def read(offset: int) -> Sequence[bytes]:
+            return await self._store.envelopes(stored.id, offset, width)
+
+        digest = self._signed_digest(task, stored, stored.mixed)
+        delivery = BatchDelivery(stored.id, stored.mixed, *self._announced[stored.id], digest)
+        look = functools.partial(self._look, task, stored, digest, read)
+        parties = FIRST_HOP + len(task.identities.hops) - place
+        return await deliver_batch(self._taker, delivery, read, parties, look=look)
+
+    def _signed_digest(self, task: Task, stored: HopBatch, record: SignedDocument) -> bytes:
+        """Return the digest that this hop's record signs.
+
+        Raises:
+            Refusal: NOT_READY, for the first shuffler's operator to read.
+        """
+        try:
+            return HopRecord.read(record, self._identity.public).digest
+        except HubbubError as error:
+            raise _damaged(f"the record of {self._whose(task, stored)} does not hold: {error}") from error
+
+    async def _look(self, task: Task, stored: HopBatch, digest: bytes, read: Read) -> None:
+        """Return only if a list is as this hop signed it: sent otherwise, it would be refused for ever.
+
+        Raises:
+            Refusal: NOT_READY, for the first shuffler's operator to read.
+        """
+        try:
+            await check_list(read, digest, self._whose(task, stored))
+        except Undeliverable as error:
+            raise _damaged(str(error)) from error
+
+    def _whose(self, task: Task, stored: HopBatch) -> str:
+        return f"at {hop_name(self._place(task))} query {task.queries[stored.id.query].name} of the round"
+
+    async def _key_behind(self, task: Task, round_number: int) -> SignedDocument:
+        """Return the signed key record of who comes after, checked to hold those of all the others."""
+        document = await self._asked(self._taker.get_key(task.id, round_number, CALL_SECONDS))
+        identities = (*task.identities.hops[self._index(task) + 1 :], signers(task, round_number).analyzer)
+        roles = (*(Role.HOP for _ in identities[1:]), Role.ANALYZER)
+        try:
+            for record, role in zip(read_behind(document, identities), roles, strict=True):
+                record.check_for(role, task.id, round_number, task.suite)
+        except (SignatureError, KeyRecordError) as error:
+            raise Refusal(
+                Reason.NOT_READY, f"{self._taker_name} gave a key record that does not hold: {error}"
+            ) from error
+        return document
+
+    async def _asked(self, call: Awaitable[T]) -> T:
+        """Await a call to who comes after; one that was not answered is refused, for who asked to ask again."""
+        try:
+            return await call
+        except Unreachable as error:
+            message = f"{self._taker_name}, who comes after this hop, did not answer"
+            raise Refusal(Reason.NOT_READY, message, RETRY_SECONDS) from error
+
+    # Which task, and where in it
+
+    def _index(self, task: Task) -> int:
+        return task.identities.hops.index(self._identity.public)
+
+    def _place(self, task: Task) -> int:
+        return FIRST_HOP + self._index(task)
+
+    def _known(self, task_id: bytes) -> Task:
+        task = self._tasks.get(task_id)
+        if task is None:
+            raise Refusal(Reason.UNKNOWN_TASK, f"no task {task_id.hex()[:16]}… here; add its file to the hop's tasks")
+        return task
+
+    def _task(self, task_id: bytes, round_number: int) -> Task:
+        task = self._known(task_id)
+        if not 0 <= round_number < task.schedule.rounds:
+            rounds = f"task {task.name} has rounds 0 to {task.schedule.rounds - 1}, not {round_number}"
+            raise Refusal(Reason.UNKNOWN_ROUND, rounds)
+        return task
+
+
+def _damaged(what: str) -> Refusal:
+    return Refusal(Reason.NOT_READY, f"this hop's store is damaged: {what}", RETRY_SECONDS)
+
+
+def _names(task: Task, batch: BatchId) -> dict[str, object]:
+    return {"task": task.name, "round": batch.round, "query": task.queries[batch.query].name}

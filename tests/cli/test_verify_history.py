@@ -1,0 +1,87 @@
+"""`hubbub verify` with a folder or several files: what people and programs are told, and the exit status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hubbub.protos.identity.keys import save_public
+from hubbub.protos.task.admission import OPEN
+from support.certificates import content_of, counts, encode
+from support.cli import hubbub
+from support.samples import QUERIES, Parties, sample_task
+
+pytestmark = pytest.mark.slow
+
+PARTIES = Parties.generate()
+TASK = sample_task(PARTIES, minimum_reports=100, queries=QUERIES[:1], admission=OPEN)
+ROUNDS = [counts(TASK, number, 120 + number) for number in range(3)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for end in range(3):
+        (kept / f"{end}.json").write_bytes(encode(content_of(TASK, PARTIES, ROUNDS[: end + 1]), PARTIES))
+    return kept
+
+
+def test_a_whole_history_holds(folder: Path, tmp_path: Path) -> None:
+    pins = []
+    for role, identity in (
+        ("operator", PARTIES.operator),
+        ("shuffler", PARTIES.shuffler),
+        ("analyzer", PARTIES.analyzer),
+    ):
+        save_public(tmp_path / f"{role}.pem", identity.public)
+        pins += [f"--{role}-key", tmp_path / f"{role}.pem"]
+    ran = hubbub("verify", folder, *pins)
+    assert (ran.status, ran.err) == (0, "")
+    assert "one history of 3 rounds, all that were released, by the shuffler's records: epsilon <= " in ran.out
+    assert "if the honest share was assumed rightly" in ran.out
+    assert "how many reports are valid is claimed by the analyzer" in ran.out
+    assert "whatever is valid, by the shuffler's record" in ran.out
+    assert "not pinned" not in ran.out
+    ran = hubbub("verify", *sorted(folder.iterdir()), "--json")
+    assert ran.status == 0
+    assert (ran.json["verified"], ran.json["signers_pinned"], ran.json["problems"]) == (True, False, [])
+    assert [each["round"] for each in ran.json["histories"][0]["rounds"]] == [0, 1, 2]
+    assert set(ran.json["histories"][0]["rounds"][0]) >= {"file", "reports", "epsilon_upper", "epsilon_upper_attested"}
+
+
+def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_is_1(folder: Path) -> None:
+    (folder / "1.json").unlink()
+    ran = hubbub("verify", folder)
+    gap = f"round 1: there is no certificate of it here, and {folder / '2.json'} composes it"
+    assert (ran.status, ran.err) == (1, f"error: {gap}\n")
+    assert "these certificates are not one history" in ran.out
+    (folder / "0.json").write_bytes((folder / "0.json").read_bytes().replace(b'"round":0', b'"round":1', 1))
+    ran = hubbub("verify", folder, "--json")
+    assert ran.status == 1
+    assert not ran.json["verified"]
+    assert {(each["file"], each["round"]) for each in ran.json["problems"]} == {
+        (str(folder / "0.json"), None),
+        (None, 0),
+        (None, 1),
+    }
+    assert ran.err.startswith("error: 3 things do not hold\n  ")
+
+
+def test_one_certificate_says_that_no_other_round_was_released(folder: Path) -> None:
+    ran = hubbub("verify", folder / "2.json")
+    assert ran.status == 0
+    assert "  all 3 rounds so far: epsilon <= " in ran.out
+    assert "no other round was released so far, by the shuffler's records" in ran.out
+    document = hubbub("verify", folder / "2.json", "--json").json
+    assert [each["round"] for each in document["releases"]] == [0, 1]
+    assert document["uncounted"] == []
+
+
+def test_a_proof_is_of_one_certificate(folder: Path, tmp_path: Path) -> None:
+    ran = hubbub("verify", folder, "--rigorous")
+    assert (ran.status, ran.err) == (2, "error: --rigorous proves one certificate at a time; name one file\n")
+    ran = hubbub("verify", tmp_path, "--json")
+    assert ran.status == 1
+    assert "no certificate in" in ran.json["error"]

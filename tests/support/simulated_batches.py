@@ -1,0 +1,50 @@
+"""Counts of many simulated batches at once, under a query's exact randomizer, for statistical tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hubbub.accountant.mechanisms import KRR
+from hubbub.queries.estimation.estimates import Estimates
+from hubbub.queries.query import Query
+from hubbub.queries.randomizers.randomizer import Tally
+
+People = tuple[int, Sequence[float]]
+"""So many devices, with this law of the encoded symbol."""
+
+
+def simulated(query: Query, people: Sequence[People], batches: int, seed: int) -> npt.NDArray[np.int64]:
+    """Counts of each batch, shape (batches, symbols)."""
+    generator, mechanism = np.random.default_rng(seed), query.mechanism
+    if isinstance(mechanism, KRR):
+        rows = np.array([[float(p) for p in mechanism.law(symbol)] for symbol in range(query.symbols)])
+        drawn = [generator.multinomial(size, np.array(law) @ rows, size=batches) for size, law in people]
+        return np.asarray(np.sum(drawn, axis=0), dtype=np.int64)
+    found = np.zeros((batches, query.symbols), dtype=np.int64)
+    own, another = (float(query.randomizer.support_other + keep) for keep in (query.randomizer.support_gap, 0))
+    for size, law in people:
+        # Bits are independent given the symbol, so each count is a sum of two binomials.
+        holders = generator.multinomial(size, law, size=batches)
+        found += generator.binomial(holders, own) + generator.binomial(size - holders, another)
+    return found
+
+
+def published(query: Query, people: Sequence[People], batches: int, seed: int) -> list[Estimates]:
+    """What is published of each of these batches."""
+    valid = sum(size for size, _ in people)
+    return [query.estimates(Tally(counts, valid), 0) for counts in simulated(query, people, batches, seed)]
+
+
+def at(symbol: int, symbols: int) -> list[float]:
+    """The law of a symbol that is encoded for certain."""
+    return [float(symbol == other) for other in range(symbols)]
+
+
+def values(found: Sequence[Estimates], row: int) -> npt.NDArray[np.float64]:
+    """One row of every batch, shape (batches, 3): value, standard error (0 where there is none), variance."""
+    rows = [each.rows[row].estimate for each in found]
+    errors = [(each.value, each.standard_error or 0.0) for each in rows if each is not None]
+    return np.array([(value, error, error**2) for value, error in errors])
