@@ -49,8 +49,9 @@ async def serve_shuffler(store: ShufflerStore) -> dict[str, Any]:
         for batch in await store.batches(round_):
             await store.envelopes(round_, batch.query, 0, 100)
     await store.revoked()
-    tasks = {round_.task_id for round_ in await store.rounds()}
-    return {"charges": {task.hex(): [each.digest for each in await store.charges(task)] for task in tasks}}
+    charges = {round_.task_id: await store.charges(round_.task_id) for round_ in await store.rounds()}
+    # A round whose task's id is damaged is of a task that has spent nothing.
+    return {"charges": {task.hex(): [each.digest for each in found] for task, found in charges.items() if found}}
 
 
 async def serve_analyzer(store: AnalyzerStore) -> dict[str, Any]:
