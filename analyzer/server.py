@@ -27,11 +27,6 @@ from hubbub.protos.task.task import Identities
 from hubbub.service.errors import damage_in
 from hubbub.service.ledger.release_chain import check_chains
 from hubbub.service.lifecycle import run
-from hubbub.service.net import grpc_server
-from hubbub.service.net.port_limits import connections_of, mutual_pipeline
-from hubbub.service.net.ports import Announce, Ports
-from hubbub.service.net.saturation import SaturationCollector
-from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.processes.opening_pool import OpeningPool
@@ -39,6 +34,11 @@ from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery,
 from hubbub.service.rpc import serve_delivery, serve_results
 from hubbub.service.runtime.succession_files import load_successions, own_identity
 from hubbub.service.spark.session import check_installed
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
+from hubbub.service.transport.ports import Announce, Ports
+from hubbub.service.transport.saturation import SaturationCollector
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 
 READERS = frozenset({"operator", "reader"})
 """Common names that may read results."""

@@ -13,8 +13,8 @@ from typing import Any, get_type_hints
 
 import typer
 
-from hubbub.cli.extras import NEEDS, missing
 from hubbub.cli.output import failures, print_json
+from hubbub.cli.registry import NEEDS, missing
 from hubbub.cli.signals import raises
 from hubbub.protos.errors import HubbubError, UsageError
 

@@ -11,7 +11,7 @@ try:
 
     from hubbub import __version__
     from hubbub.cli import signals, stdio
-    from hubbub.cli.extras import COMMAND_LINE, NEEDS, missing
+    from hubbub.cli.registry import COMMAND_LINE, NEEDS, missing
     from hubbub.protos.escaping import readable_lines
     from hubbub.service.processes.hardening import disable_core_dumps
 except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time

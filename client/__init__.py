@@ -39,7 +39,7 @@ from hubbub.client.gateway import Gateway
 from hubbub.client.limits import PrivacyLimits
 from hubbub.client.privacy.certificates import CertifiedLoss
 from hubbub.client.privacy.report import Budget, Epsilon, TaskBudget
-from hubbub.client.recorder import Recorded, Recorder
+from hubbub.client.recorder import Recorder, RecorderCounts
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.status import Answer, DeviceRound, DeviceStatus, Spending
 from hubbub.client.submit import Retry, Retrying, RetryPolicy
@@ -73,8 +73,8 @@ __all__ = [
     "PrivacyLimits",
     "Reason",
     "Receipt",
-    "Recorded",
     "Recorder",
+    "RecorderCounts",
     "Refusal",
     "Retry",
     "RetryPolicy",

@@ -17,7 +17,7 @@ from hubbub.client.session.sealed_submission import Outcome, SealedSubmission
 from hubbub.client.session.session import Session, checked_name
 from hubbub.client.session.submissions import DeviceReceipt as DeviceReceipt
 from hubbub.client.session.submissions import Submissions
-from hubbub.client.session.work import DeviceWork
+from hubbub.client.session.unit_of_work import DeviceWork
 from hubbub.client.status import DeviceStatus, Memory, status_of
 from hubbub.client.submit import Retrying
 from hubbub.client.validation import checked_type

@@ -23,7 +23,7 @@ from typing import Self
 from hubbub.client.blocking import run_sync
 from hubbub.client.device import Device
 from hubbub.client.errors import NoRound, OptedOut, OverLimit
-from hubbub.client.recorded import Recorded as Recorded
+from hubbub.client.recorder_counts import RecorderCounts as RecorderCounts
 from hubbub.client.session.send_time import LOOK_SECONDS
 from hubbub.client.session.session import OVER
 from hubbub.client.state.forking import restarted_in_children
@@ -140,10 +140,10 @@ class Recorder:
         return True
 
     @property
-    def counts(self) -> Recorded:
+    def counts(self) -> RecorderCounts:
         """What became of the calls so far."""
         with self._changed:
-            return Recorded(**self._counts, queued=len(self._queue) + self._storing)
+            return RecorderCounts(**self._counts, queued=len(self._queue) + self._storing)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Store what is recorded and send what is due; return whether nothing waits to be sent any more.

@@ -26,10 +26,10 @@ from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.rpc.enrollment import Enrolled
-from hubbub.protos.rpc.https import HTTPSChannel
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport import channels as transport
 from hubbub.protos.transport.addresses import HTTPS
+from hubbub.protos.transport.https import HTTPSChannel
 from hubbub.queries.randomizers.sampling import Random, draw
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from hubbub.planning.longitudinal_goals import Goal, least_binary, least_nodes
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import AUTO, Longitudinal
-from hubbub.queries.longitudinal.sending import STEADY_MISSING
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector, steady_people
 from hubbub.queries.longitudinal.strategies import SENDINGS
+from hubbub.queries.longitudinal.strategy import STEADY_MISSING
 from hubbub.queries.longitudinal.tree import SendingNodes
 
 STEPS = 15

@@ -19,7 +19,7 @@ from hubbub.accountant.mechanisms import KRR, Finite, LocalMechanism, TreeNodes,
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.numbers import fraction_up, honest_reports
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.pairs.doubles import DELTA_LEAST, single, spared
+from hubbub.accountant.pairs.change_by_two import DELTA_LEAST, single, spared
 
 CLOSE = 3e-3
 """The search for the least noise ends where ε is met and this close, relatively."""

@@ -10,12 +10,12 @@ from typing import Protocol
 
 import structlog
 
-from hubbub.service.net.file_limits import raise_limit
-from hubbub.service.net.ports import Announce, Ports, asked_to_stop
 from hubbub.service.observability import logs
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.runtime.memory import MemoryTrim
 from hubbub.service.settings import LogSettings
+from hubbub.service.transport.file_limits import raise_limit
+from hubbub.service.transport.ports import Announce, Ports, asked_to_stop
 
 TELL_SECONDS = 1.0
 """How often health is told what has an incident."""

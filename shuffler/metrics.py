@@ -24,7 +24,7 @@ from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.observability.timing import Observe
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Round, Tally
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
-from hubbub.shuffler.rounds.shown_counts import shown_submissions, shown_tally
+from hubbub.shuffler.rounds.rounded_counts import shown_submissions, shown_tally
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks
 

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from hubbub.protos.identity.keys import Identity, Role, load_public
 from hubbub.protos.rpc import CONTROL_SERVICE
 from hubbub.service.lifecycle import run
-from hubbub.service.net import grpc_server
-from hubbub.service.net.port_limits import connections_of, operator_pipeline
-from hubbub.service.net.ports import Announce, Ports
-from hubbub.service.net.saturation import SaturationCollector
-from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
 from hubbub.service.runtime.succession_files import load_successions, own_identity
 from hubbub.service.spark.session import check_installed
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.port_limits import connections_of, operator_pipeline
+from hubbub.service.transport.ports import Announce, Ports
+from hubbub.service.transport.saturation import SaturationCollector
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.device_ports import open_to_devices
 from hubbub.shuffler.admit.disk_reserve import DiskReserve

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from hubbub.accountant.bounds.closed import Case, DeltaFormula, EpsilonFormula, one_common
+from hubbub.accountant.bounds.closed_form import Case, DeltaFormula, EpsilonFormula, one_common
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, exact_decimal, exp_decimal
 from hubbub.accountant.pairs import Amplification, amplification
 

@@ -10,14 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 from math import inf
 
-from hubbub.accountant.bounds.closed import (
-    ROUNDING,
-    Case,
-    EpsilonFormula,
-    RenyiFormula,
-    any_local,
-    double,
-)
+from hubbub.accountant.bounds.closed_form import ROUNDING, Case, EpsilonFormula, RenyiFormula, any_local, double
 from hubbub.accountant.mechanisms.exact import PRECISE
 
 NEEDS = "a local ε"

@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.bounds.adversaries import CLONES, STRONG
+from hubbub.accountant.bounds.attacks import SameValueAttack
 from hubbub.accountant.bounds.blanket import BlanketBound
 from hubbub.accountant.bounds.bound import (
     EVERYTHING,
@@ -21,9 +21,9 @@ from hubbub.accountant.bounds.bound import (
     uncovered,
     with_local_epsilon,
 )
-from hubbub.accountant.bounds.closed import any_local, one_common
+from hubbub.accountant.bounds.closed_form import any_local, one_common
+from hubbub.accountant.bounds.koskela import CLONES, STRONG
 from hubbub.accountant.bounds.krr_attack import KRR_ATTACK
-from hubbub.accountant.bounds.others import OthersBound
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence import two_rr
 from hubbub.accountant.divergence.search import EpsilonEnds
@@ -152,9 +152,9 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
             "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", any_local, clones_sum, _rdp_clones
         ),
         "krr-lower": KRR_ATTACK,
-        "rappor-lower": OthersBound("rappor-lower", "RAPPOR"),
-        "finite-lower": OthersBound("finite-lower", "a finite law"),
-        "ends-lower": OthersBound("ends-lower", "Laplace or Gaussian noise"),
+        "rappor-lower": SameValueAttack("rappor-lower", "RAPPOR"),
+        "finite-lower": SameValueAttack("finite-lower", "a finite law"),
+        "ends-lower": SameValueAttack("ends-lower", "Laplace or Gaussian noise"),
         "koskela-strong": STRONG,
         "koskela-clones": CLONES,
         "local": LocalBound(),

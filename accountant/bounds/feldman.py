@@ -6,7 +6,15 @@ from decimal import Decimal, localcontext
 from math import expm1, floor, inf, log
 
 from hubbub.accountant.bounds.balle import COMMON
-from hubbub.accountant.bounds.closed import ROUNDING, Case, EpsilonFormula, RenyiFormula, any_local, double, one_common
+from hubbub.accountant.bounds.closed_form import (
+    ROUNDING,
+    Case,
+    EpsilonFormula,
+    RenyiFormula,
+    any_local,
+    double,
+    one_common,
+)
 from hubbub.accountant.bounds.renyi import divergence, log_sum
 from hubbub.accountant.mechanisms.exact import PRECISE
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from hubbub.accountant.bounds.balle import COMMON
-from hubbub.accountant.bounds.closed import ROUNDING, Case, RenyiFormula, double, one_common
+from hubbub.accountant.bounds.closed_form import ROUNDING, Case, RenyiFormula, double, one_common
 from hubbub.accountant.bounds.renyi import divergence, log_sum
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic
 from hubbub.accountant.mechanisms.exact import PRECISE

@@ -12,7 +12,7 @@ from math import inf, nextafter
 from typing import Literal
 
 from hubbub.accountant.bounds.bound import Bound, described
-from hubbub.accountant.bounds.closed import RenyiFormula
+from hubbub.accountant.bounds.closed_form import RenyiFormula
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.renyi import advanced
 from hubbub.accountant.composition import compose_lower, compose_upper, epsilon_local

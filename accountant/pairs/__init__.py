@@ -5,7 +5,16 @@ grids are its losses, ready to be composed.
 """
 
 from hubbub.accountant.pairs.amplification import amplification
+from hubbub.accountant.pairs.amplification_variable import Amplification
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
+from hubbub.accountant.pairs.composition_part import (
+    ROUNDS_LIMIT,
+    Part,
+    charged_delta,
+    charged_share,
+    kept_delta,
+    one_round,
+)
 from hubbub.accountant.pairs.grids import (
     attack_grid,
     dominated_grid,
@@ -13,9 +22,7 @@ from hubbub.accountant.pairs.grids import (
     is_attack_on_itself,
     played_grids,
 )
-from hubbub.accountant.pairs.part import ROUNDS_LIMIT, Part, charged_delta, charged_share, kept_delta, one_round
 from hubbub.accountant.pairs.registry import local_pairs, pairs_of
-from hubbub.accountant.pairs.variable import Amplification
 
 __all__ = [
     "ROUNDS_LIMIT",

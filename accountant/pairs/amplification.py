@@ -1,12 +1,12 @@
-"""The amplification variable of any mechanism that is known (`variable` says what it is)."""
+"""The amplification variable of any mechanism that is known (`amplification_variable` says what it is)."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 from hubbub.accountant.mechanisms import AnyMechanism, exp_decimal
+from hubbub.accountant.pairs.amplification_variable import Amplification
 from hubbub.accountant.pairs.registry import pairs_of
-from hubbub.accountant.pairs.variable import Amplification
 
 
 def amplification(mechanism: AnyMechanism, epsilon: float) -> Amplification:

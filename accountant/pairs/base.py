@@ -26,8 +26,8 @@ from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots
 from hubbub.accountant.losses.walks import Walk, contracted_atoms
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism
-from hubbub.accountant.pairs.part import Part
-from hubbub.accountant.pairs.variable import Amplification
+from hubbub.accountant.pairs.amplification_variable import Amplification
+from hubbub.accountant.pairs.composition_part import Part
 
 M_co = TypeVar("M_co", bound=AnyMechanism, covariant=True)
 L_co = TypeVar("L_co", bound=LocalMechanism, covariant=True)

@@ -17,10 +17,10 @@ from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import Finite
 from hubbub.accountant.mechanisms.exact import log_above
 from hubbub.accountant.numbers import log_down
+from hubbub.accountant.pairs.amplification_variable import Amplification, around
 from hubbub.accountant.pairs.base import Search
-from hubbub.accountant.pairs.curved import CurvedPairs
-from hubbub.accountant.pairs.part import Part
-from hubbub.accountant.pairs.variable import Amplification, around
+from hubbub.accountant.pairs.composition_part import Part
+from hubbub.accountant.pairs.curve import CurvedPairs
 
 
 @dataclass(frozen=True)

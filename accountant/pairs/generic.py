@@ -18,9 +18,9 @@ from hubbub.accountant.losses.walks import (
     spread_atoms,
 )
 from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.pairs.amplification_variable import Amplification, around
 from hubbub.accountant.pairs.base import LocalPairs
-from hubbub.accountant.pairs.part import Part
-from hubbub.accountant.pairs.variable import Amplification, around
+from hubbub.accountant.pairs.composition_part import Part
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from hubbub.accountant.losses.grid import LossGrid
-from hubbub.accountant.pairs.part import Part
+from hubbub.accountant.pairs.composition_part import Part
 from hubbub.accountant.pairs.registry import pairs_of
 
 

@@ -13,10 +13,10 @@ from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import Hashed
+from hubbub.accountant.pairs.amplification_variable import Amplification
 from hubbub.accountant.pairs.base import LocalPairs
+from hubbub.accountant.pairs.composition_part import Part
 from hubbub.accountant.pairs.krr import KrrPairs
-from hubbub.accountant.pairs.part import Part
-from hubbub.accountant.pairs.variable import Amplification
 
 
 @dataclass(frozen=True)

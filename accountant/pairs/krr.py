@@ -28,9 +28,9 @@ from hubbub.accountant.losses.walks import (
     subsampled_walk,
 )
 from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.pairs.amplification_variable import Amplification, around
 from hubbub.accountant.pairs.base import LocalPairs
-from hubbub.accountant.pairs.part import Part
-from hubbub.accountant.pairs.variable import Amplification, around
+from hubbub.accountant.pairs.composition_part import Part
 
 BLANKET_BINS = 48
 """Bins for the number of blankets where dummies are added; each is counted at its smallest number."""

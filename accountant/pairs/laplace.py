@@ -13,11 +13,11 @@ from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses.walks import Walk, sides_walk
 from hubbub.accountant.mechanisms import Laplace
 from hubbub.accountant.mechanisms.exact import grown_exp
+from hubbub.accountant.pairs.amplification_variable import Amplification, around
 from hubbub.accountant.pairs.base import ABOVE
-from hubbub.accountant.pairs.curved import CurvedPairs
+from hubbub.accountant.pairs.composition_part import Part
+from hubbub.accountant.pairs.curve import CurvedPairs
 from hubbub.accountant.pairs.noise import laid_out_delta
-from hubbub.accountant.pairs.part import Part
-from hubbub.accountant.pairs.variable import Amplification, around
 
 CURVE_CELLS = 32
 """Cells below 1/2 that a curve is evaluated on: they add about 5e-4 to the variance, relatively."""

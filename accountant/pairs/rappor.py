@@ -13,9 +13,9 @@ from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses.walks import Walk, rappor_attack_walk
 from hubbub.accountant.mechanisms import RAPPOR
-from hubbub.accountant.pairs.curved import CurvedPairs
-from hubbub.accountant.pairs.part import Part
-from hubbub.accountant.pairs.variable import PAD, Amplification, around
+from hubbub.accountant.pairs.amplification_variable import PAD, Amplification, around
+from hubbub.accountant.pairs.composition_part import Part
+from hubbub.accountant.pairs.curve import CurvedPairs
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import ClassVar
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.mechanisms import Generic, Sequence
 from hubbub.accountant.pairs.base import LocalPairs
+from hubbub.accountant.pairs.composition_part import Part
 from hubbub.accountant.pairs.generic import GenericPairs
-from hubbub.accountant.pairs.part import Part
 
 
 @dataclass(frozen=True)

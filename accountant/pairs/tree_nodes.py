@@ -13,16 +13,16 @@ from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.mechanisms import Finite, TreeNodes
 from hubbub.accountant.pairs.base import LocalPairs, Search
-from hubbub.accountant.pairs.doubles import covered, single, spared
+from hubbub.accountant.pairs.change_by_two import covered, single, spared
+from hubbub.accountant.pairs.composition_part import Part
 from hubbub.accountant.pairs.finite import FinitePairs
-from hubbub.accountant.pairs.part import Part
 
 
 @dataclass(frozen=True)
 class TreeNodesPairs(LocalPairs[TreeNodes]):
     """A pair above every difference by one, two rounds of which are above every difference by two.
 
-    It is that of a difference by one at a few reports less, where `doubles` shows the latter; else that of any
+    It is that of a difference by one at a few reports less, where `change_by_two` shows the latter; else that of any
     difference. `alone` is the pair of any difference. No attack is stated: which values a stream can have in a round,
     and so what an attack reaches, depends on the round.
     """

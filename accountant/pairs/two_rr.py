@@ -10,8 +10,8 @@ from hubbub.accountant.losses.envelope import two_rr_grid, zeros_grid, zeros_law
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.losses.two_rr_family import two_rr_rounds
 from hubbub.accountant.losses.walks import Walk
+from hubbub.accountant.pairs.composition_part import Part
 from hubbub.accountant.pairs.krr import KrrPairs
-from hubbub.accountant.pairs.part import Part
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def command(
         import asyncio
 
         from hubbub.cli.output import fail
-        from hubbub.cli.refresh import watched
+        from hubbub.cli.watch import watched
         from hubbub.deploy.settings import OperatorSettings
         from hubbub.service.settings import load
 

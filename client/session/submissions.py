@@ -11,7 +11,7 @@ from hubbub.client.blocking import run_sync
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
 from hubbub.client.session.send_time import wait_until
 from hubbub.client.session.session import OVER, Session
-from hubbub.client.session.work import DeviceWork, Ready, Stored, erased_unsent, receipt_of
+from hubbub.client.session.unit_of_work import DeviceWork, Ready, Stored, erased_unsent, receipt_of
 from hubbub.client.state.store import DONE, ERASED_HERE, RoundRef, StoredSubmission
 from hubbub.client.submit import Retrying, ShufflerLink, explained
 from hubbub.protos.errors import Unreachable, UsageError

@@ -15,9 +15,9 @@ from hubbub.deploy.local.pipeline import LocalPipeline
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.rpc import SubmissionCaller
-from hubbub.protos.rpc.https import HTTPSChannel
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.task.signed_task import SignedTask
+from hubbub.protos.transport.https import HTTPSChannel
 from hubbub.queries.questions.question import Value
 
 REPEATED_SUBMISSIONS = 12

@@ -20,9 +20,9 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.task.task import Draft
 from hubbub.protos.transport.channels import open_channel
-from hubbub.service.net.health import is_serving
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.session import check_installed
+from hubbub.service.transport.health import is_serving
 from hubbub.shuffler import settings as shuffler
 from hubbub.shuffler.stores.factory import create_store
 

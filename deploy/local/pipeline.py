@@ -38,7 +38,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Draft, Identities, Task
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
-from hubbub.service.net.health import is_serving
+from hubbub.service.transport.health import is_serving
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop.sqlite import HopSqliteStore as HopStore
 from hubbub.shuffler.stores import factory as shuffler_stores

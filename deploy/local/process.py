@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
-from hubbub.service.net.ports import ENDS_WITH_STDIN
 from hubbub.service.processes import subprocesses
+from hubbub.service.transport.ports import ENDS_WITH_STDIN
 
 START_SECONDS = 60.0
 """How long a service may take until it serves; on a loaded machine imports are slow."""

@@ -11,7 +11,7 @@ from cryptography import x509
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.service.net.health import is_serving, parts_with_incidents, why_silent
+from hubbub.service.transport.health import is_serving, parts_with_incidents, why_silent
 
 PAUSE_SECONDS = 0.1
 """Pause between two questions to a port that is open but does not serve yet."""

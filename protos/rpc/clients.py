@@ -34,14 +34,14 @@ from hubbub.protos.rpc.enrollment import (
     write_credential_action,
     write_redemptions,
 )
-from hubbub.protos.rpc.https import HTTPSChannel, HTTPSStub
 from hubbub.protos.rpc.incidents import read_incidents
 from hubbub.protos.rpc.releases import read_known, write_begin
 from hubbub.protos.rpc.results import read_results
 from hubbub.protos.rpc.round_progress import read_round_status
-from hubbub.protos.rpc.statuses import call
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
+from hubbub.protos.transport.https import HTTPSChannel
+from hubbub.protos.transport.statuses import call
 from hubbub.protos.v1 import (
     control_pb2,
     control_pb2_grpc,
@@ -74,6 +74,45 @@ def _receipt_for(destination: Destination, submission: Submission, receipt: Rece
     if (receipt.submission_id, receipt.round) != (submission.id, destination.round):
         raise MessageError("the shuffler's receipt is for another submission or round; send the same bytes again")
     return receipt
+
+
+class HTTPSStub:
+    """The submission service by HTTPS, with the methods of gRPC's stub."""
+
+    def __init__(self, channel: HTTPSChannel) -> None:
+        self._channel = channel
+
+    async def GetRound(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.GetRoundRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.GetRoundResponse:
+        """Ask for a round's keys."""
+        return await self._channel.unary("GetRound", request, submission_pb2.GetRoundResponse, timeout)
+
+    async def Submit(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.SubmitRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.SubmitResponse:
+        """Send a submission."""
+        return await self._channel.unary("Submit", request, submission_pb2.SubmitResponse, timeout)
+
+    async def SubmitBatch(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.SubmitBatchRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.SubmitBatchResponse:
+        """Send submissions."""
+        return await self._channel.unary("SubmitBatch", request, submission_pb2.SubmitBatchResponse, timeout)
+
+    async def Enroll(  # noqa: N802 - the contract's name
+        self,
+        request: submission_pb2.EnrollRequest,
+        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
+    ) -> submission_pb2.EnrollResponse:
+        """Redeem tickets."""
+        return await self._channel.unary("Enroll", request, submission_pb2.EnrollResponse, timeout)
 
 
 class SubmissionCaller:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import grpc
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
-from hubbub.protos.rpc.statuses import call
+from hubbub.protos.transport.statuses import call
 
 PARTS = ("store", "rounds", "peer", "log", "ports")
 """The kinds of parts that a service can be asked about, beside whether it serves

@@ -22,7 +22,7 @@ from hubbub.protos.enrollment.tickets import DEVICE_BYTES
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import KeyState
 from hubbub.protos.rpc.enrollment import MOST_REDEMPTIONS
-from hubbub.protos.rpc.statuses import call
+from hubbub.protos.transport.statuses import call
 from hubbub.protos.v1 import leader_pb2, leader_pb2_grpc
 
 _LEADER = "the leader"

@@ -6,7 +6,7 @@ import grpc
 
 from hubbub.protos import codec
 from hubbub.protos.cluster import COPY_BYTES, FollowerPosition, KeyringChanges, KeyringRow, Value
-from hubbub.protos.rpc.statuses import call
+from hubbub.protos.transport.statuses import call
 from hubbub.protos.v1 import replication_pb2, replication_pb2_grpc
 
 

@@ -10,7 +10,7 @@ from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon
 from hubbub.queries.estimation.estimates import Row
 from hubbub.queries.fields import DENOMINATOR, Fields
 from hubbub.queries.longitudinal.over_rounds import Batch, Encoded, Memory
-from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.strategy import Sending
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random, uniform

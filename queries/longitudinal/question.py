@@ -12,8 +12,8 @@ from hubbub.queries.errors import AnswerError, FieldError, shown
 from hubbub.queries.estimation.estimates import Estimates, Truth
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, Fields, check_count, check_shared
 from hubbub.queries.longitudinal.over_rounds import OverRounds
-from hubbub.queries.longitudinal.sending import STEADY_MISSING, Sending
 from hubbub.queries.longitudinal.strategies import SENDINGS
+from hubbub.queries.longitudinal.strategy import STEADY_MISSING, Sending
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random
 

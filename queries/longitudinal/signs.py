@@ -19,9 +19,9 @@ from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector, 
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import Fields
 from hubbub.queries.longitudinal import sampling
-from hubbub.queries.longitudinal.drawn import SendingDrawn
 from hubbub.queries.longitudinal.over_rounds import Batch, Encoded, Memory
-from hubbub.queries.longitudinal.sending import STEADY_MISSING
+from hubbub.queries.longitudinal.randomized_step import SendingDrawn
+from hubbub.queries.longitudinal.strategy import STEADY_MISSING
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.sampling import Random, uniform
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from hubbub.accountant.mechanisms.longitudinal import Direct, Sampled, Tree, Vector
 from hubbub.queries.longitudinal.direct import SendingStates
-from hubbub.queries.longitudinal.sending import Sending
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
+from hubbub.queries.longitudinal.strategy import Sending
 from hubbub.queries.longitudinal.tree import SendingNodes
 
 SENDINGS: Mapping[str, type[Sending]] = {

@@ -17,8 +17,8 @@ from hubbub.accountant.mechanisms.longitudinal import Horizon, Tree
 from hubbub.queries.estimation.estimates import Estimate, Row
 from hubbub.queries.fields import DENOMINATOR, Fields
 from hubbub.queries.longitudinal import sampling
-from hubbub.queries.longitudinal.drawn import SendingDrawn
 from hubbub.queries.longitudinal.over_rounds import Batch, Encoded, Memory
+from hubbub.queries.longitudinal.randomized_step import SendingDrawn
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.sampling import Random
 
@@ -95,7 +95,7 @@ class SendingNodes(SendingDrawn):
         The count has no value where a round that one of its nodes ended with was not published. As many nodes are told
         as there are counts, so only that a count cannot fall makes any of them better known.
         """
-        from hubbub.queries.longitudinal.rising import rising_rows
+        from hubbub.queries.longitudinal.monotone import rising_rows
 
         never_falls = self.horizon.changes == 1
         needed = range(number + 1) if never_falls else self._ends(number)

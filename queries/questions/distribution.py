@@ -26,7 +26,7 @@ from hubbub.queries.estimation.bands import CDF, QUANTILE, half_width, interpola
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row, Truth
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, MAXIMUM_SYMBOLS, Fields, as_float, check_shared, is_finite_number
 from hubbub.queries.questions.number import LARGEST_BOUND
-from hubbub.queries.questions.numeric import check_unit, finite, numbers_of, parsed
+from hubbub.queries.questions.number_answers import check_unit, finite, numbers_of, parsed
 from hubbub.queries.questions.question import Value, symbols_of
 from hubbub.queries.randomizers.sampling import Random
 

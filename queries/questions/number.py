@@ -19,7 +19,7 @@ from hubbub.queries.fields import (
     check_shared,
     is_finite_number,
 )
-from hubbub.queries.questions.numeric import check_unit, finite, numbers_of, parsed
+from hubbub.queries.questions.number_answers import check_unit, finite, numbers_of, parsed
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random, happens_in
 

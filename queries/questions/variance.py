@@ -37,7 +37,7 @@ from hubbub.queries.errors import FieldError
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row, Truth
 from hubbub.queries.fields import MAXIMUM_SYMBOLS
 from hubbub.queries.questions.number import LEVELS_LIMIT, Number
-from hubbub.queries.questions.numeric import finite, numbers_of
+from hubbub.queries.questions.number_answers import finite, numbers_of
 from hubbub.queries.questions.question import Value
 from hubbub.queries.randomizers.sampling import Random, happens
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hubbub.accountant.mechanisms import Hashed
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DENOMINATOR, Fields, check_count
-from hubbub.queries.randomizers.hashing import HALF_WORD, MOST_ROWS, WORD, cell_of
+from hubbub.queries.randomizers.hash_functions import HALF_WORD, MOST_ROWS, WORD, cell_of
 from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random, draw, uniform
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """From the cells of hashed reports to the counts of any symbols, with their standard errors.
 
 N_x is the number of reports in the cell of x in their row. With n people, D dummies, keep = (1−γ)(1−κ), and κ the
-probability that two symbols share a cell (`queries.randomizers.hashing`),
+probability that two symbols share a cell (`queries.randomizers.hash_functions`),
 
     ĉ_x = (N_x − n·base − D/g) / keep
 
@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed_noise import Noise, NoiseSamples
-from hubbub.queries.randomizers.hashing import words
 from hubbub.queries.randomizers.randomizer import Tally
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, c
 
 
 def _mixed(symbols: Symbols) -> Symbols:
-    """Return the symbols mixed, as `queries.randomizers.hashing.mix` does."""
+    """Return the symbols mixed, as `queries.randomizers.hash_functions.mix` does."""
     mixed = symbols ^ (symbols >> np.uint64(30))
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(27)

@@ -29,9 +29,9 @@ class Noise:
     A symbol that nobody holds has one cell of each row, as if drawn: over the hash functions they are uniform, and
     independent from row to row. So its reports are a sum of such draws, whatever the table holds: a common text that
     nobody looked for stands in it as cells with many reports, and one collision with it adds them all. (Between rows it
-    is BLAKE2b that makes them so. Within one, `hashing` proves it for two symbols at a time; that it holds beside all
-    that are in the table at once is assumed.) By Chernoff's bound, with `known` explained reports expected in its
-    cells, sums of parts of at most 1 that add their own noise,
+    is BLAKE2b that makes them so. Within one, `hash_functions` proves it for two symbols at a time; that it holds
+    beside all that are in the table at once is assumed.) By Chernoff's bound, with `known` explained reports expected
+    in its cells, sums of parts of at most 1 that add their own noise,
 
         ln P[N ≥ a] ≤ min_t  rows·ln E e^{t·value} + known·(e^t − 1 − t) − t·a.
     """

@@ -101,7 +101,7 @@ class PortLimits:
     largest: int = MAXIMUM_MESSAGE_BYTES
     """Bytes of the largest message of any call."""
     connections: int | None = None
-    """Connections at once, which gRPC holds to (`service.net.grpc_server`); None where it is not known."""
+    """Connections at once, which gRPC holds to (`service.transport.grpc_server`); None where it is not known."""
 
     @property
     def unfinished(self) -> int:

@@ -19,8 +19,8 @@ import grpc
 from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.rpc.connect_codes import JSON, PROTO, code_of
-from hubbub.protos.rpc.statuses import STATUS, metadata_of
+from hubbub.protos.transport.connect_codes import JSON, PROTO, code_of
+from hubbub.protos.transport.statuses import STATUS, metadata_of
 from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.rpc.pipeline import IncomingCall, Method, RequestPipeline
 from hubbub.service.rpc.size_limits import Call, TooLarge

@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from hubbub.protos import codec
 from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.rpc.statuses import STATUS, Context, metadata_of
+from hubbub.protos.transport.statuses import STATUS, Context, metadata_of
 from hubbub.service.rpc.concurrency import AdmissionControl, PortLimit, PortLimits
 from hubbub.service.rpc.field_counts import TooMany, TooShort
 from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge

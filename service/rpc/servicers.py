@@ -31,9 +31,9 @@ from hubbub.protos.rpc.releases import read_begin, write_known
 from hubbub.protos.rpc.replication import read_replication_request, write_replication_reply
 from hubbub.protos.rpc.results import write_results
 from hubbub.protos.rpc.round_progress import write_round_status
-from hubbub.protos.rpc.statuses import Context
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, MAXIMUM_SUBMISSIONS
+from hubbub.protos.transport.statuses import Context
 from hubbub.protos.v1 import (
     control_pb2,
     control_pb2_grpc,

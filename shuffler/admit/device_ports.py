@@ -8,14 +8,14 @@ from collections.abc import Callable
 import structlog
 
 from hubbub.protos.rpc import SUBMISSION_SERVICE
-from hubbub.service.net import grpc_server
-from hubbub.service.net.grpc_server import resolved
-from hubbub.service.net.https_server import ConnectionLimits, HttpsServer
-from hubbub.service.net.port_limits import connections_of_devices, device_pipeline
-from hubbub.service.net.ports import Ports
-from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.rpc import largest_submissions, serve_mtls, serve_submissions, submission_router
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.grpc_server import resolved
+from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
+from hubbub.service.transport.port_limits import connections_of_devices, device_pipeline
+from hubbub.service.transport.ports import Ports
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.mtls import DevicesAuthority
 from hubbub.shuffler.settings import DevicePortSettings

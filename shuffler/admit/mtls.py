@@ -13,7 +13,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.task.admission import Mode
 from hubbub.protos.transport.channels import read_pem
 from hubbub.protos.transport.tls_files import certificates_in, check_apart
-from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.settings import DevicePortSettings
 from hubbub.shuffler.tasks import Tasks
 

@@ -23,13 +23,13 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import CONTROL_SERVICE, REPLICATION_SERVICE
 from hubbub.service.errors import StoreError
 from hubbub.service.lifecycle import RunningService, run
-from hubbub.service.net import grpc_server
-from hubbub.service.net.port_limits import connections_of, operator_pipeline
-from hubbub.service.net.ports import Announce, Ports, asked_to_stop
-from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.observability import logs
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control, serve_leader, serve_replication
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.port_limits import connections_of, operator_pipeline
+from hubbub.service.transport.ports import Announce, Ports, asked_to_stop
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.stores.factory import take_lease
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import load_public
 from hubbub.service.lifecycle import run
-from hubbub.service.net.ports import Announce, Ports
-from hubbub.service.net.saturation import SaturationCollector
-from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.metrics import IncidentCollector, Metrics
 from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
+from hubbub.service.transport.ports import Announce, Ports
+from hubbub.service.transport.saturation import SaturationCollector
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.device_ports import open_to_devices
@@ -26,7 +26,7 @@ from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
 from hubbub.shuffler.admit.opening_pool import Openers
-from hubbub.shuffler.cluster.shared import show_queues, tasks_for
+from hubbub.shuffler.cluster.ingest import show_queues, tasks_for
 from hubbub.shuffler.metrics import ShufflerStage, is_exact
 from hubbub.shuffler.settings import FrontendSettings
 from hubbub.shuffler.stores.factory import open_frontend

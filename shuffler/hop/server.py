@@ -16,11 +16,6 @@ from hubbub.protos.rpc import DELIVERY_SERVICE
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.service.lifecycle import run
-from hubbub.service.net import grpc_server
-from hubbub.service.net.port_limits import connections_of, mutual_pipeline
-from hubbub.service.net.ports import Announce, Ports
-from hubbub.service.net.saturation import SaturationCollector
-from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.processes.opening_pool import OpeningPool
@@ -28,6 +23,11 @@ from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery,
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.runtime.task_files import read_tasks
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
+from hubbub.service.transport.ports import Announce, Ports
+from hubbub.service.transport.saturation import SaturationCollector
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.hop.metrics import HopCollector, HopStage
 from hubbub.shuffler.hop.receiver import Hop
 from hubbub.shuffler.hop.settings import HopSettings

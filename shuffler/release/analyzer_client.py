@@ -13,7 +13,7 @@ from hubbub.protos.records.batch import BatchId
 from hubbub.protos.records.release_chain import Known, ReleaseChunk
 from hubbub.protos.rpc import DeliveryCaller
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 
 CLOSE_SECONDS = 60.0
 """How long calls in work may take on a channel that was replaced; a longer one is made again, as all may be."""

@@ -15,7 +15,7 @@ from hubbub.service.observability.rounding import CountRounding
 from hubbub.shuffler.admit.enrollment import EnrollmentControl
 from hubbub.shuffler.records import Round, StoreError
 from hubbub.shuffler.rounds.lifecycle import RoundLifecycle
-from hubbub.shuffler.rounds.shown_counts import refusals_of, shown_submissions, shown_tally
+from hubbub.shuffler.rounds.rounded_counts import refusals_of, shown_submissions, shown_tally
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks, at
 

@@ -18,12 +18,12 @@ import structlog
 from hubbub.protos.enrollment.admitted import Admitted
 from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
-from hubbub.service.net import grpc_server
-from hubbub.service.net.port_limits import memory_of
-from hubbub.service.net.ports import DRAIN_SECONDS, Ports
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.processes import subprocesses
 from hubbub.service.rpc import ipc_messages
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.port_limits import memory_of
+from hubbub.service.transport.ports import DRAIN_SECONDS, Ports
 from hubbub.shuffler.admit.device_ports import warn_if_exposed
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.workers import codec

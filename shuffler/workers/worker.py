@@ -23,9 +23,6 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import OuterOpener
 from hubbub.service.lifecycle import run
-from hubbub.service.net.ports import Ports
-from hubbub.service.net.saturation import SaturationCollector
-from hubbub.service.net.tls_reload import ReloadingCertificates
 from hubbub.service.observability import logs
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.metrics import IncidentCollector, Metrics
@@ -33,6 +30,9 @@ from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.processes.hardening import disable_core_dumps, end_with_parent
 from hubbub.service.rpc import ipc_messages
 from hubbub.service.runtime import event_loop
+from hubbub.service.transport.ports import Ports
+from hubbub.service.transport.saturation import SaturationCollector
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.admit.admission import AdmissionHandler
 from hubbub.shuffler.admit.credentials import Credentials
 from hubbub.shuffler.admit.device_ports import open_to_devices
@@ -42,7 +42,7 @@ from hubbub.shuffler.admit.handler import DeviceHandler
 from hubbub.shuffler.admit.load_shedding import LoadShedder
 from hubbub.shuffler.admit.mtls import DevicesAuthority, devices_authority
 from hubbub.shuffler.admit.opening_worker import RoundKey, open_each
-from hubbub.shuffler.cluster.shared import show_queues
+from hubbub.shuffler.cluster.ingest import show_queues
 from hubbub.shuffler.metrics import PREFIX, ShufflerStage
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.handshake import Start, read_start

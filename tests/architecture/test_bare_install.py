@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import hubbub
-from hubbub.cli.extras import COMMAND_LINE, NEEDS
+from hubbub.cli.registry import COMMAND_LINE, NEEDS
 from hubbub.deploy.init.folders import sample
 from hubbub.deploy.local.pipeline import LocalPipeline
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
-from hubbub.accountant.bounds.sampled import NAMES
+from hubbub.accountant.bounds.poisson_sampling import NAMES
 from hubbub.cli.main import main
 from support.source_tree import ROOT
 

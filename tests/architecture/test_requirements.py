@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from hubbub.cli.extras import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
+from hubbub.cli.registry import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
 from support.source_tree import MODULES, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -22,7 +22,7 @@ from hubbub.client.device import DeviceReceipt
 from hubbub.client.enrollment.credentials import Found
 from hubbub.client.fleet import _PreparedSubmission
 from hubbub.client.session.sealed_submission import Ending, Outcome, SealedSubmission
-from hubbub.client.session.work import Stored
+from hubbub.client.session.unit_of_work import Stored
 from hubbub.client.state.enrollment import StoredEnrollment
 from hubbub.client.state.longitudinal import MemoryUpdate
 from hubbub.client.state.records import Drawn, RoundRef, StoredSubmission

@@ -16,9 +16,9 @@ CRUMB_LINES = 60
 CRUMBS = {
     "analyzer/certificate_statement.py": "brings the accountant, loaded when a round is certified",
     "analyzer/charges.py": "brings the accountant, loaded when a batch is charged",
-    "client/recorded.py": "what callers of a device are given",
+    "client/recorder_counts.py": "what callers of a device are given",
     "client/state/erasing.py": "operations on the state file",
-    "queries/longitudinal/rising.py": "brings numpy, which a device does not have",
+    "queries/longitudinal/monotone.py": "brings numpy, which a device does not have",
 }
 """Smaller ones all the same, each with why. What a registry lists is one module a thing, however small."""
 

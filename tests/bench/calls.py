@@ -36,7 +36,7 @@ ANSWERS = {"theme": "dark"}
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 """What Python calls code of its own in some versions and not in others."""
 
-BY_ITSELF = frozenset({"service/net/metrics_port.py", "service/net/tls_reload.py"})
+BY_ITSELF = frozenset({"service/transport/metrics_port.py", "service/transport/tls_reload.py"})
 """Files whose functions run in threads now and then, whether somebody submits or not."""
 
 TASK = """

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from rows import Outcome, Row, timed_once
 
+from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, decode
-from hubbub.queries.randomizers.hashing import words
 
 CANDIDATES = REPORTS = 10**6
 RUNS = 3

@@ -37,8 +37,8 @@ from hubbub.protos.rpc import SubmissionCaller
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
-from hubbub.service.net import grpc_server
 from hubbub.service.runtime import event_loop
+from hubbub.service.transport import grpc_server
 from hubbub.shuffler.records import MasterKey
 from hubbub.shuffler.stores.sqlite.enrollment import masters
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
-from hubbub.accountant.bounds.sampled import NAMES
+from hubbub.accountant.bounds.poisson_sampling import NAMES
 from support.documented_commands import answers, missing, said
 
 ROOT = Path(__file__).parents[2]

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 from hubbub.cli.app import build
 from hubbub.cli.device import RetryProgress
-from hubbub.client import Answer, Recorded, Refusal, Retry, Spending, Unreachable
+from hubbub.client import Answer, RecorderCounts, Refusal, Retry, Spending, Unreachable
 from hubbub.protos.identity.keys import save_public
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task.task import Schedule, Task
-from hubbub.service.net import grpc_server
 from hubbub.service.rpc import serve_submissions
+from hubbub.service.transport import grpc_server
 from support.certificates import content_of, counts, encode
 from support.cli import Ran
 from support.fake_shuffler import Clock, FakeShuffler
@@ -323,7 +323,7 @@ async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
-EXPECTED = ("0 True", "True", "Recorded(calls=2, kept=1, repeated=1,", "0 none 1 ()", "1 3.")
+EXPECTED = ("0 True", "True", "RecorderCounts(calls=2, kept=1, repeated=1,", "0 none 1 ()", "1 3.")
 
 
 @pytest.mark.parametrize(("program", "printed"), [*zip(PROGRAMS, EXPECTED, strict=True)])
@@ -348,7 +348,7 @@ async def test_programs_of_the_page_run(client: Client, tmp_path: Path, program:
 
 def test_the_page_names_everything_a_recorder_counts() -> None:
     text = PAGE.read_text()
-    assert [each.name for each in fields(Recorded) if f"`{each.name}`" not in text] == ["calls", "queued"]
+    assert [each.name for each in fields(RecorderCounts) if f"`{each.name}`" not in text] == ["calls", "queued"]
     for name in (*(each.value for each in Answer), *(f"spending.{each.name}" for each in fields(Spending))):
         assert f"`{name}`" in text
 

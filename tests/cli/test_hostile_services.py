@@ -26,8 +26,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport.channels import TLS
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.randomizers.randomizer import Tally
-from hubbub.service.net import grpc_server
 from hubbub.service.rpc import serve_control, serve_results
+from hubbub.service.transport import grpc_server
 from support.cli import Ran, hubbub
 from support.samples import QUERIES
 

@@ -341,7 +341,7 @@ main()
 
 @pytest.mark.parametrize(
     "module",
-    ["hubbub.cli.extras", "typer", "hubbub.cli.commands.plan", "hubbub.planning.plan", "scipy.special"],
+    ["hubbub.cli.registry", "typer", "hubbub.cli.commands.plan", "hubbub.planning.plan", "scipy.special"],
 )
 def test_an_interrupt_while_libraries_load_is_silent(module: str, here: Path) -> None:
     done = subprocess.run(

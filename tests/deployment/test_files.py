@@ -20,7 +20,7 @@ from hubbub.deploy.init.cluster import STANDBY, Cluster
 from hubbub.deploy.init.folders import Folder, Placement, initialise, sample
 from hubbub.deploy.init.hops import Hops
 from hubbub.protos.identity.keys import Identity, Role
-from hubbub.service.net.ports import DRAIN_SECONDS
+from hubbub.service.transport.ports import DRAIN_SECONDS
 from support.deployment_files import (
     CONTAINERS,
     FRONTENDS,

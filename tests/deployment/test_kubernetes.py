@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 
 from hubbub.analyzer import settings as analyzer
-from hubbub.service.net.ports import DRAIN_SECONDS
+from hubbub.service.transport.ports import DRAIN_SECONDS
 from hubbub.shuffler import settings as shuffler
 from support.deployment_files import stages
 from support.kubernetes_manifests import (

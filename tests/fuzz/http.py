@@ -10,10 +10,10 @@ from typing import Any, cast
 from fuzz.calls import Willing
 
 from hubbub.protos.errors import MessageError
-from hubbub.service.net.http_connection import Connection
 from hubbub.service.rpc import submission_router
 from hubbub.service.rpc.connect import ConnectRouter, Header
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport.http_connection import Connection
 
 _END = b"\r\n\r\n"
 

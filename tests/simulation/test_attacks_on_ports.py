@@ -26,8 +26,8 @@ from hubbub.protos.task.task import Draft, Privacy, Schedule
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.questions.histogram import Histogram
-from hubbub.service.net.file_limits import raise_limit
 from hubbub.service.rpc import largest_submissions
+from hubbub.service.transport.file_limits import raise_limit
 from support import http2_frames
 from support.http2_frames import Connection, Ended
 from support.metrics_scrape import fetch, scrape

@@ -43,12 +43,12 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.keys import KeySet, Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.rpc import SubmissionCaller
-from hubbub.protos.rpc.https import HTTPSChannel
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.task.admission import OPEN
 from hubbub.protos.task.task import Draft, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport.addresses import HTTPS
 from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.protos.transport.https import HTTPSChannel
 from hubbub.queries.questions.histogram import Histogram
 from support.haproxy import Running, proxy_before
 from support.metrics_scrape import fetch

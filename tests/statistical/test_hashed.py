@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed, decode
-from hubbub.queries.randomizers.hashing import words
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net.grpc_server import Connections
-from hubbub.service.net.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.rpc import submission_router
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport.grpc_server import Connections
+from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 
 SECONDS = 10.0
 SUBMIT = "/hubbub.v1.SubmissionService/Submit"

@@ -12,7 +12,7 @@ import grpc
 
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.service.net import grpc_server
+from hubbub.service.transport import grpc_server
 
 DEADLINE = 20.0
 Change = Callable[[str, bytes], bytes]

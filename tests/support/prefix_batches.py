@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from hubbub.queries.estimation.debiased import Debiased
+from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import Cells, _hashed, _mixed
-from hubbub.queries.randomizers.hashing import words
 from hubbub.queries.texts.text import Text
 
 

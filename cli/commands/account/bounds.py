@@ -109,7 +109,7 @@ def _assessed(
     mechanism: LocalMechanism, part: Part, delta: float, order: float | None, sampling_rate: str | None
 ) -> Sequence[Assessment]:
     from hubbub.accountant.bounds.catalogue import assess
-    from hubbub.accountant.bounds.sampled import assess_sampled
+    from hubbub.accountant.bounds.poisson_sampling import assess_sampled
     from hubbub.cli.mechanisms.arguments import read_exact
 
     with progress_console().status("asking every bound"):
@@ -144,7 +144,7 @@ def _heading(mechanism: LocalMechanism, part: Part, delta: float, order: float |
 
 def _print(heading: str, found: Sequence[Assessment]) -> None:
     from hubbub.accountant.bounds.exact import EXACT
-    from hubbub.accountant.bounds.sampled import EXACT_PAIR
+    from hubbub.accountant.bounds.poisson_sampling import EXACT_PAIR
 
     exact = {*EXACT, EXACT_PAIR}
     holding = [each for each in found if _numbers(each)]

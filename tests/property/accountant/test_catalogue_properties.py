@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.catalogue import CATALOGUE, FORMULAS, assess
-from hubbub.accountant.bounds.closed import EpsilonFormula
+from hubbub.accountant.bounds.closed_form import EpsilonFormula
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Laplace, LocalMechanism
 

@@ -19,7 +19,7 @@ from hubbub.accountant.errors import AccountingError, CertificateError
 from hubbub.accountant.mechanisms import Finite, TreeNodes, costliest, one_round, paid_rounds, read_mechanism
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.pairs.doubles import double, single
+from hubbub.accountant.pairs.change_by_two import double, single
 from hubbub.accountant.rigorous.statement import claims
 from hubbub.accountant.spending.budget import forecast, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded

@@ -13,8 +13,8 @@ from hubbub.client import Device, Fleet, Gateway, Retrying, RetryPolicy
 from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Task
 from hubbub.protos.transport import channels
-from hubbub.service.net import grpc_server
 from hubbub.service.rpc import serve_submissions
+from hubbub.service.transport import grpc_server
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties, make_tls, sample_task, signed
 

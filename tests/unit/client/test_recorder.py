@@ -14,7 +14,17 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import AnswerError, Device, Reason, Recorded, Recorder, Refusal, StateError, Unreachable, UsageError
+from hubbub.client import (
+    AnswerError,
+    Device,
+    Reason,
+    Recorder,
+    RecorderCounts,
+    Refusal,
+    StateError,
+    Unreachable,
+    UsageError,
+)
 from hubbub.client import recorder as module
 from support.fake_shuffler import Clock, FakeShuffler
 from support.patience import PATIENCE
@@ -59,7 +69,7 @@ async def test_what_is_recorded_is_sent(device: Make, shuffler: FakeShuffler) ->
     recorder = prompt(device())
     assert recorder.record(ANSWERS)
     assert await flushed(recorder)
-    assert recorder.counts == Recorded(calls=1, kept=1, acknowledged=1)
+    assert recorder.counts == RecorderCounts(calls=1, kept=1, acknowledged=1)
     assert len(shuffler.held) == 1
     await asyncio.to_thread(recorder.close)
 
@@ -72,7 +82,7 @@ async def test_the_first_answers_of_a_round_stand_and_the_others_are_counted(
             recorder.record(ANSWERS)
         assert await flushed(recorder)
         assert not recorder.record(ANSWERS)
-        assert recorder.counts == Recorded(calls=21, kept=1, repeated=20, acknowledged=1)
+        assert recorder.counts == RecorderCounts(calls=21, kept=1, repeated=20, acknowledged=1)
         clock.now += 3600
         assert recorder.record(ANSWERS)
         assert await flushed(recorder)
@@ -88,7 +98,7 @@ async def test_what_waits_offline_is_sent_by_the_next_run(device: Make, shuffler
     assert any(isinstance(error, Unreachable) for error in errors)
     async with prompt(device()) as recorder:
         assert await flushed(recorder)
-        assert recorder.counts == Recorded(acknowledged=1)
+        assert recorder.counts == RecorderCounts(acknowledged=1)
     assert len(shuffler.held) == 1
 
 
@@ -113,7 +123,7 @@ async def test_nothing_that_is_recorded_raises(device: Make, shuffler: FakeShuff
         queued = [recorder.record(each) for each in wrong]
         assert queued == [False, False, False, True, True, True, False]
         assert await flushed(recorder)
-        assert recorder.counts == Recorded(calls=7, bad_answer=7)
+        assert recorder.counts == RecorderCounts(calls=7, bad_answer=7)
         assert [type(error) for error in errors] == [AnswerError] * 3
         assert not any("secret" in str(error) for error in errors)
         # A wrong answer does not use up the round.
@@ -141,7 +151,7 @@ async def test_after_opting_out_nothing_is_sent(device: Make, shuffler: FakeShuf
     async with prompt(one) as recorder:
         recorder.record(ANSWERS)
         assert await flushed(recorder)
-        assert recorder.counts == Recorded(calls=1, opted_out=1)
+        assert recorder.counts == RecorderCounts(calls=1, opted_out=1)
     assert (shuffler.fetched, shuffler.seen) == ([], [])
 
 
@@ -154,7 +164,7 @@ async def test_a_full_queue_drops_and_counts(device: Make, shuffler: FakeShuffle
         assert (recorder.counts.queued, recorder.counts.dropped) == (3, 2)
         gate.opened.set()
         assert await flushed(recorder)
-        assert recorder.counts == Recorded(calls=5, kept=1, repeated=2, dropped=2, acknowledged=1)
+        assert recorder.counts == RecorderCounts(calls=5, kept=1, repeated=2, dropped=2, acknowledged=1)
 
 
 async def test_a_state_file_that_cannot_be_used_is_told_and_counted(device: Make, tmp_path: Path) -> None:
@@ -162,7 +172,7 @@ async def test_a_state_file_that_cannot_be_used_is_told_and_counted(device: Make
     async with prompt(device(state=tmp_path / "missing" / "state.db"), on_error=errors) as recorder:
         recorder.record(ANSWERS)
         assert not await flushed(recorder)
-        assert recorder.counts == Recorded(calls=1, failed=1)
+        assert recorder.counts == RecorderCounts(calls=1, failed=1)
     assert {type(error) for error in errors} == {StateError}
 
 
@@ -174,7 +184,7 @@ async def test_what_handles_errors_may_fail_itself(device: Make, shuffler: FakeS
         recorder.record({"carrier": "nothing like it"})
         recorder.record(ANSWERS)
         assert await flushed(recorder)
-        assert recorder.counts == Recorded(calls=2, bad_answer=1, kept=1, acknowledged=1)
+        assert recorder.counts == RecorderCounts(calls=2, bad_answer=1, kept=1, acknowledged=1)
 
 
 async def test_errors_are_logged_by_default(device: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -199,7 +209,7 @@ async def test_a_refusal_for_good_is_counted_and_any_other_waits(
         await flushed(recorder)
         assert [getattr(error, "reason", None) for error in errors] == [reason]
         assert await flushed(recorder)
-        assert recorder.counts == Recorded(calls=1, kept=1, refused=refused, acknowledged=1 - refused)
+        assert recorder.counts == RecorderCounts(calls=1, kept=1, refused=refused, acknowledged=1 - refused)
 
 
 async def test_what_failed_is_tried_again_by_itself(
@@ -239,7 +249,7 @@ async def test_what_comes_after_closing_is_dropped(device: Make, shuffler: FakeS
     assert await asyncio.to_thread(recorder.close, 30)
     assert not recorder.record(ANSWERS)
     assert await flushed(recorder)
-    assert recorder.counts == Recorded(calls=2, kept=1, repeated=1, acknowledged=1)
+    assert recorder.counts == RecorderCounts(calls=2, kept=1, repeated=1, acknowledged=1)
     assert recorder._worker is None
     assert recorder._device._state._connection is None
 
@@ -257,7 +267,7 @@ async def test_without_a_thread_closing_stores_what_is_queued(
     assert recorder.record(ANSWERS)
     assert not recorder.flush(30)
     assert not recorder.close()
-    assert recorder.counts == Recorded(calls=1, kept=1)
+    assert recorder.counts == RecorderCounts(calls=1, kept=1)
     monkeypatch.undo()
     assert len(await device().resend()) == 1
 
@@ -299,7 +309,7 @@ async def test_what_handles_errors_may_even_exit(
         recorder.record({"carrier": "nothing like it"})
         recorder.record(ANSWERS)
         assert await flushed(recorder)
-        assert recorder.counts == Recorded(calls=2, bad_answer=1, kept=1, acknowledged=1)
+        assert recorder.counts == RecorderCounts(calls=2, bad_answer=1, kept=1, acknowledged=1)
 
 
 async def test_a_closed_recorder_answers_from_what_waits_on_disk(device: Make, shuffler: FakeShuffler) -> None:

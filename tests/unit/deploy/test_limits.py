@@ -5,7 +5,7 @@ import re
 
 from hubbub.accountant.mechanisms.exact import EPSILON_LOCAL_LIMIT
 from hubbub.accountant.numbers import DELTA_LEAST, REPORTS_LIMIT
-from hubbub.accountant.pairs.part import ROUNDS_LIMIT
+from hubbub.accountant.pairs.composition_part import ROUNDS_LIMIT
 from hubbub.protos.task.draft import MAXIMUM_EPSILON_LOCAL, MAXIMUM_QUERIES, MAXIMUM_ROUNDS, MINIMUM_DELTA
 from hubbub.protos.task.task import MAXIMUM_DUMMIES, MAXIMUM_REPORTS
 from support.source_tree import ROOT

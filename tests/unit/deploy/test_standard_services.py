@@ -17,9 +17,9 @@ from unit.shuffler.test_server import running
 from hubbub.protos.rpc import CONTROL_SERVICE, DELIVERY_SERVICE, RESULTS_SERVICE, SUBMISSION_SERVICE
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net import grpc_server
-from hubbub.service.net.health import is_serving
-from hubbub.service.net.ports import Ports
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.health import is_serving
+from hubbub.service.transport.ports import Ports
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from unit.shuffler.test_server import Deployment
 
-from hubbub.service.net.ports import ENDS_WITH_STDIN
+from hubbub.service.transport.ports import ENDS_WITH_STDIN
 
 RUN = """
 import asyncio, sys

@@ -24,9 +24,9 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.protos.task.task import Privacy, Schedule, Task
 from hubbub.protos.transport import channels
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net import grpc_server, health
 from hubbub.service.rpc import serve_delivery
 from hubbub.service.settings import TLSSettings
+from hubbub.service.transport import grpc_server, health
 from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import ShufflerSettings

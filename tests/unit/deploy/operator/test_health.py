@@ -19,9 +19,9 @@ from hubbub.protos.errors import Distrusted, HubbubError
 from hubbub.protos.identity.keys import Role
 from hubbub.protos.rpc.health import PARTS, part_name
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net import health
-from hubbub.service.net.grpc_server import listen, new_server
-from hubbub.service.net.health import Health
+from hubbub.service.transport import health
+from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.health import Health
 
 WAIT = 5.0
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from hubbub.deploy.pki.expiry import expiries, expiry_document, print_expiries
 from hubbub.protos.transport.tls_files import TlsCertificate
-from hubbub.service.net.grpc_server import listen, new_server
+from hubbub.service.transport.grpc_server import listen, new_server
 from support.samples import make_tls
 
 DAY = 86_400

@@ -38,8 +38,6 @@ from hubbub.protos.records.results import (
 )
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
-from hubbub.protos.rpc.https import HTTPSChannel
-from hubbub.protos.rpc.statuses import STATUS
 from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import (
     MAXIMUM_MESSAGE_BYTES,
@@ -48,11 +46,13 @@ from hubbub.protos.transport.channels import (
     TLS,
     open_channel,
 )
+from hubbub.protos.transport.https import HTTPSChannel
+from hubbub.protos.transport.statuses import STATUS
 from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.estimation.estimates import Estimates
-from hubbub.service.net.grpc_server import listen, new_server
 from hubbub.service.rpc import serve_control, serve_delivery, serve_results, serve_submissions, servicers
 from hubbub.service.rpc.size_limits import FEW_SHORT
+from hubbub.service.transport.grpc_server import listen, new_server
 from support.https_port import opened
 from support.queries import INNER_BYTES
 from support.samples import make_tls

@@ -8,8 +8,8 @@ import pytest
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificateError
-from hubbub.service.net.grpc_server import listen, new_server
-from hubbub.service.net.health import Health, is_serving
+from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.health import Health, is_serving
 from support.samples import make_tls
 
 LOOPBACK = "127.0.0.1:0"

@@ -19,11 +19,11 @@ from hubbub.deploy.pki import authority as authority_module
 from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.rpc import ControlCaller
-from hubbub.protos.rpc.statuses import unreachable
 from hubbub.protos.transport.channels import TLS, open_channel
+from hubbub.protos.transport.statuses import unreachable
 from hubbub.protos.transport.tls_files import TlsCertificateError, check_apart
-from hubbub.service.net.grpc_server import listen, new_server
-from hubbub.service.net.health import Health
+from hubbub.service.transport.grpc_server import listen, new_server
+from hubbub.service.transport.health import Health
 from support.samples import make_tls
 
 NOW = datetime.now(UTC).timestamp()

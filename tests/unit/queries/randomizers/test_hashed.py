@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import Fields
+from hubbub.queries.randomizers.hash_functions import MOST_ROWS, mix, words
 from hubbub.queries.randomizers.hashed import MOST_CELLS, HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import _hashed, _mixed, decode
-from hubbub.queries.randomizers.hashing import MOST_ROWS, mix, words
 from hubbub.queries.randomizers.randomizer import Tally
 
 HALF = 2**31

@@ -18,11 +18,11 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import DeliveryCaller, ResultsCaller, SubmissionCaller
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
-from hubbub.service.net.grpc_server import listen, new_server
 from hubbub.service.rpc import serve_delivery, serve_results, serve_submissions
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.rpc.size_limits import FEW_SHORT
+from hubbub.service.transport.grpc_server import listen, new_server
 from support import http2_frames
 from support.samples import make_tls
 

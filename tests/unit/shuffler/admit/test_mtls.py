@@ -27,7 +27,7 @@ from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.task.admission import AdmissionPolicy, Mode
 from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.tls_files import TlsCertificateError
-from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from hubbub.shuffler.admit.mtls import check_devices, devices_authority
 from hubbub.shuffler.settings import ShufflerSettings
 from support.samples import changed, signed

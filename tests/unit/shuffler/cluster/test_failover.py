@@ -18,10 +18,10 @@ from hubbub.protos.errors import Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller
 from hubbub.protos.transport.channels import TLS, open_channel
-from hubbub.service.net.health import is_serving
-from hubbub.service.net.ports import Ports
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
+from hubbub.service.transport.health import is_serving
+from hubbub.service.transport.ports import Ports
 from hubbub.shuffler.cluster import failover
 from hubbub.shuffler.metrics import is_exact
 from hubbub.shuffler.settings import ShufflerSettings

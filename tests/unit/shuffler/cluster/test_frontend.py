@@ -20,10 +20,10 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import LeaderCaller
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.errors import StoreError
-from hubbub.service.net.grpc_server import listen, new_server
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.service.rpc import serve_leader, serve_replication
+from hubbub.service.transport.grpc_server import listen, new_server
 from hubbub.shuffler.cluster.failover import FRONTENDS, LEADERS, StandbyHandler
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RoundContents

@@ -16,8 +16,8 @@ import pytest
 from unit.shuffler.test_server import DEADLINE, Deployment
 
 from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted
-from hubbub.service.net.ports import Ports
 from hubbub.service.observability.incidents import IncidentKind, Incidents
+from hubbub.service.transport.ports import Ports
 from hubbub.shuffler.workers import supervisor
 from hubbub.shuffler.workers.handshake import Served
 from hubbub.shuffler.workers.ipc import Frame

@@ -23,10 +23,10 @@ from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net import health
 from hubbub.service.observability.incidents import IncidentKind
 from hubbub.service.runtime import memory
 from hubbub.service.settings import SettingsError
+from hubbub.service.transport import health
 from hubbub.shuffler.settings import ShufflerSettings, load
 from support.metrics_scrape import scrape
 from support.patience import PATIENCE

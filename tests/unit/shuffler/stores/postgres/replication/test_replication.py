@@ -20,9 +20,9 @@ from hubbub.protos.refusals import Refusal
 from hubbub.protos.rpc import ReplicationCaller
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.errors import StoreError
-from hubbub.service.net.grpc_server import listen, new_server
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.rpc import serve_replication
+from hubbub.service.transport.grpc_server import listen, new_server
 from hubbub.shuffler.cluster.failover import LEADERS, StandbyHandler
 from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import InsertOutcome, Opened, RedeemedTicket

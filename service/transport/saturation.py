@@ -8,10 +8,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from hubbub.service.net.file_limits import connections_at
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.rpc.concurrency import AdmissionControl, PortLimit
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport.file_limits import connections_at
 
 QUIET_LOOKS = 5
 """After so many looks without a call that was refused, a limit is full no more."""

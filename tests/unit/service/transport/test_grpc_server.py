@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub.protos.errors import HubbubError
-from hubbub.service.net import grpc_server
+from hubbub.service.transport import grpc_server
 
 
 @contextlib.contextmanager

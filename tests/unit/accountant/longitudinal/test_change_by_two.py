@@ -12,7 +12,7 @@ import pytest
 from hubbub.accountant.composition import composed_delta
 from hubbub.accountant.losses.curves import Curve, blanket_curve, grid_above, grid_below
 from hubbub.accountant.mechanisms.longitudinal import Node
-from hubbub.accountant.pairs.doubles import _never_above, covered, single, spared
+from hubbub.accountant.pairs.change_by_two import _never_above, covered, single, spared
 from hubbub.accountant.pairs.finite import FinitePairs
 
 NODES = [Node(429_496_729, 28_561_610), Node(2**31, 2**30), Node(2**30, 1_431_655_765)]

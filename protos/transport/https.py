@@ -23,11 +23,10 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from hubbub.protos.errors import HubbubError, MessageError
-from hubbub.protos.rpc.connect_codes import PROTO, status_of
-from hubbub.protos.rpc.statuses import failure, unreachable
 from hubbub.protos.transport.addresses import HTTPS, parted
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, TLS, read_pem
-from hubbub.protos.v1 import submission_pb2
+from hubbub.protos.transport.connect_codes import PROTO, status_of
+from hubbub.protos.transport.statuses import failure, unreachable
 
 CONNECTIONS = 16
 """Calls at once; further ones wait for one of these to end."""
@@ -142,45 +141,6 @@ class HTTPSChannel:
                     self._idle.append(connection)
             if not kept:
                 connection.close()
-
-
-class HTTPSStub:
-    """The submission service by HTTPS, with the methods of gRPC's stub."""
-
-    def __init__(self, channel: HTTPSChannel) -> None:
-        self._channel = channel
-
-    async def GetRound(  # noqa: N802 - the contract's name
-        self,
-        request: submission_pb2.GetRoundRequest,
-        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
-    ) -> submission_pb2.GetRoundResponse:
-        """Ask for a round's keys."""
-        return await self._channel.unary("GetRound", request, submission_pb2.GetRoundResponse, timeout)
-
-    async def Submit(  # noqa: N802 - the contract's name
-        self,
-        request: submission_pb2.SubmitRequest,
-        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
-    ) -> submission_pb2.SubmitResponse:
-        """Send a submission."""
-        return await self._channel.unary("Submit", request, submission_pb2.SubmitResponse, timeout)
-
-    async def SubmitBatch(  # noqa: N802 - the contract's name
-        self,
-        request: submission_pb2.SubmitBatchRequest,
-        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
-    ) -> submission_pb2.SubmitBatchResponse:
-        """Send submissions."""
-        return await self._channel.unary("SubmitBatch", request, submission_pb2.SubmitBatchResponse, timeout)
-
-    async def Enroll(  # noqa: N802 - the contract's name
-        self,
-        request: submission_pb2.EnrollRequest,
-        timeout: float,  # noqa: ASYNC109 - as gRPC's stubs have it
-    ) -> submission_pb2.EnrollResponse:
-        """Redeem tickets."""
-        return await self._channel.unary("Enroll", request, submission_pb2.EnrollResponse, timeout)
 
 
 def _left(until: float) -> float:

@@ -11,7 +11,7 @@ from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.curves import Curve, Evaluated, blanket_curve, grid_above, grid_below
 from hubbub.accountant.losses.grid import LossGrid, grid_atoms
 from hubbub.accountant.pairs.base import L_co, LocalPairs
-from hubbub.accountant.pairs.part import Part
+from hubbub.accountant.pairs.composition_part import Part
 
 
 @dataclass(frozen=True)

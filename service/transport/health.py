@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.rpc.health import part_name
-from hubbub.protos.rpc.statuses import Context, call
+from hubbub.protos.transport.statuses import Context, call
 from hubbub.service.observability.incidents import IncidentKind
 from hubbub.service.rpc.concurrency import PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline

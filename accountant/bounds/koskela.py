@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf, log, nextafter
 
 from hubbub.accountant.bounds.bound import Quantity, described, uncovered
-from hubbub.accountant.bounds.closed import any_local
+from hubbub.accountant.bounds.closed_form import any_local
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket

@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.transport.tls_files import TlsCertificateError
-from hubbub.service.net import grpc_server
-from hubbub.service.net.health import Health, is_serving
-from hubbub.service.net.tls_reload import ReloadingCertificates
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.health import Health, is_serving
+from hubbub.service.transport.tls_reload import ReloadingCertificates
 from support.samples import make_tls
 
 DAY = 86_400

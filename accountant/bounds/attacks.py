@@ -16,7 +16,7 @@ from hubbub.accountant.pairs.renyi import rdp_lower
 
 
 @dataclass(frozen=True)
-class OthersBound:
+class SameValueAttack:
     """Everyone else holds the same value (`divergence.attacks`): the exact divergence of that data set."""
 
     name: str

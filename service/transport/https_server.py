@@ -22,12 +22,18 @@ from email.utils import formatdate
 import structlog
 
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net.grpc_server import HANDSHAKE_SECONDS, Connections, cannot_listen, listening_address, resolved
-from hubbub.service.net.http_connection import Connection
-from hubbub.service.net.tls_reload import ReloadingContext, server_context
 from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.rpc.connect import ConnectRouter, Header
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport.grpc_server import (
+    HANDSHAKE_SECONDS,
+    Connections,
+    cannot_listen,
+    listening_address,
+    resolved,
+)
+from hubbub.service.transport.http_connection import Connection
+from hubbub.service.transport.tls_reload import ReloadingContext, server_context
 
 LOOK_SECONDS = 1.0
 """How often, at least, connections are looked at whose time may be over."""

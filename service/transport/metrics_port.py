@@ -26,8 +26,8 @@ import structlog
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net.grpc_server import cannot_listen, listening_address, resolved
-from hubbub.service.net.tls_reload import ReloadingContext, server_context
+from hubbub.service.transport.grpc_server import cannot_listen, listening_address, resolved
+from hubbub.service.transport.tls_reload import ReloadingContext, server_context
 
 MONITORS = frozenset({"monitor", "operator"})
 """Common names that may read metrics at an address that is not loopback."""

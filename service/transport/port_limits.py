@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
-from hubbub.service.net.file_limits import fitting
-from hubbub.service.net.grpc_server import Connections
 from hubbub.service.rpc.concurrency import PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.runtime.memory import MemoryWatch
 from hubbub.service.settings import DevicePortLimitSettings, PortLimitSettings
+from hubbub.service.transport.file_limits import fitting
+from hubbub.service.transport.grpc_server import Connections
 
 MUTUAL_SECONDS = 60.0
 """How long a message may take to be whole on a port that asks for certificates of the deployment's authority."""

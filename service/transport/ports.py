@@ -14,14 +14,14 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from hubbub.protos.transport.channels import TLS
-from hubbub.service.net import grpc_server
-from hubbub.service.net.health import Health
-from hubbub.service.net.https_server import HttpsServer
-from hubbub.service.net.metrics_port import MetricsPort, Renewals
-from hubbub.service.net.saturation import PortSaturation
 from hubbub.service.observability.incidents import Incidents
 from hubbub.service.rpc.concurrency import PortLimit
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport import grpc_server
+from hubbub.service.transport.health import Health
+from hubbub.service.transport.https_server import HttpsServer
+from hubbub.service.transport.metrics_port import MetricsPort, Renewals
+from hubbub.service.transport.saturation import PortSaturation
 
 DRAIN_SECONDS = 10.0
 """How long calls in work may take to finish when a service stops."""

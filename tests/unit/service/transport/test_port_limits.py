@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from hubbub.service.net.port_limits import connections_of, connections_of_devices, device_pipeline, operator_pipeline
 from hubbub.service.runtime import memory
 from hubbub.service.settings import DevicePortLimitSettings, PortLimitSettings
+from hubbub.service.transport.port_limits import (
+    connections_of,
+    connections_of_devices,
+    device_pipeline,
+    operator_pipeline,
+)
 
 MEBIBYTE = 1024 * 1024
 

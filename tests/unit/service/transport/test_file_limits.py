@@ -9,11 +9,11 @@ import sys
 
 import structlog
 
-from hubbub.service.net.file_limits import FEWEST_CONNECTIONS, RESERVED, connections_at, fitting
+from hubbub.service.transport.file_limits import FEWEST_CONNECTIONS, RESERVED, connections_at, fitting
 
 SHOW = """
 import json, resource, sys
-from hubbub.service.net.file_limits import fitting, raise_limit
+from hubbub.service.transport.file_limits import fitting, raise_limit
 raised = raise_limit()
 print(json.dumps([raised, resource.getrlimit(resource.RLIMIT_NOFILE)[0], fitting(int(sys.argv[1]), 3)]))
 """

@@ -6,7 +6,7 @@ from math import comb, exp, inf, log
 import pytest
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
-from hubbub.accountant.bounds.sampled import ORDERS, as_plotted, assess_sampled
+from hubbub.accountant.bounds.poisson_sampling import ORDERS, as_plotted, assess_sampled
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from hubbub.cli.refresh import watched
+from hubbub.cli.watch import watched
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

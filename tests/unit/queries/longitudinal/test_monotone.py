@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from hubbub.queries.estimation.estimates import Estimate
-from hubbub.queries.longitudinal.rising import rising, rising_rows
+from hubbub.queries.longitudinal.monotone import rising, rising_rows
 
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
 

@@ -11,12 +11,12 @@ import prometheus_client
 import pytest
 import structlog
 
-from hubbub.service.net.ports import Ports
-from hubbub.service.net.saturation import QUIET_LOOKS, PortSaturation, SaturationCollector
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.observability.rounding import CountRounding, RoundedRegistry
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport.ports import Ports
+from hubbub.service.transport.saturation import QUIET_LOOKS, PortSaturation, SaturationCollector
 from hubbub.shuffler.metrics import is_exact
 
 

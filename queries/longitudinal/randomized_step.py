@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.strategy import Sending
 from hubbub.queries.randomizers.krr import SYMBOL_BYTES, KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random
 

@@ -19,17 +19,17 @@ from hubbub.protos import codec
 from hubbub.protos.errors import Distrusted, HubbubError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.rpc import SubmissionCaller
-from hubbub.protos.rpc.connect_codes import code_of, status_of
-from hubbub.protos.rpc.https import HTTPSChannel
-from hubbub.protos.rpc.statuses import STATUS
 from hubbub.protos.transport.channels import TLS
+from hubbub.protos.transport.connect_codes import code_of, status_of
+from hubbub.protos.transport.https import HTTPSChannel
+from hubbub.protos.transport.statuses import STATUS
 from hubbub.protos.v1 import submission_pb2
-from hubbub.service.net.grpc_server import Connections
-from hubbub.service.net.http_connection import MOST_HEAD_BYTES, PIECE_BYTES
-from hubbub.service.net.https_server import ConnectionLimits, HttpsServer
 from hubbub.service.rpc import submission_router
 from hubbub.service.rpc.concurrency import PortLimit, PortLimits
 from hubbub.service.rpc.pipeline import RequestPipeline
+from hubbub.service.transport.grpc_server import Connections
+from hubbub.service.transport.http_connection import MOST_HEAD_BYTES, PIECE_BYTES
+from hubbub.service.transport.https_server import ConnectionLimits, HttpsServer
 from support import https_port
 from support.https_port import SUBMIT, asked, opened, raw, written
 from support.samples import make_tls

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecorderCounts:
     """What became of the calls of `record` in this process.
 
     Attributes:
