@@ -26,7 +26,7 @@ from hubbub.client.errors import NoRound, OptedOut, OverLimit
 from hubbub.client.recorder_counts import RecorderCounts as RecorderCounts
 from hubbub.client.session.send_time import LOOK_SECONDS
 from hubbub.client.session.session import OVER
-from hubbub.client.state.forking import restarted_in_children
+from hubbub.client.state.fork_safety import restarted_in_children
 from hubbub.client.validation import checked_function, checked_seconds, checked_type
 from hubbub.protos.errors import Unreachable, UsageError
 from hubbub.protos.messages import Receipt

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.balle import BALLE
+from hubbub.accountant.bounds.best_bounds import epsilon_bracket
 from hubbub.accountant.bounds.bound import INSTEAD, Bound, Direction
-from hubbub.accountant.bounds.brackets import epsilon_bracket
 from hubbub.accountant.bounds.erlingsson import ERLINGSSON
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.feldman import FELDMAN

@@ -10,7 +10,7 @@ With others of one law ω, the divergence of the batch is exactly (1/n)·E[(Σ (
 
 from fractions import Fraction
 
-from hubbub.accountant.divergence.cells import Cell
+from hubbub.accountant.divergence.noise_cells import Cell
 from hubbub.accountant.divergence.sums import IidSum, points_sum
 from hubbub.accountant.mechanisms import RAPPOR
 

@@ -16,7 +16,8 @@ Let M(z) = E[e^{zS}], z = θ + it with θ > 0, and ξ a standard normal independ
    relative to the resting value, so that the exponent's error is n·u·Σ q_i|t d_i| and not n·u. Every node is
    charged with that error times a constant that covers the operations made on it.
 
-5. Of the nodes most are only bounded (`quiet`): where next to nothing is left of M(z), a bound on its size is charged.
+5. Of the nodes most are only bounded (`negligible_nodes`): where next to nothing is left of M(z), a bound on its size
+   is charged.
 
 The cost hardly depends on n or on the wanted precision: some hundred nodes, no convolution. θ is the saddle
 point, so the result keeps its relative precision however small it is.
@@ -33,7 +34,7 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.counting import countable, counted_positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
-from hubbub.accountant.divergence.quiet import Nodes, loud
+from hubbub.accountant.divergence.negligible_nodes import Nodes, loud
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.divergence.tilted import Tilted
 from hubbub.accountant.numbers import DROWNED, UNIT_ROUNDOFF

@@ -11,7 +11,7 @@ import math
 
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
-from hubbub.accountant.bounds.brackets import local_epsilon
+from hubbub.accountant.bounds.best_bounds import local_epsilon
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import AnyMechanism

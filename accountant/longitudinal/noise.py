@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import erfc, exp, log, sqrt
 
 from hubbub.accountant.mechanisms import TreeNodes
+from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.longitudinal import Horizon
-from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 GAMMA_MOST = 0.1
 """Largest γ that is chosen while b is small: beyond a tenth less than a hundredth is gained, and changes cost more."""

@@ -12,6 +12,7 @@ from hubbub.accountant.mechanisms.exact import (
     exact_decimal,
     exp_decimal,
 )
+from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.finite import Finite
 from hubbub.accountant.mechanisms.gaussian import Gaussian
 from hubbub.accountant.mechanisms.generic import Generic
@@ -23,7 +24,6 @@ from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind
 from hubbub.accountant.mechanisms.rounds import costliest, hiding_reports, left_out, one_round, paid_rounds
 from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
-from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 __all__ = [
     "CATEGORIES_LIMIT",

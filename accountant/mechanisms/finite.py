@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import EPSILON_LOCAL_LEAST, log_above
-from hubbub.accountant.mechanisms.written import (
+from hubbub.accountant.mechanisms.exact_values import (
     Fits,
     check_content,
     is_fraction_text,

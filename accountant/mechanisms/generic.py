@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from hubbub.accountant.mechanisms.exact import checked_epsilon_local, grown_exp
-from hubbub.accountant.mechanisms.written import Fits, check_content, is_flag, is_text, read_real
+from hubbub.accountant.mechanisms.exact_values import Fits, check_content, is_flag, is_text, read_real
 
 
 @dataclass(frozen=True)

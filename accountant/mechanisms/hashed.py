@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms.exact_values import Fits, check_content, is_count, is_ratio
 from hubbub.accountant.mechanisms.krr import KRR
-from hubbub.accountant.mechanisms.written import Fits, check_content, is_count, is_ratio
 
 CELLS_LEAST = 3
 """Fewest cells: with two, kRR has a pair of its own (`pairs.two_rr`), which is not proven of hashes."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import EPSILON_LOCAL_LEAST, checked_epsilon_local, grown_exp, log_above
-from hubbub.accountant.mechanisms.written import (
+from hubbub.accountant.mechanisms.exact_values import (
     GAMMA_DENOMINATOR,
     Fits,
     check_content,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms.exact import PRECISE, checked_epsilon_local, exact_decimal, grown_exp
-from hubbub.accountant.mechanisms.written import Fits, check_content, is_text, read_real
+from hubbub.accountant.mechanisms.exact_values import Fits, check_content, is_text, read_real
 
 
 @dataclass(frozen=True)

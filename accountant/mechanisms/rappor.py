@@ -19,8 +19,7 @@ from hubbub.accountant.mechanisms.exact import (
     grown_exp,
     log_above,
 )
-from hubbub.accountant.mechanisms.krr import check_categories
-from hubbub.accountant.mechanisms.written import (
+from hubbub.accountant.mechanisms.exact_values import (
     GAMMA_DENOMINATOR,
     Fits,
     check_content,
@@ -28,6 +27,7 @@ from hubbub.accountant.mechanisms.written import (
     is_ratio,
     written_probability,
 )
+from hubbub.accountant.mechanisms.krr import check_categories
 
 ENUMERATED = 16
 """Most categories whose 2^d reports are listed one by one."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms.exact_values import Fits
 from hubbub.accountant.mechanisms.finite import Finite
 from hubbub.accountant.mechanisms.generic import Generic
 from hubbub.accountant.mechanisms.hashed import Hashed
@@ -15,7 +16,6 @@ from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
-from hubbub.accountant.mechanisms.written import Fits
 
 LocalMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite
 """What has a local ε, and so composes over rounds and has Rényi divergences."""

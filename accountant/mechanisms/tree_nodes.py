@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR, Fits, check_content, is_count, is_ratio
 from hubbub.accountant.mechanisms.longitudinal.horizon import Horizon
 from hubbub.accountant.mechanisms.longitudinal.tree import Node, units
-from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR, Fits, check_content, is_count, is_ratio
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from hubbub.accountant.divergence.attacks import GAUSSIAN_TAIL, noise_attack_sums
 from hubbub.accountant.divergence.blankets import gaussian_points
-from hubbub.accountant.divergence.cells import CELLS, gaussian_cells
 from hubbub.accountant.divergence.gaussian import gaussian_delta, gaussian_epsilon
 from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.noise_cells import CELLS, gaussian_cells
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.mechanisms import Gaussian
 from hubbub.accountant.numbers import log_up

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from hubbub.accountant.divergence.attacks import noise_attack_sums
 from hubbub.accountant.divergence.blankets import Points, laplace_points
-from hubbub.accountant.divergence.cells import CELLS, laplace_cells
 from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.noise_cells import CELLS, laplace_cells
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses.walks import Walk, sides_walk
 from hubbub.accountant.mechanisms import Laplace

@@ -23,7 +23,7 @@ from hubbub.client.privacy.ledger import Account, AnswerCost, ProvenLoss
 from hubbub.client.state import budget, rounds
 from hubbub.client.state.erasing import COUNT_OVER, erase_submissions
 from hubbub.client.state.file import close_state, open_state, why_unusable
-from hubbub.client.state.forking import closed_at_forks
+from hubbub.client.state.fork_safety import closed_at_forks
 from hubbub.client.state.longitudinal import MemoryUpdate, erase_memory, find_memories, step_memory
 from hubbub.client.state.records import DONE as DONE
 from hubbub.client.state.records import ERASED_HERE as ERASED_HERE

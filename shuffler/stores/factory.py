@@ -42,7 +42,7 @@ def open_store(
     if not settings.store:
         return ShufflerSqliteStore(settings.data, observe, incidents=incidents)
     with of_an_extra():
-        from hubbub.shuffler.stores.postgres.opening import open_as_leader
+        from hubbub.shuffler.stores.postgres.open_store import open_as_leader
 
     return open_as_leader(
         settings.data, settings.store, observe, incidents=incidents, lease=lease, standbys=settings.standbys
@@ -65,7 +65,7 @@ def open_frontend(
         HubbubError: where what a database needs is not installed, or a TLS file cannot be used.
     """
     with of_an_extra():
-        from hubbub.shuffler.stores.postgres import opening
+        from hubbub.shuffler.stores.postgres import open_store as opening
 
     return opening.open_frontend(
         settings.store,
@@ -89,7 +89,7 @@ def create_store(settings: ShufflerSettings) -> Path:
     if not settings.store:
         return ShufflerSqliteStore.create(settings.data)
     with of_an_extra():
-        from hubbub.shuffler.stores.postgres.opening import create_first, create_replicated
+        from hubbub.shuffler.stores.postgres.open_store import create_first, create_replicated
 
     # The first of those that keep the same rounds makes the store, all others a keyring that follows.
     make = create_replicated if settings.leaders else create_first
@@ -112,7 +112,7 @@ def take_lease(
         HubbubError: where what that needs is not installed.
     """
     with of_an_extra():
-        from hubbub.shuffler.stores.postgres import opening
+        from hubbub.shuffler.stores.postgres import open_store as opening
 
     return opening.take_lease(kept or settings.data, settings.store, incidents, forward=forward)
 

@@ -17,7 +17,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
 from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
-from hubbub.shuffler.stores.postgres.opening import create_replicated, take_lease
+from hubbub.shuffler.stores.postgres.open_store import create_replicated, take_lease
 from hubbub.shuffler.stores.postgres.replication import leadership, replication
 from hubbub.shuffler.stores.protocol import ShufflerStore
 from support import postgres

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from hubbub.accountant.mechanisms.exact import log_above
+from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.longitudinal.horizon import Horizon
 from hubbub.accountant.mechanisms.longitudinal.signs import check_weight, most_signs, signs_variance
-from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import EPSILON_LOCAL_LEAST, EPSILON_LOCAL_LIMIT, exp_decimal
+from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.longitudinal.horizon import Horizon
-from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 
 def check_weight(weight: object) -> None:

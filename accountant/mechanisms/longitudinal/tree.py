@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import log_above
+from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.longitudinal.horizon import Horizon
-from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 from hubbub.accountant.numbers import fraction_up
 
 Law = tuple[tuple[Fraction, ...], ...]

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import log_above
+from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.longitudinal.horizon import Horizon
 from hubbub.accountant.mechanisms.longitudinal.signs import check_weight, most_signs, signs_variance, weight_of
-from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 
 @dataclass(frozen=True)

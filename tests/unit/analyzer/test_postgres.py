@@ -26,7 +26,7 @@ from hubbub.service.ledger.ledgers import charges_for
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 from hubbub.service.postgres import sessions
 from hubbub.service.receiving.round_keys import NewRoundKey, make_key
-from hubbub.shuffler.stores.postgres.opening import create_first, open_as_leader
+from hubbub.shuffler.stores.postgres.open_store import create_first, open_as_leader
 from support import postgres
 from support.postgres import ANALYZER
 from support.samples import Parties, sample_task, signed

@@ -25,7 +25,7 @@ from hubbub.service.transport.ports import Ports
 from hubbub.shuffler.cluster import failover
 from hubbub.shuffler.metrics import is_exact
 from hubbub.shuffler.settings import ShufflerSettings
-from hubbub.shuffler.stores.postgres import opening
+from hubbub.shuffler.stores.postgres import open_store as opening
 from hubbub.shuffler.stores.postgres.replication import leadership
 from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 from hubbub.shuffler.stores.postgres.schema import SCHEMA

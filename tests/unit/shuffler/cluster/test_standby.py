@@ -15,7 +15,7 @@ from hubbub.protos.rpc import ControlCaller, SubmissionCaller
 from hubbub.protos.transport.channels import TLS
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import ShufflerSettings
-from hubbub.shuffler.stores.postgres.opening import create_replicated
+from hubbub.shuffler.stores.postgres.open_store import create_replicated
 from hubbub.shuffler.stores.postgres.replication import replication
 from support import postgres
 

@@ -30,7 +30,7 @@ from hubbub.shuffler.settings import load
 from hubbub.shuffler.stores.postgres import ShufflerPostgresStore, inserts
 from hubbub.shuffler.stores.postgres.inserts import NearlyFullError, PendingInsert
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
-from hubbub.shuffler.stores.postgres.opening import create_first, open_as_leader
+from hubbub.shuffler.stores.postgres.open_store import create_first, open_as_leader
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from support import postgres

@@ -21,7 +21,7 @@ from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import InsertOutcome, Opened, RedeemedTicket
 from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
-from hubbub.shuffler.stores.postgres.opening import open_as_leader
+from hubbub.shuffler.stores.postgres.open_store import open_as_leader
 from hubbub.shuffler.stores.postgres.replication import leadership
 from hubbub.shuffler.stores.postgres.replication.leadership import FencedError, Lease
 from hubbub.shuffler.stores.postgres.schema import SCHEMA

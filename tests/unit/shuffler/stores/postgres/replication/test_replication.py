@@ -28,7 +28,7 @@ from hubbub.shuffler.mix.mix import RoundContents
 from hubbub.shuffler.records import InsertOutcome, Opened, RedeemedTicket
 from hubbub.shuffler.stores.postgres import ShufflerPostgresStore
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
-from hubbub.shuffler.stores.postgres.opening import create_replicated, open_as_leader, take_lease
+from hubbub.shuffler.stores.postgres.open_store import create_replicated, open_as_leader, take_lease
 from hubbub.shuffler.stores.postgres.replication import leadership, replication
 from hubbub.shuffler.stores.postgres.replication.changes import checked
 from hubbub.shuffler.stores.postgres.replication.follower import Follower

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hubbub.accountant.divergence import contour
 from hubbub.accountant.divergence.contour import integrated_positive_part
-from hubbub.accountant.divergence.quiet import QUIET, Nodes, log_size, loud
+from hubbub.accountant.divergence.negligible_nodes import QUIET, Nodes, log_size, loud
 from hubbub.accountant.divergence.sums import IidSum, attack_sum, blanket_sum
 from hubbub.accountant.divergence.tilted import Tilted
 from hubbub.accountant.mechanisms import KRR
