@@ -1,8 +1,8 @@
 """Bounds, composition, calibration, certificates.
 
-The names of `hubbub.accountant.api` can be imported from here, as `docs/library.md` does. They are loaded when the
-first of them is asked for: a device imports `hubbub.accountant.mechanisms`, hence this package, and must not load
-numerical libraries for it.
+The names of `hubbub.accountant.api` can be imported from here (docs/howto/use-the-accountant.md). They are loaded
+when the first of them is asked for: a device imports `hubbub.accountant.mechanisms`, hence this package, and must not
+load numerical libraries for it.
 """
 
 from typing import TYPE_CHECKING

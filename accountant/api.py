@@ -1,4 +1,4 @@
-"""The public names of `hubbub.accountant`, in one place; `docs/library.md` shows each at work.
+"""The public names of `hubbub.accountant`, in one place; `docs/howto/use-the-accountant.md` shows each at work.
 
 What is named here keeps its name and meaning from one release to the next. Other modules may change with the services
 that use them.

@@ -20,7 +20,7 @@ _FULL = "make room on its disk, and the service goes on by itself"
 _READ_ONLY = "see that its disk is mounted for writing and the folder is the service's own; it goes on by itself"
 _DAMAGED = (
     "keep the folder, do not repair it or put an old copy back; end its tasks, and start new ones in a new store "
-    "(docs/operations.md, A store was damaged or lost)"
+    "(docs/howto/operate.md, A store was damaged or lost)"
 )
 _NO_TEXT = "Could not decode to UTF-8"
 """How the error begins that Python's sqlite3 raises for text that is none; it has no code."""

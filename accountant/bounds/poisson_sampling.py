@@ -52,7 +52,9 @@ def assess_sampled(
     """
     wanted = checked_delta(delta)
     plotted = _as_plotted(mechanism, clients, wanted, rate, rounds)
-    exact = Assessment(EXACT_PAIR, "Poisson sampling, the exact pair of kRR (docs/accounting.md)", "upper", "losses")
+    exact = Assessment(
+        EXACT_PAIR, "Poisson sampling, the exact pair of kRR (docs/explanation/accounting.md)", "upper", "losses"
+    )
     attack = replace(exact, bound=NAMES[1], direction="lower")
     try:
         found = compose([Part(mechanism, clients, rounds, sampling_rate=rate)], wanted)

@@ -12,7 +12,7 @@ numbers beside each ε at the valid reports that are stated, for one person whos
   that the shuffler attests, are taken from these. It is None where the analyzer itself says that fewer were valid.
 
 Both are upper bounds of what a smaller number of valid reports can cost, so a careful reader takes the largest that may
-be true: neither is ever below the ε at the valid reports that are stated (docs/accounting.md, "What the analyzer
+be true: neither is ever below the ε at the valid reports that are stated (accounting.md, "What the analyzer
 claims").
 """
 

@@ -60,7 +60,7 @@ def command(
     """Print a round's estimates with standard errors and 95 % intervals.
 
     Of a query with many rows some single intervals miss; --simultaneous shows wider ones, which hold all at once. JSON,
-    CSV and Parquet have both; docs/formats.md names their columns. Texts of the CSV that begin with =, +, -, @ or an
+    CSV and Parquet have both; formats.md names their columns. Texts of the CSV that begin with =, +, -, @ or an
     apostrophe have an apostrophe put before them, unless --no-guard says not to. While it waits it says on stderr what
     for.
     Of the candidates those are shown whose counts stand out of the noise, with a false-discovery rate of 5 %. With

@@ -2,7 +2,7 @@
 
 A document names its format in its member `format`, such as `hubbub-task/1`. A signed one is signed under that name, so
 no signature serves for two kinds, or for two versions of one. What names another format is refused by that name.
-docs/formats.md describes each.
+docs/reference/formats.md describes each.
 
 A second version of a kind is a second name in its `formats`. `SignedDocument.content` then takes signatures under both,
 each for documents that name it, and `Kind.check_named` says which of them a document is to be read as.

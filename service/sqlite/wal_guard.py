@@ -47,7 +47,7 @@ _INDEX_SALTS = slice(32, 40)
 
 _REMEDY = (
     "What was acknowledged last is not in the store without it: submissions, charges, counts. Put the file back. Only "
-    "where it is really lost, run the same command once with --accept-lost-log (docs/operations.md, A log was lost)"
+    "where it is really lost, run the same command once with --accept-lost-log (docs/howto/operate.md, A log was lost)"
 )
 
 

@@ -96,7 +96,7 @@ def warn_if_exposed(settings: DevicePortSettings) -> None:
                 setting=port,
                 address=address,
                 hint="put the proxy of `hubbub init --proxy` in front of it, which limits connections, calls and "
-                "resets by address, and set behind_proxy = true; docs/deployment.md has the steps",
+                "resets by address, and set behind_proxy = true; docs/howto/deploy-two-parties.md has the steps",
             )
 
 

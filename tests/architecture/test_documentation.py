@@ -16,7 +16,7 @@ NAMED = re.compile(r"`([\w.-]+/[\w./*-]*)`")
 MADE = (".venv", "site/", "src/hubbub/")
 """Beginnings of paths that a target makes, or that are there as links."""
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "api").glob("*.md"))
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "reference" / "api").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if PROGRAM.search((ROOT / page).read_text())])
@@ -26,7 +26,7 @@ def test_programs_of_the_reference_run(page: str, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("text", ["CONTRIBUTING.md", "docs/design.md"])
+@pytest.mark.parametrize("text", ["CONTRIBUTING.md", "docs/explanation/design.md"])
 def test_files_that_are_named_are_there(text: str) -> None:
     named = set(NAMED.findall((ROOT / text).read_text()))
     there = {name for name in named if not name.startswith(MADE) and not re.search(r"NAME|FOLDER", name)}

@@ -1,4 +1,4 @@
-"""docs/papers.md: every numbered result of the papers has its row, and what a row names is there."""
+"""docs/explanation/papers.md: every numbered result of the papers has its row, and what a row names is there."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    lines = (ROOT / "docs" / "papers.md").read_text().splitlines()
+    lines = (ROOT / "docs" / "explanation" / "papers.md").read_text().splitlines()
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     return [Row(*cells) for cells in table if cells[0] in NUMBERED]
 

@@ -72,7 +72,7 @@ def test_a_missed_goal_fails_a_strict_run(printer: ModuleType, monkeypatch: pyte
 def test_every_randomizer_has_its_row_and_its_line_in_the_text(printer: ModuleType) -> None:
     counting, preparing = __import__("counting"), __import__("preparing")
     assert {query.question.randomizer for query in counting.OPENED} == set(RANDOMIZERS)
-    text = (HERE.parents[1] / "docs" / "performance.md").read_text()
+    text = (HERE.parents[1] / "docs" / "explanation" / "performance.md").read_text()
     repeating = __import__("repeating")
     named = [f"round_{sending.strategy.kind}" for sending in repeating.SENT]
     named += [f"open_{kind}" for kind in RANDOMIZERS] + [f"prepare_{name}" for name in preparing.ASKED]

@@ -1,4 +1,4 @@
-"""docs/bounds.md: every line of a printed answer is what its command prints, and every bound is described."""
+"""The page on bounds: every line of a printed answer is what its command prints, and every bound is described."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.accountant.bounds.poisson_sampling import NAMES
 from support.documented_commands import answers, missing, said
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "bounds.md").read_text()
+TEXT = (ROOT / "docs" / "explanation" / "bounds.md").read_text()
 ANSWERS = answers(TEXT)
 
 

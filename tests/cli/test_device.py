@@ -319,9 +319,9 @@ async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
     assert client.shuffler.fetched == []
 
 
-# The programs of docs/client.md
+# The programs of docs/howto/embed-a-device.md
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "embed-a-device.md"
 PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
 EXPECTED = ("0 True", "True", "RecorderCounts(calls=2, kept=1, repeated=1,", "0 none 1 ()", "1 3.")
 

@@ -1,4 +1,4 @@
-"""docs/operations.md says what there is: every setting, metric, reason and command, no more and no fewer."""
+"""docs/howto/operate.md says what there is: every setting, metric, reason and command, no more and no fewer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.metrics_scrape import Scraped, scrape
 from support.samples import sample_task, signed
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "operations.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "operate.md").read_text()
 SETTINGS: dict[str, type[SettingsTable]] = {
     "shuffler": shuffler_settings.ShufflerSettings,
     "hop": hop_settings.HopSettings,
@@ -170,7 +170,7 @@ def test_every_event_that_is_documented_is_logged() -> None:
 def test_every_command_and_file_on_the_page_exists() -> None:
     assert set(re.findall(r"`hubbub ([a-z]+)", TEXT)) <= set(COMMANDS)
     for target in re.findall(r"\]\(([^)#]+)", TEXT):
-        assert (ROOT / "docs" / target).is_file(), target
+        assert (ROOT / "docs" / "howto" / target).is_file(), target
 
 
 def anchors(text: str) -> set[str]:
@@ -181,12 +181,12 @@ def anchors(text: str) -> set[str]:
 
 def test_every_place_that_is_pointed_to_exists() -> None:
     for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", TEXT):
-        page = (ROOT / "docs" / target).read_text() if target else TEXT
+        page = (ROOT / "docs" / "howto" / target).read_text() if target else TEXT
         assert anchor in anchors(page), anchor
 
 
 def test_the_readme_leads_here() -> None:
-    assert "docs/operations.md" in (ROOT / "README.md").read_text()
+    assert "docs/howto/operate.md" in (ROOT / "README.md").read_text()
 
 
 def events_logged() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""docs/queries.md: its commands print what it says, its numbers follow from that, and every kind has a row."""
+"""choose-a-question.md: its commands print what it says, its numbers follow from that, and every kind has a row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hubbub.queries.texts.heavy_hitters import MOST_LOOKED_UP
 from hubbub.queries.texts.lookup import stands_out_from
 from support.documented_commands import answers, missing, said
 
-TEXT = (Path(__file__).parents[2] / "docs" / "queries.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "howto" / "choose-a-question.md").read_text()
 ANSWERS = answers(TEXT)
 REPORTS = 10**5
 

@@ -35,7 +35,7 @@ from support.deployment_files import GUIDE, ROOT, SYSTEMD, Unit, compose
 from support.haproxy import Running, checked, haproxy, with_parts
 
 CONFIGURATION = "/etc/hubbub/proxy/haproxy.cfg"
-OPERATIONS = ROOT / "docs" / "operations.md"
+OPERATIONS = ROOT / "docs" / "howto" / "operate.md"
 KEPT_AT_HOME = (
     "log ",
     "log-format",

@@ -16,7 +16,7 @@ TESTS = {
     Path("tests/unit/client/test_device.py"): "from hubbub.client import Device\n",
     Path("tests/unit/protos/test_codec.py"): "import json\n",
     Path("tests/cli/test_lazy.py"): "def test() -> None:\n    import hubbub.shuffler.mix.mix as mix\n",
-    Path("tests/cli/test_page.py"): 'PAGE = ROOT / "docs" / "client.md"\n',
+    Path("tests/cli/test_page.py"): 'PAGE = ROOT / "docs" / "howto" / "embed-a-device.md"\n',
 }
 EXPORTS = {"hubbub.client.Device": "hubbub.client.device"}
 
@@ -31,7 +31,7 @@ EXPORTS = {"hubbub.client.Device": "hubbub.client.device"}
         ("tests/support/helper.py", ["tests/unit/shuffler/test_mix.py"]),
         ("tests/unit/shuffler/conftest.py", ["tests/unit/shuffler/test_mix.py"]),
         ("tests/cli/test_page.py", ["tests/cli/test_page.py"]),
-        ("docs/client.md", ["tests/cli/test_page.py"]),
+        ("docs/howto/embed-a-device.md", ["tests/cli/test_page.py"]),
         ("service/settings.py", []),
     ],
 )

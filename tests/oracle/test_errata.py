@@ -1,6 +1,6 @@
 """Lines of the papers that must not be copied: each, as printed, claims more privacy than there is, or is not proven.
 
-docs/bounds.md quotes these numbers.
+docs/explanation/bounds.md quotes these numbers.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dockerfile_parse import DockerfileParser
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
 CONTAINERS = ROOT / "deploy" / "containers"
-GUIDE = ROOT / "docs" / "deployment.md"
+GUIDE = ROOT / "docs" / "howto" / "deploy-two-parties.md"
 SERVICES = ("shuffler", "analyzer")
 HOPS = ("hop-2", "hop-3")
 """Shufflers behind the first one, by the names of their folders."""

@@ -1,4 +1,4 @@
-"""Docs/library.md runs as it is written, and names every public name."""
+"""Docs/howto/use-the-accountant.md runs as it is written, and names every public name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import hubbub.accountant
 from hubbub.accountant import api
 from support.source_tree import ROOT
 
-PAGE = ROOT / "docs" / "library.md"
+PAGE = ROOT / "docs" / "howto" / "use-the-accountant.md"
 
 
 @pytest.mark.slow

@@ -246,7 +246,7 @@ def test_new_files_are_taken_and_those_of_other_programs_are_not(tmp_path: Path)
 
 
 def test_operations_tell_which_version_each_store_has() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "howto" / "operate.md").read_text()
     for name, layout in LAYOUTS.items():
         row = next(line for line in page.splitlines() if line.startswith(("| " + name, f"| device's {name}")))
         _, _, version, *_ = (cell.strip() for cell in row.split("|"))

@@ -39,7 +39,7 @@ def test_each_format_is_named_once_after_its_kind_and_version() -> None:
 
 
 def test_docs_name_each_format() -> None:
-    text = (FOLDER.parents[2] / "docs" / "formats.md").read_text()
+    text = (FOLDER.parents[2] / "docs" / "reference" / "formats.md").read_text()
     named = re.findall(r"(?m)^\| [a-z ]+ \| `(hubbub-[a-z]+/[0-9]+)` \|", text)
     assert named == [*(kind.format for kind in KINDS), "hubbub-charge/1"]
 
