@@ -91,7 +91,7 @@ def exact_share(share: float) -> Fraction:
 def honest_reports(valid: int, reports: int, honest_share: float) -> int:
     """Reports that surely hide a person: valid - ceil((1 - honest_share) * reports), at least 0.
 
-    The dishonest ones are taken from the valid ones, all of them (docs/explanation/accounting.md).
+    The dishonest ones are taken from the valid ones, all of them (docs/explanation/accounting-crowds.md).
     """
     if not (_is_whole(valid) and _is_whole(reports) and 0 <= valid <= reports):
         raise AccountingError(

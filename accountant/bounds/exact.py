@@ -36,7 +36,7 @@ from hubbub.accountant.pairs.renyi import rdp_local, rdp_upper
 
 @dataclass(frozen=True)
 class TwoRRBound:
-    """k = 2: the worst number of ones among the others, covered by blocks (accounting.md, "Two categories")."""
+    """k = 2: the worst number of ones among the others, covered by blocks (accounting-krr.md, "Two categories")."""
 
     name: str = "2rr"
     source: str = "accounting.md: blocks of the others' ones, balle-2019 Lemma A.2"

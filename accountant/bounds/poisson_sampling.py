@@ -53,7 +53,7 @@ def assess_sampled(
     wanted = checked_delta(delta)
     plotted = _as_plotted(mechanism, clients, wanted, rate, rounds)
     exact = Assessment(
-        EXACT_PAIR, "Poisson sampling, the exact pair of kRR (docs/explanation/accounting.md)", "upper", "losses"
+        EXACT_PAIR, "Poisson sampling, the exact pair of kRR (docs/explanation/accounting-rounds.md)", "upper", "losses"
     )
     attack = replace(exact, bound=NAMES[1], direction="lower")
     try:

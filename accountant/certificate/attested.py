@@ -12,8 +12,8 @@ numbers beside each ε at the valid reports that are stated, for one person whos
   that the shuffler attests, are taken from these. It is None where the analyzer itself says that fewer were valid.
 
 Both are upper bounds of what a smaller number of valid reports can cost, so a careful reader takes the largest that may
-be true: neither is ever below the ε at the valid reports that are stated (accounting.md, "What the analyzer
-claims").
+be true: neither is ever below the ε at the valid reports that are stated (accounting-crowds.md, "What the
+analyzer claims").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""B + D blankets hide the victim, B ~ B(n−1, γ) (docs/explanation/accounting.md).
+"""B + D blankets hide the victim, B ~ B(n−1, γ) (docs/explanation/accounting-crowds.md).
 
 δ = E[g(B + D + 1)], g(m) = E[(L₁ + … + L_m)₊]/m over blanket draws. g falls with m (more blankets never help an
 attacker), so on a bin of B it is at most its value at the left end and at least that beyond the right end: both ends

@@ -7,9 +7,9 @@ With m the blanket, a law below every input's, and A_x = R[x]/m, balle-2019, Lem
 Outputs with the same (A_x, A_x') are one point, so a law has few of them whatever it encodes; and two pairs of inputs
 with the same points are one pair. Where several are left, δ(ε) of a batch is at most the largest of their curves:
 
-* Each is the curve of a pair of laws (accounting.md), convex in e^ε; so is the largest of them. It is that of a
-  pair too, with neighbours taken both ways round a symmetric one, and this one pair dominates whatever two neighbours
-  the victim's answers are, in every round anew: it composes, adaptively.
+* Each is the curve of a pair of laws (accounting-mechanisms.md), convex in e^ε; so is the largest of them. It is that
+  of a pair too, with neighbours taken both ways round a symmetric one, and this one pair dominates whatever two
+  neighbours the victim's answers are, in every round anew: it composes, adaptively.
 * Most of them are never evaluated. As x₊ ≤ e^{θx}/(eθ), any tilt θ > 0 gives ln δ ≤ n·ln E[e^{θY}] − ln(eθn), for all
   pairs in one product of two matrices: those that lie below an upper end that was found already cannot be the largest.
 """

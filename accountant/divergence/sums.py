@@ -6,7 +6,7 @@ hockey-stick divergence of the two views is (1/n)·E[(Σᵢ (μ − e^ε μ')(W�
 
 * blanket (balle-2019, Lemma 5.3): with B ~ B(n−1, γ) blankets among the others, ω uniform, this is
   (1/(γn))·E[(Σ_{i≤M} Lᵢ)₊], M ~ B(n, γ). So Y = L/γ with probability γ, else 0;
-* stronger clones (docs/explanation/accounting.md): ω = (p, p, 1−2p), μ = (Ep, p, 0), p = 1/(E+1), E = e^ε₀;
+* stronger clones (docs/explanation/accounting-clones.md): ω = (p, p, 1−2p), μ = (Ep, p, 0), p = 1/(E+1), E = e^ε₀;
 * clones (feldman-2022, Thm B.1): ω = (r/2, r/2, 1−r), r = 1/E, μ = (q, 1−q, 0), q = E/(E+1);
 * RAPPOR, Laplace and Gaussian noise: see `blankets`;
 * the kRR attack (feldman-2022, Thm 5.3): ω = (p, p, 1−2p), μ = (Ep, p, 1−(E+1)p), p = 1/(E+k−1).
@@ -180,7 +180,7 @@ def _pair_sum(reports: int, others: Fraction, first: Fraction, second: Fraction,
 
 
 def stronger_clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
-    """The stronger-clone pair, for one common ε₀-LDP randomizer (docs/explanation/accounting.md)."""
+    """The stronger-clone pair, for one common ε₀-LDP randomizer (docs/explanation/accounting-clones.md)."""
     ratio = mechanism.likelihood_ratio
     return _pair_sum(reports, 1 / (ratio + 1), ratio / (ratio + 1), 1 / (ratio + 1), epsilon)
 

@@ -13,7 +13,7 @@ size-biasing that the victim brings is in the densities:
 - stronger clones: the same at k = 2. Clones: p = e^−ε₀, a = 1, b = 0, c = (e^ε₀−1)/(e^ε₀+1), by the same step.
 - attack on kRR, k ≥ 3 (everyone else holds a third value): p = 2γ/k, M = n − S, a = (e^ε₀+1)/2, c = (e^ε₀−1)/2,
   b = γ(1−2/k)/(1−2γ/k), z = n.
-- kRR subsampled, m of N clients, q = m/N (accounting.md): V has s ~ B(m, γ) uniform reports, the density is
+- kRR subsampled, m of N clients, q = m/N (accounting-rounds.md): V has s ~ B(m, γ) uniform reports, the density is
   (1−q) + q·(γ·s + (1−γ)k·N₁)/(mγ): the blanket pair of m reports with r = (1−q)/q·mγ. Poisson: `poisson_walk`.
 
 The hockey stick (x − e^ε y)₊ of the two densities is a convex function of them, and so is that of any product with
@@ -124,7 +124,7 @@ def attack_walk(reports: int, categories: int, gamma: Fraction) -> Walk:
 
 
 def poisson_walk(people: int, categories: int, gamma: Fraction, rate: Fraction) -> Walk:
-    """Return the exact pair of kRR when each client takes part with probability q = `rate` (accounting.md).
+    """Return the exact pair of kRR when each client takes part with probability q = `rate` (accounting-rounds.md).
 
     `people` are the victim and all others but those who took part and answered truthfully, who are shown: T of them.
     Each other one is then a blanket report with probability r = qγ/u, u = 1 − q(1−γ), or absent. With the victim's own

@@ -24,7 +24,7 @@ class Hashed:
     The hash functions are fixed beforehand and public, whatever they are. One report of x is (r, h_r(x)) with
     probability (1 − γ + γ/g)/R, and any other cell of row r with γ/(gR): so its local ε is kRR's over g = `cells`
     values, attained wherever some h_r(x) ≠ h_r(x'). A batch's δ is at most that of kRR over g values at the same n and
-    with as many dummies, which are uniform cells (docs/explanation/accounting.md, "Hashed answers").
+    with as many dummies, which are uniform cells (docs/explanation/accounting-hashed.md).
 
     Raises AccountingError for numbers out of range.
     """

@@ -18,7 +18,7 @@ class Sequence:
     c·e^epsilon_local for every input. `steady` is how many honest people, of the same level where there are levels,
     take part in every round in which a given person does: they alone hide that person, since who misses a round sends
     another sequence. It cannot be measured, as nobody can link the rounds' reports; a task states it, and what is
-    certified holds where it does (accounting.md, "One report over many rounds"). Levels are drawn, so a level has
+    certified holds where it does (accounting-signs.md, "Who counts as n"). Levels are drawn, so a level has
     fewer by a chance of at most `LEVEL_SHARE` of δ, which is part of the δ that is certified (`rounds.left_out`).
     `alone` is one round by itself, which all who came hide; it is never written.
     """

@@ -18,8 +18,8 @@ class TreeNodes:
 
     Only these nodes make up any [1, t], so a round has one report of a person. A value is sent as `Node` says, with
     γ = `gamma` / 2³² and b = `side` / 2³²; it has a −1 where there are two `changes` or more. A person pays in
-    *units*: a value that differs by one is one unit, −1 against +1 two of them (accounting.md, "The tree, a node a
-    round"). `alone` is one round by itself, where values differ by one or by two; it is never written.
+    *units*: a value that differs by one is one unit, −1 against +1 two of them (accounting-tree.md, "Units"). `alone`
+    is one round by itself, where values differ by one or by two; it is never written.
     """
 
     kind: ClassVar[str] = "tree-nodes"

@@ -25,7 +25,7 @@ they then cost a quarter of a per cent more than they have to."""
 
 DEEP = 100.0
 """Beyond e^−DEEP of δ nothing is compared: a 10^−20th of any δ from 10^−20 on. So little the composition charges for
-the masses of other pairs, and a curve, whose errors are charged already, does not need (accounting.md)."""
+the masses of other pairs, and a curve, whose errors are charged already, does not need (accounting-tree.md)."""
 
 DELTA_LEAST = 1e-20
 """Least δ at which that is so."""

@@ -82,7 +82,7 @@ class GenericPairs(LocalPairs[Generic]):
         yield from contracted_atoms(self._walk(part), log_tail)
 
     def _walk(self, part: Part) -> Walk:
-        # Dummies count as clients (docs/explanation/accounting.md): each must be a report of some random input.
+        # Dummies count as clients (docs/explanation/accounting-crowds.md): each must be a report of some random input.
         ratio, people = self.mechanism.likelihood_ratio, part.reports + part.dummies
         if self.mechanism.mixed:
             return clone_walk(people, ratio)

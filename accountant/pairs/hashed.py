@@ -1,4 +1,4 @@
-"""The blanket pair of kRR over the cells of one row holds for it (docs/explanation/accounting.md)."""
+"""The blanket pair of kRR over the cells of one row holds for it (docs/explanation/accounting-hashed.md)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from hubbub.accountant.pairs.generic import GenericPairs
 class SequencePairs(LocalPairs[Sequence]):
     """The stronger clones, with `part.reports` the steady people, also for a victim who misses rounds.
 
-    accounting.md, "One report over many rounds". No attack is known: it is a particular randomizer of its ε.
+    accounting-signs.md, "Who counts as n". No attack is known: it is a particular randomizer of its ε.
     """
 
     has_blanket: ClassVar[bool] = False

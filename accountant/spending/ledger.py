@@ -2,7 +2,8 @@
 
 Pure values: a charge returns a new ledger, storage belongs to the caller. Each charge holds the query's `Part` at the
 *minimum fixed beforehand*, because the number of reports that came may depend on what earlier rounds released, and then
-pairs at that number need not compose (docs/explanation/accounting.md, "Many rounds").
+pairs at that number need not compose (docs/explanation/accounting-rounds.md, "Rounds whose size is
+not fixed").
 
 The chain of digests shows that an entry was changed, moved, put in or taken out, not that the *last* ones were left
 off, nor that somebody wrote a whole new chain: whoever keeps a ledger holds its `head`, or the rounds it released,

@@ -16,7 +16,7 @@ Where reports of several rounds hang together (`TaskCost.linked`), the ε of sin
 the sums of the first and the third bound are left out, and what is left is charged with the first round.
 
 A certificate's ε at the reports that came is never used to lower a number: how many came may depend on earlier results,
-and such numbers do not add up (docs/explanation/accounting.md). It raises one where it is above the promise.
+and such numbers do not add up (docs/explanation/accounting-rounds.md). It raises one where it is above the promise.
 """
 
 from __future__ import annotations

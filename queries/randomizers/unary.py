@@ -88,7 +88,7 @@ class UnaryEncoding:
         return bits.to_bytes(self.report_bytes, "little")
 
     def dummies(self, count: int, random: Random) -> bytes:
-        """Return reports of uniform symbols: what the accountant counts as further people (accounting.md)."""
+        """Return reports of uniform symbols: what the accountant counts as further people (accounting-crowds.md)."""
         import numpy as np
 
         from hubbub.queries.randomizers.counting import uniform_symbols

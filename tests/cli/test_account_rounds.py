@@ -283,7 +283,7 @@ def test_each_question_has_help_with_an_example(name: str) -> None:
 
 
 def test_the_document_states_what_the_accountant_says() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "explanation" / "accounting.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "explanation" / "accounting-clones.md").read_text()
     crowd = ("--mechanism", "generic", "--local-epsilon", "4", "--reports", "100000", "--delta", "1e-6")
     common, clones = account("epsilon", *crowd), account("epsilon", *crowd, "--bound", "clones")
     stated = (common["epsilon_upper"], clones["epsilon_upper"], common["epsilon_lower"])

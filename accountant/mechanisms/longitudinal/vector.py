@@ -18,8 +18,8 @@ class Vector:
     """Each device draws a level, uniformly, and once a vector v of k signs.
 
     v has weight E = `weight` / 2³² if at most `minuses` (r) of its signs are −1, else 1. The i-th node of the level
-    whose value is not 0, of sign s, sends s·v_i; nodes of value 0 send fair coins. accounting.md proves that the
-    whole sequence is ln E-LDP.
+    whose value is not 0, of sign s, sends s·v_i; nodes of value 0 send fair coins. accounting-longitudinal.md proves
+    that the whole sequence is ln E-LDP.
     """
 
     kind: ClassVar[str] = "vector"

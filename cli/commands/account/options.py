@@ -88,7 +88,7 @@ Law = Annotated[
     typer.Option(
         "--law",
         help='Instead of --mechanism, any randomizer: a JSON file {"law": [["1/2", "1/4", "1/4"], …]}, a row an input, '
-        "a column an output, exact. docs/explanation/accounting.md says what else it may hold.",
+        "a column an output, exact. docs/explanation/accounting-mechanisms.md says what else it may hold.",
         metavar="FILE.json",
     ),
 ]
