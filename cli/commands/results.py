@@ -60,9 +60,9 @@ def command(
     """Print a round's estimates with standard errors and 95 % intervals.
 
     Of a query with many rows some single intervals miss; --simultaneous shows wider ones, which hold all at once. JSON,
-    CSV and Parquet have both; formats.md names their columns. Texts of the CSV that begin with =, +, -, @ or an
-    apostrophe have an apostrophe put before them, unless --no-guard says not to. While it waits it says on stderr what
-    for.
+    CSV and Parquet have both; formats-results.md names their columns. Texts of the CSV that begin with =, +, -, @ or
+    an apostrophe have an apostrophe put before them, unless --no-guard says not to. While it waits it says on stderr
+    what for.
     Of the candidates those are shown whose counts stand out of the noise, with a false-discovery rate of 5 %. With
     --prefixes no list is needed where the task asks for texts by prefixes: what stood out of one round is continued in
     the next. A text that ends in … is the beginning of others. It costs no privacy.

@@ -1,4 +1,4 @@
-"""A round's published numbers as one document: JSON members and table rows, as formats.md describes them."""
+"""A round's published numbers as one document: JSON members and table rows, as formats-results.md describes them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ COLUMNS = (
     *("attribute", "group", "attribute_2", "group_2", "at", "simultaneous_lower", "simultaneous_upper"),
     *("p_value", "significant"),
 )
-"""Columns of the table, as formats.md describes them: one row per published number. A query that is withheld has
-one row without an estimate."""
+"""Columns of the table, as formats-results.md describes them: one row per published number. A query that is withheld
+has one row without an estimate."""
 
 
 @dataclass(frozen=True)

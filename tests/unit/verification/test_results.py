@@ -242,7 +242,7 @@ def test_counts_beside_a_table_are_refused() -> None:
 
 
 def test_the_digest_is_over_the_bytes_that_are_documented() -> None:
-    """Made by hand as docs/reference/formats.md says: label, task, round, and each query's numbers, big-endian."""
+    """Made by hand as docs/reference/formats-results.md says: label, task, round, each query's numbers, big-endian."""
     from hashlib import sha256
 
     task = task_of("top")

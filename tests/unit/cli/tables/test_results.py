@@ -170,7 +170,7 @@ def test_rows_say_how_many_reports_under_which_privacy_and_clipped_to_what(resul
 
 
 def test_every_column_is_documented() -> None:
-    text = (ROOT / "docs" / "reference" / "formats.md").read_text()
+    text = (ROOT / "docs" / "reference" / "formats-results.md").read_text()
     table = text[text.index("## Exported estimates") :]
     assert re.findall(r"(?m)^\| `([a-z_0-9]+)` \|", table) == list(COLUMNS)
 
@@ -185,7 +185,7 @@ def test_categories_that_pandas_takes_for_missing_survive_as_the_documentation_s
     only = RoundResults(RoundId(bytes(32), "flights", 3), (result,), b'{"body":{}}')
     path = tmp_path / "estimates.csv"
     write_csv(only, path)
-    text = (ROOT / "docs" / "reference" / "formats.md").read_text()
+    text = (ROOT / "docs" / "reference" / "formats-results.md").read_text()
     (call,) = re.findall(r"pd\.read_csv\(.*\)", text)
     read = eval(call, {"pd": pd, "path": path})  # noqa: S307 - the documentation's own line
     assert list(read["category"][:6]) == list(names)
