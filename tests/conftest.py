@@ -69,6 +69,15 @@ def pytest_report_header() -> str:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have services of this process forked from one that has imported them, unless a test is of how they start."""
+    if "hubbub.deploy.local.process" in sys.modules:
+        from support.preloaded import fork_services
+
+        fork_services(item.get_closest_marker("from_nothing") is None)
+
+
 @pytest.fixture(autouse=True)
 def logged() -> Iterator[None]:
     """Have what a test's services logged written while the test runs: a thread writes it."""
