@@ -51,8 +51,9 @@ def command(
 
     Each device's answers are randomized and sealed as `hubbub submit` does, and sent over TLS until they are
     acknowledged. Nothing of the devices is kept, so running it again sends as many more. The services cannot tell them
-    from people: never rehearse in a round whose results matter. A ticket is spent by the devices of one run: where the
-    task takes enrolled devices, give each run its own. Where it admits by TLS certificates, each has one place a round.
+    from people: never rehearse in a round whose results matter. The devices of one run redeem their tickets: if the
+    task takes enrolled devices, give each run its own. If it admits by TLS certificates, each device has one submission
+    a round.
 
     Example: hubbub rehearse deployment/client/client.toml --devices 1000 --answer theme=dark --answer theme=light
     """

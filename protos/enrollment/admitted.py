@@ -30,17 +30,17 @@ class MasterKey:
 
 @dataclass(frozen=True)
 class RedeemedTicket:
-    """A ticket's device, a hash of the secret it was spent by, the number drawn for it, its expiry since 1970."""
+    """A ticket's device, a hash of the secret it was redeemed by, the number drawn for it, its expiry since 1970."""
 
     device: bytes = field(repr=False)
-    spent_by: bytes = field(repr=False)
+    redeemed_by: bytes = field(repr=False)
     number: bytes = field(repr=False)
     expires: int
 
 
 @dataclass(frozen=True)
 class Revoked:
-    """Revoked devices: the devices of tickets, and the numbers of those among them whose tickets were spent."""
+    """Revoked devices: the devices of tickets, and the numbers of those among them whose tickets were redeemed."""
 
     devices: frozenset[bytes] = field(default=frozenset(), repr=False)
     numbers: frozenset[bytes] = field(default=frozenset(), repr=False)

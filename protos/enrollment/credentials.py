@@ -26,13 +26,13 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
 
 NUMBER_BYTES = 16
-"""Length of a device's number, which a shuffler draws when the ticket is spent."""
+"""Length of a device's number, which a shuffler draws when the ticket is redeemed."""
 
 AUTHORITY_BYTES = 16
 """Length of what an id says of a second authority: the beginning of a hash of its key, zeros for none."""
 
 KEY_BYTES = 32
-"""Length of a master key, of a credential's key, and of the secret that a device spends its ticket by."""
+"""Length of a master key, of a credential's key, and of the secret that a device redeems its ticket by."""
 
 PROOF_BYTES = 16
 """Length of a proof: as hard to guess as an envelope's tag."""
@@ -167,6 +167,6 @@ def pseudonym_of(pseudonym_key: bytes, number: bytes) -> bytes:
     return pseudonyms_of(pseudonym_key).of(number)
 
 
-def spent_by(device_key: bytes) -> bytes:
-    """Return what is kept of the secret (32 bytes) that a ticket is spent by: a hash, which says nothing about it."""
+def redeemed_by(device_key: bytes) -> bytes:
+    """Return what is kept of the secret (32 bytes) that redeems a ticket: a hash, which says nothing about it."""
     return hashlib.sha256(_DEVICE_KEY_LABEL + device_key).digest()

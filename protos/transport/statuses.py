@@ -41,7 +41,7 @@ STATUS = {
     Reason.NOT_COUNTERSIGNED: grpc.StatusCode.PERMISSION_DENIED,
     Reason.BAD_TICKET: grpc.StatusCode.INVALID_ARGUMENT,
     Reason.TICKET_EXPIRED: grpc.StatusCode.UNAUTHENTICATED,
-    Reason.TICKET_SPENT: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.TICKET_REDEEMED: grpc.StatusCode.ALREADY_EXISTS,
     Reason.TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.RESULTS_DIFFER: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.ROUND_FULL: grpc.StatusCode.FAILED_PRECONDITION,

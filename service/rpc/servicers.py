@@ -295,10 +295,10 @@ class _LeaderServicer:
         version = read_version(request)
         return write_admitted(await self._handler.get_admitted(version) or Admitted(version))
 
-    async def SpendTickets(  # noqa: N802 - gRPC's name
-        self, request: leader_pb2.SpendTicketsRequest, _context: Context
-    ) -> leader_pb2.SpendTicketsResponse:
-        return write_redeemed(await self._handler.spend(read_tickets(request)))
+    async def RedeemTickets(  # noqa: N802 - gRPC's name
+        self, request: leader_pb2.RedeemTicketsRequest, _context: Context
+    ) -> leader_pb2.RedeemTicketsResponse:
+        return write_redeemed(await self._handler.redeem(read_tickets(request)))
 
 
 def _optional_task(task_id: bytes) -> bytes | None:

@@ -71,8 +71,8 @@ class IngestStore(Protocol):
     async def masters(self) -> list[MasterKey]:
         """Return the master keys, oldest first."""
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Note tickets as redeemed, those that are not yet; return what is then known of each device, in order."""
 
     async def revoked(self) -> Revoked:
         """Return who is admitted no more."""
@@ -166,8 +166,8 @@ class ShufflerStore(IngestStore, Protocol):
         tickets that have expired at `now`; what was forgotten is in no file of the store any more.
         """
 
-    async def spent(self) -> int:
-        """Return how many tickets were spent, and not forgotten."""
+    async def redeemed(self) -> int:
+        """Return how many tickets were redeemed, and not forgotten."""
 
     async def revoke(self, devices: Collection[bytes]) -> None:
         """Admit these devices no more."""

@@ -129,6 +129,6 @@ class RemoteStore:
         """Return who is admitted no more, as it was last told."""
         return self.admitted.revoked
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Have tickets noted as spent; return what is then known of each device, in order."""
-        return ipc_messages.read_tickets(await self._channel.ask(Frame.SPEND, ipc_messages.write_tickets(tickets)))
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Have tickets noted as redeemed; return what is then known of each device, in order."""
+        return ipc_messages.read_tickets(await self._channel.ask(Frame.REDEEM, ipc_messages.write_tickets(tickets)))

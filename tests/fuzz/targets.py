@@ -259,7 +259,7 @@ def _documents() -> dict[str, Any]:
             "5 of 23 envelopes of carrier",
         ),
         "redemptions": [Redemption(TICKET.encode(), bytes(32))],
-        "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_SPENT, "by another device")],
+        "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_REDEEMED, "by another device")],
         "credential_action": (CredentialAction.REVOKE, [ID]),
         "credential_status": CredentialStatus(
             (MasterKey(2, KeyState.ACTIVE, 1_700_000_000, "0123456789abcdef"),), 20, 1
@@ -348,7 +348,7 @@ def _requests() -> dict[str, Message]:
         "Follow": write_replication_request(_documents()["replication_request"]),
         "GetSecrets": leader_pb2.GetSecretsRequest(task_id=TASK.id, round=1),
         "GetAdmitted": write_version(_documents()["version"]),
-        "SpendTickets": write_tickets(_documents()["tickets"]),
+        "RedeemTickets": write_tickets(_documents()["tickets"]),
         "ManageCredentials": control_pb2.ManageCredentialsRequest(step="revoke", devices=[ID]),
     }
 

@@ -120,7 +120,7 @@ SUBMITTING = {
     "a device takes an envelope for its own under another id": Reason.UNOPENABLE,
 }
 REDEEMING = {
-    "a ticket is copied": Reason.TICKET_SPENT,
+    "a ticket is copied": Reason.TICKET_REDEEMED,
     "a ticket is signed by a stranger": Reason.BAD_TICKET,
     "a ticket is for another shuffler": Reason.BAD_TICKET,
     "a ticket is changed": Reason.BAD_TICKET,

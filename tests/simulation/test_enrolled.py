@@ -35,10 +35,10 @@ def test_killed_wherever_devices_enroll_each_has_one_place(party: str, point: st
     assert simulation.everybody[party].killed_at == [point]
     assert len(simulation.model.held[0]) >= 8
     tickets = simulation.model.answers
-    assert tickets["ticket_spent"] == tickets["bad_ticket"] == 0
+    assert tickets["ticket_redeemed"] == tickets["bad_ticket"] == 0
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_happens_to_enrolled_devices_services_and_model_agree(seed: int) -> None:
     simulation = run(ops.from_seed(seed, 40), seed)
-    assert simulation.model.answers["ticket_spent"] == 0
+    assert simulation.model.answers["ticket_redeemed"] == 0

@@ -49,11 +49,11 @@ class EnrollmentStore(PostgresIngestStore):
         if step is CredentialAction.FORGET:
             await self._in_thread(self._keyring.clean)
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        return await self._enrolled(lambda connection: enrollment.spend(connection, tickets))
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        return await self._enrolled(lambda connection: enrollment.redeem(connection, tickets))
 
-    async def spent(self) -> int:
-        return await self._in_thread(lambda: self._keyring.read(enrollment.spent))
+    async def redeemed(self) -> int:
+        return await self._in_thread(lambda: self._keyring.read(enrollment.redeemed))
 
     async def revoke(self, devices: Collection[bytes]) -> None:
         await self._enrolled(lambda connection: enrollment.revoke(connection, devices))

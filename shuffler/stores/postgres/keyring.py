@@ -1,6 +1,6 @@
 """What must be erasable for good, in a small SQLite file of the one who keeps the rounds.
 
-A round's secret, its private key and the key of its pseudonyms; and what devices are admitted with: spent tickets,
+A round's secret, its private key and the key of its pseudonyms; and what devices are admitted with: redeemed tickets,
 revoked devices, master keys. None of it is ever in the database. A round's row stays when its keys are destroyed,
 without them: so a round that is being erased is told from one whose keys were lost.
 """

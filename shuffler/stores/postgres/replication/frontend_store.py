@@ -242,9 +242,9 @@ class FrontendStore(PostgresIngestStore):
         """Return who is admitted no more, as it was last told."""
         return self._admitted.revoked
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Have the leader note tickets as spent; return what is then known of each device, in order."""
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Have the leader note tickets as redeemed; return what is then known of each device, in order."""
         try:
-            return await self._leader.ask(lambda caller, deadline: caller.spend(tickets, deadline))
+            return await self._leader.ask(lambda caller, deadline: caller.redeem(tickets, deadline))
         except Refusal as error:
-            raise StoreError(f"the leader does not spend tickets: {error}") from error
+            raise StoreError(f"the leader does not redeem tickets: {error}") from error

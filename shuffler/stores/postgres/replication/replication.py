@@ -18,7 +18,7 @@ cannot change who is a member, as that takes a transaction in its term; so it an
 It comes back as one that stands by, and copies everything anew.
 
 `needed` members beside the leader must have a change; while fewer are there, none is answered: no round begins, no
-keys are shown, no ticket is spent, and no round is called erased. Rounds go on as far as they need none of it.
+keys are shown, no ticket is redeemed, and no round is called erased. Rounds go on as far as they need none of it.
 """
 
 from __future__ import annotations

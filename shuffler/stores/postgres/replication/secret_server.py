@@ -58,9 +58,9 @@ class SecretServer:
         found = self._version(masters, revoked)
         return None if found == version else Admitted(found, tuple(masters), revoked)
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
         with _refused_for_now():
-            return await self._store.spend(tickets)
+            return await self._store.redeem(tickets)
 
     def _version(self, masters: Sequence[MasterKey], revoked: Revoked) -> bytes:
         told = hashlib.blake2b(key=self._key, digest_size=VERSION_BYTES)

@@ -16,7 +16,7 @@ from hubbub.protos.enrollment.credentials import (
     is_proven,
     pseudonym_of,
     pseudonyms_of,
-    spent_by,
+    redeemed_by,
 )
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import Redemption, Submission
@@ -35,7 +35,7 @@ GOLDEN = {
     "key": "80aedad42359ce4de0116a6d0eb77cb47849f8f5910fe3b2c6c522938ca1b824",
     "proof": "e6a58345f47c5b49d66bb00e6ed25ba6",
     "place": "cec28302356078eed7dd0854d920b5ab",
-    "spent_by": "a1bc2ee85357ca5c79dacc100bb43234152a522e3a17caad9ab41361fcb47353",
+    "redeemed_by": "a1bc2ee85357ca5c79dacc100bb43234152a522e3a17caad9ab41361fcb47353",
 }
 """Made by this version, November 2026."""
 
@@ -46,7 +46,7 @@ def test_credentials_have_these_bytes_for_ever() -> None:
         "key": HELD.key,
         "proof": PROVEN.proof,
         "place": pseudonym_of(b"p" * 32, ID.number),
-        "spent_by": spent_by(b"d" * 32),
+        "redeemed_by": redeemed_by(b"d" * 32),
     }
     assert {name: value.hex() for name, value in found.items()} == GOLDEN
     assert len(HELD.id) == CREDENTIAL_BYTES == 44

@@ -245,11 +245,11 @@ async def test_a_ticket_gives_one_credential_to_one_device(world: World) -> None
     credential = await device.enroll()
     assert await device.enroll() == credential
     copy = replace(device, secret=os.urandom(32))
-    assert await copy.refused() is Reason.TICKET_SPENT
+    assert await copy.refused() is Reason.TICKET_REDEEMED
     together = await world.enrollment.enroll([copy.redemption, device.redemption])
-    assert reason(together[0]) is Reason.TICKET_SPENT  # type: ignore[arg-type] - a credential is no answer of a round
+    assert reason(together[0]) is Reason.TICKET_REDEEMED  # type: ignore[arg-type] - a credential is no answer of a round
     assert together[1] == credential
-    assert (await world.store.tally(b"", ANY_ROUND))["ticket_spent"] == 2
+    assert (await world.store.tally(b"", ANY_ROUND))["ticket_redeemed"] == 2
 
 
 async def test_two_devices_with_one_ticket_in_one_call_are_one(world: World) -> None:
@@ -258,7 +258,7 @@ async def test_two_devices_with_one_ticket_in_one_call_are_one(world: World) -> 
     first, second = await world.enrollment.enroll([device.redemption, copy.redemption])
     assert isinstance(first, Credential)
     assert isinstance(second, Refusal)
-    assert second.reason is Reason.TICKET_SPENT
+    assert second.reason is Reason.TICKET_REDEEMED
 
 
 async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
@@ -276,7 +276,7 @@ async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
     assert isinstance(garbage, Refusal)
     assert garbage.reason is Reason.BAD_TICKET
     assert await kiosk(world, expires=int(world.clock.now)).refused() is Reason.TICKET_EXPIRED
-    assert await world.store.spent() == 0
+    assert await world.store.redeemed() == 0
 
 
 async def test_more_tickets_than_the_rate_allows_come_again_later(world: World) -> None:
@@ -313,16 +313,16 @@ async def test_an_expired_credential_is_refused_and_a_later_ticket_keeps_the_pla
 
 async def test_a_revoked_device_is_refused_from_then_on(world: World) -> None:
     one, two = await enrolled(world, 2)
-    unspent = kiosk(world)
+    unredeemed = kiosk(world)
     sent = await one.seal()
     await world.send([sent])
     status = await world.enrollment.manage(
-        CredentialAction.REVOKE, [each.ticket.device for each in (one, two, unspent)]
+        CredentialAction.REVOKE, [each.ticket.device for each in (one, two, unredeemed)]
     )
-    assert (status.spent, status.revoked) == (2, 3)
+    assert (status.redeemed, status.revoked) == (2, 3)
     assert await world.send([sent]) == [Receipt(sent.id, 0)]
     assert reason(await two.send()) is Reason.REVOKED
-    assert [await each.refused() for each in (one, unspent)] == [Reason.REVOKED] * 2
+    assert [await each.refused() for each in (one, unredeemed)] == [Reason.REVOKED] * 2
 
 
 async def test_a_second_authority_must_have_signed_where_the_task_names_one(tmp_path: Path) -> None:
@@ -393,11 +393,11 @@ async def test_a_forgotten_key_and_expired_tickets_are_in_no_file(world: World) 
     for step in (CredentialAction.PREPARE, CredentialAction.ACTIVATE, CredentialAction.FORGET):
         status = await world.enrollment.manage(step, [])
     # The number is kept for longer than a round lasts: a longer ticket for the device must not give it another.
-    assert status.spent == 1
+    assert status.redeemed == 1
     assert master.secret not in world.bytes_on_disk()
     assert await device.refused() is Reason.TICKET_EXPIRED
     world.clock.now += KEPT_SECONDS
-    assert (await world.enrollment.manage(CredentialAction.FORGET, [])).spent == 0
+    assert (await world.enrollment.manage(CredentialAction.FORGET, [])).redeemed == 0
 
 
 async def test_an_enrolled_round_under_its_minimum_expires_as_others_do(world: World) -> None:
