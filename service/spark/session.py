@@ -260,7 +260,7 @@ def given(environment: Mapping[str, str]) -> dict[str, str]:
 def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:
     from pyspark import SparkConf
 
-    admission = {
+    own = {
         "spark.master": settings.master,
         "spark.app.name": "hubbub",
         "spark.local.dir": str(folder),
@@ -268,7 +268,7 @@ def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:
         "spark.driver.bindAddress": settings.driver_host,
         "spark.driver.memory": f"{settings.memory_mebibytes}m",
     }
-    return SparkConf(loadDefaults=False).setAll([*admission.items(), *ENCRYPTION.items(), *QUIET.items()])
+    return SparkConf(loadDefaults=False).setAll([*own.items(), *ENCRYPTION.items(), *QUIET.items()])
 
 
 @contextlib.contextmanager
