@@ -38,8 +38,8 @@ T = TypeVar("T")
 class Job:
     """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key.
 
-    Each envelope has `width` bytes, and is of the suite of that name. `hop` is the place of the hop whose layer it is,
-    None for the analyzer's.
+    Each envelope has `width` bytes, and is of the suite of that name. `hop` is the position of the hop whose layer it
+    is, None for the analyzer's.
     """
 
     destination: Destination

@@ -1,6 +1,6 @@
 """A mixed round's batches go to the analyzer, once each, however often anything dies on the way.
 
-Where the task's records state their places, the analyzer is first asked which releases it knows: one that it counted
+Where the task's records state their positions, the analyzer is first asked which releases it knows: one that it counted
 and knows no more shows that its store is an old copy. Begin says where to go on, Put sends chunks, Commit has the
 batch counted; all may be repeated. Only a Commit that was acknowledged is noted, and only when all are does the round
 go on. An analyzer that is down, slow or refuses only delays.

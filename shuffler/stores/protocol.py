@@ -103,7 +103,7 @@ class ShufflerStore(IngestStore, Protocol):
         """Return a task's ledger, oldest charge first."""
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
-        """Return a task's releases, the first of them first; none of a task whose records state no place."""
+        """Return a task's releases, the first of them first; none of a task whose records state no position."""
 
     # A round's life
 
@@ -135,7 +135,7 @@ class ShufflerStore(IngestStore, Protocol):
         the transaction lists may be stored in part; a round that is not MIXED has none, whatever lies there.
 
         `work` runs in a thread, reads what arrived, and may be called again where it has to be begun anew: it draws its
-        permutation each time. The place among the task's releases that it is told is the one that it stores at.
+        permutation each time. The position among the task's releases that it is told is the one that it stores at.
         A round that is MIXED already stays as it is, and is not charged again.
 
         Raises:

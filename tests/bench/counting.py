@@ -94,7 +94,7 @@ class Analyzer:
         record = BatchRecord(
             *(self.batch, count, released_digest([envelopes]), key_set.hash, "operator"),
             admission=self.parts.task.admission.mode.value,
-            place=position_after(self.batch.task_id, ()),
+            position=position_after(self.batch.task_id, ()),
         )
         document = record.signed_by(self.parts.shuffler)
         releases = ReleaseChunk(0, (Release.signed(self.batch.round, count, 0, [document]),))

@@ -58,7 +58,7 @@ def mixing(round_: Round) -> Any:
     """Work that gives the lists back in the order of their arrival; the real one draws, and nobody could compare."""
 
     def work(inners: RoundContents) -> None:
-        arrived, place, records = b"".join(inners.arrived()), inners.place(), []
+        arrived, position, records = b"".join(inners.arrived()), inners.position(), []
         width = INNER_BYTES * QUERIES
         for query in range(QUERIES):
             starts = range(query * INNER_BYTES, len(arrived), width)
@@ -67,7 +67,7 @@ def mixing(round_: Round) -> Any:
             digest = released_digest([envelopes])
             batch = BatchId(round_.task_id, round_.number, query)
             record = BatchRecord(
-                batch, len(arrived) // width, digest, b"k" * 32, "schedule", admission="open", place=place
+                batch, len(arrived) // width, digest, b"k" * 32, "schedule", admission="open", position=position
             )
             records.append(record.signed_by(PARTIES.shuffler))
             inners.put_batch(query, digest, records[-1])
@@ -356,7 +356,7 @@ async def test_a_release_is_stored_with_its_lists_behind_those_before_it(store: 
         releases = list(await store.releases(TASK.id))
         before, own = releases[:-1], releases[-1]
         records = [BatchRecord.read(each.record, PARTIES.shuffler.public) for each in await store.batches(round_)]
-        assert {record.place for record in records} == {position_after(TASK.id, before)}
+        assert {record.position for record in records} == {position_after(TASK.id, before)}
         assert own == Release.signed(number, 3, 0, [batch.record for batch in await store.batches(round_)])
     assert [release.round for release in releases] == [1, 0]
     # What is erased was released all the same.
@@ -395,7 +395,7 @@ async def test_charges_that_do_not_follow_are_refused_and_nothing_is_mixed(store
         assert await store.batches(cut) == []
     right = charges(1, await store.charges(TASK.id))
     assert (await store.mix(cut, mixing(cut), right)).state is RoundState.MIXED
-    assert [charge.place for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
+    assert [charge.position for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
 
 
 async def test_work_that_fails_leaves_the_round_as_it_was(store: ShufflerStore) -> None:

@@ -209,7 +209,7 @@ RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_ra
 BATCH = BatchRecord(
     *(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3),
     admission="enrolled",
-    place=position_after(TASK.id, (Release(0, 20, 3, (bytes(32),)),)),
+    position=position_after(TASK.id, (Release(0, 20, 3, (bytes(32),)),)),
 )
 HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32))
 

@@ -285,7 +285,7 @@ async def deliver_falsely(attack: Attack) -> None:
     record = BatchRecord(
         *(BatchId(attack.task.id, 0, 0), PEOPLE, bytes(32), attack.keys.hash, "operator"),
         admission="enrolled",
-        place=position_after(attack.task.id, []),
+        position=position_after(attack.task.id, []),
     )
     await _announce(attack, "a record is signed by the operator", record, operator)
     await _announce(attack, "a record is under the minimum", replace(record, reports=PEOPLE - 1), shuffler)

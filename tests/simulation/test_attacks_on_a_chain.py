@@ -82,7 +82,7 @@ def made_up(running: Attacked, keys: KeySet, number: int, envelopes: list[bytes]
     record = BatchRecord(
         *(BatchId(task.id, number, 0), len(envelopes), digest, keys.hash, "operator"),
         admission="open",
-        place=position_after(task.id, before),
+        position=position_after(task.id, before),
     )
     first = record.signed_by(running.identity(Role.SHUFFLER))
     released = ReleaseChunk(0, (*before, Release.signed(number, record.reports, 0, [first])))
@@ -101,7 +101,10 @@ LIES: dict[str, tuple[str, Callable[[Attacked, Made], SignedDocument]]] = {
         HOP,
         lambda running, made: replace(made.hop, received=made.hop.received - 1).signed_by(hop_of(running)),
     ),
-    "the hop takes another place": (HOP, lambda running, made: replace(made.hop, place=3).signed_by(hop_of(running))),
+    "the hop takes another position": (
+        HOP,
+        lambda running, made: replace(made.hop, position=3).signed_by(hop_of(running)),
+    ),
     "the hop speaks for the shuffler": (
         HOP,
         lambda running, made: replace(made.hop, previous=SignedDocument(made.first.body, os.urandom(64))).signed_by(
@@ -147,7 +150,7 @@ async def test_no_lie_about_a_chain_gets_past_the_next_of_it_and_the_honest_roun
     assert set(played.refused.values()) == {Reason.BAD_RECORD}
     assert len(played.refused) == len(LIES) + 1
     (record,) = played.verified.records
-    assert [(hop.place, hop.received, hop.released) for hop in record.hops] == [(2, MINIMUM, MINIMUM)]
+    assert [(hop.position, hop.received, hop.released) for hop in record.hops] == [(2, MINIMUM, MINIMUM)]
 
 
 async def test_no_certificate_of_the_analyzer_leaves_a_hop_out_or_speaks_for_it(played: Played) -> None:

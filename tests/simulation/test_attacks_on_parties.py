@@ -275,9 +275,9 @@ async def test_a_round_that_is_left_out_with_the_shufflers_help_is_missed_by_who
 ) -> None:
     """With both identities such a certificate holds by itself; beside the others `hubbub verify DIR` names it."""
     content = without(played, 0)
-    place = position_after(played.task.id, [read_release(each) for each in content["releases"]])
+    position = position_after(played.task.id, [read_release(each) for each in content["releases"]])
     (record,) = verify(played.certificates[-1], played.pins).records
-    signed = replace(record, place=place).signed_by(played.running.identity(Role.SHUFFLER))
+    signed = replace(record, position=position).signed_by(played.running.identity(Role.SHUFFLER))
     forged = played.signed({**content, "batches": [signed.as_json()]})
     verify(forged, played.pins)
     kept, doctored = tmp_path / "kept", tmp_path / "doctored"
@@ -369,7 +369,7 @@ def device(played: Played, folder: Path, **changes: Any) -> Device:
 # Stores that somebody changed
 
 
-LAST_OF = "DELETE FROM {0} WHERE place = (SELECT max(place) FROM {0}) AND task = (SELECT max(task) FROM {0})"
+LAST_OF = "DELETE FROM {0} WHERE position = (SELECT max(position) FROM {0}) AND task = (SELECT max(task) FROM {0})"
 CHEAPER = "UPDATE ledger SET entry = replace(entry, '{}', '{}')"
 FORGOTTEN: dict[str, tuple[Change, str]] = {
     "the last charge left off": (grown("ledger", LAST_OF.format("ledger")), "restore the store from a copy"),
