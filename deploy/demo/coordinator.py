@@ -70,28 +70,28 @@ async def submit_all(
 
 
 @dataclass(frozen=True)
-class _Admitted:
+class _DeviceFiles:
     """What devices are admitted with, as `DemoAssignment` has it."""
 
     tickets: str = ""
     certificates: str = ""
 
 
-def _admitted(pipeline: LocalPipeline, devices: int) -> _Admitted:
+def _admitted(pipeline: LocalPipeline, devices: int) -> _DeviceFiles:
     """Return where the devices' tickets or certificates are; they are made once, as devices are enrolled once."""
     if pipeline.issuer is not None:
         files = [pipeline.issuer.files(str(number)) for number in range(devices)]
-        return _Admitted(certificates=str(files[0][0].parent))
+        return _DeviceFiles(certificates=str(files[0][0].parent))
     if pipeline.mode is not Mode.ENROLLED:
-        return _Admitted()
+        return _DeviceFiles()
     path = pipeline.folder.of("client") / "tickets.jsonl"
     if not path.exists():
         write_private(path, b"\n".join(pipeline.tickets(devices)))
-    return _Admitted(tickets=str(path))
+    return _DeviceFiles(tickets=str(path))
 
 
 def _assignment(
-    pipeline: LocalPipeline, answers: Path, admitted: _Admitted, devices: int, round_number: int, index: int, of: int
+    pipeline: LocalPipeline, answers: Path, admitted: _DeviceFiles, devices: int, round_number: int, index: int, of: int
 ) -> DemoAssignment:
     return DemoAssignment(
         task=str(pipeline.directory / "task.json"),

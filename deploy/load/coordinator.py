@@ -68,7 +68,7 @@ async def run_schedule(
     """
     share = schedule.share(processes)
     workers = [
-        _WorkerProcess(
+        _LoadProcess(
             _assignment(deployment, share, folder / str(index), index, schedule, processes), folder / f"{index}.log"
         )
         for index in range(processes)
@@ -127,7 +127,7 @@ def _counts(said: dict[str, Any]) -> LoadCounts:
     return LoadCounts(Counter(said["refused"]), Counter(said["retries"]), dict(said["messages"]), said["unsent"])
 
 
-class _WorkerProcess:
+class _LoadProcess:
     """A worker process, and what it says."""
 
     def __init__(self, assignment: LoadAssignment, log: Path) -> None:

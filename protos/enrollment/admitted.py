@@ -16,7 +16,7 @@ VERSION_BYTES = 16
 
 
 @dataclass(frozen=True)
-class MasterKey:
+class MasterSecret:
     """A master key (32 bytes; never printed) that devices' credentials are made with, its generation and its state.
 
     `since` is when it came into that state, in seconds since 1970.
@@ -51,7 +51,7 @@ class Admitted:
     """The master keys and the revoked devices; `version` names what this is at the leader."""
 
     version: bytes
-    masters: tuple[MasterKey, ...] = ()
+    masters: tuple[MasterSecret, ...] = ()
     revoked: Revoked = Revoked()
 
 

@@ -12,7 +12,7 @@ from hubbub.protos.enrollment.admitted import (
     STORAGE_BYTES,
     VERSION_BYTES,
     Admitted,
-    MasterKey,
+    MasterSecret,
     RedeemedTicket,
     Revoked,
     RoundSecrets,
@@ -119,7 +119,7 @@ def read_admitted(message: leader_pb2.GetAdmittedResponse) -> Admitted:
         if each.state not in states:
             raise MessageError(f"a master key is {each.state!r}; it is one of {', '.join(states)}")
         secret = codec.checked(each.secret, KEY_BYTES, "a master key")
-        masters.append(MasterKey(each.generation, secret, states[each.state], each.since))
+        masters.append(MasterSecret(each.generation, secret, states[each.state], each.since))
     devices = frozenset(codec.checked(each, DEVICE_BYTES, "a device") for each in message.revoked_devices)
     numbers = frozenset(codec.checked(each, NUMBER_BYTES, "a device's number") for each in message.revoked_numbers)
     version = codec.checked(message.version, VERSION_BYTES, "a version")

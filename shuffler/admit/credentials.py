@@ -19,7 +19,7 @@ from hubbub.protos.enrollment.credentials import (
 )
 from hubbub.protos.messages import KeyState, Submission
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.shuffler.records import MasterKey, Revoked
+from hubbub.shuffler.records import MasterSecret, Revoked
 from hubbub.shuffler.stores.protocol import IngestStore
 
 _GENERATION = slice(0, 4)
@@ -34,7 +34,7 @@ class Credentials:
         self._outdated = outdated
         # What gives the keys of credentials, by the master key's generation as their ids begin with it.
         self._keys: dict[bytes, Keyed] = {}
-        self._active: MasterKey | None = None
+        self._active: MasterSecret | None = None
         self.revoked = Revoked()
 
     @property

@@ -26,7 +26,7 @@ from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.processes.opening_pool import Job, OpeningPool
+from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool
 from hubbub.service.receiving.key_check import usable_key
 from hubbub.service.receiving.receiver import FINAL, Receiver, erased
 from hubbub.service.receiving.record_checks import check_key_set, check_record, check_width, read_record, task_of
@@ -52,7 +52,7 @@ T = TypeVar("T")
 _LOG = structlog.get_logger(__name__)
 
 
-class _Receiver(Receiver[HopBatch]):
+class _HopReceiver(Receiver[HopBatch]):
     async def check_envelopes(self, delivery: HopBatch) -> None:
         """Return only if what arrived is what the record says; once it is mixed, it was checked and is erased."""
         if delivery.mixed is None:
@@ -87,7 +87,7 @@ class Hop:
         self._random = random
         self._new_key = new_key
         self._announced: dict[BatchId, tuple[KeySet, ReleaseChunk]] = {}
-        self._receiver = _Receiver(store, self._pass_on, incidents)
+        self._receiver = _HopReceiver(store, self._pass_on, incidents)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the key record of a round, around that of who comes after; the same each time.
@@ -179,7 +179,7 @@ class Hop:
             raise erased(task, stored.id.round)
         position, query = self._position(task), stored.id.query
         destination = Destination(task.id, stored.id.round, key.key_set_hash)
-        job = Job(destination, key.private, query, task.arriving_bytes(position)[query], task.suite, position)
+        job = OpeningJob(destination, key.private, query, task.arriving_bytes(position)[query], task.suite, position)
         width = task.arriving_bytes(position + 1)[query]
         chunks = functools.partial(self._store.arrived, stored.id)
         opening = await asyncio.to_thread(

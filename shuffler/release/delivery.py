@@ -62,7 +62,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Analyzer(Protocol):
-    """The analyzer as the shuffler calls it (`wire.DeliveryCaller`), or a hop, which is called alike."""
+    """The analyzer as the shuffler calls it (`protos.rpc.clients.DeliveryCaller`), or a hop, which is called alike."""
 
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
         """Return the analyzer's key record for a round."""

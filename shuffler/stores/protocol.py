@@ -23,7 +23,7 @@ from hubbub.protos.task.task import Close
 from hubbub.service.ledger.charges import Charges
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RoundContents
-from hubbub.shuffler.records import InsertOutcome, MasterKey, Opened, RedeemedTicket, Revoked, Round, StoredBatch
+from hubbub.shuffler.records import InsertOutcome, MasterSecret, Opened, RedeemedTicket, Revoked, Round, StoredBatch
 
 
 class IngestStore(Protocol):
@@ -68,7 +68,7 @@ class IngestStore(Protocol):
         the same transaction, what is not new is counted, and `unopenable` more that did not open.
         """
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         """Return the master keys, oldest first."""
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
@@ -160,7 +160,7 @@ class ShufflerStore(IngestStore, Protocol):
     # What devices are admitted with
 
     async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:
-        """PREPARE, ACTIVATE or FORGET master keys, as `Step` says; `secret` is a new one's, if one is made.
+        """PREPARE, ACTIVATE or FORGET master keys, as `CredentialAction` says; `secret` is a new one's, if one is made.
 
         A store without any gets an active one first, whatever the step. FORGET forgets besides what is known of
         tickets that have expired at `now`; what was forgotten is in no file of the store any more.

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from hubbub.protos.enrollment.admitted import Admitted, MasterKey, RedeemedTicket, Revoked
+from hubbub.protos.enrollment.admitted import Admitted, MasterSecret, RedeemedTicket, Revoked
 from hubbub.service.rpc import ipc_messages
 from hubbub.shuffler.records import ANY_ROUND, InsertOutcome, Opened, Round, RoundId
 from hubbub.shuffler.workers import codec
@@ -121,7 +121,7 @@ class RemoteStore:
 
     # Who is admitted
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         """Return the master keys as they were last told."""
         return list(self.admitted.masters)
 

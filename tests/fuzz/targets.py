@@ -268,7 +268,7 @@ def _documents() -> dict[str, Any]:
         "version": ID,
         "admitted": admitted.Admitted(
             ID,
-            (admitted.MasterKey(1, KEY, KeyState.ACTIVE, 1_700_000_000),),
+            (admitted.MasterSecret(1, KEY, KeyState.ACTIVE, 1_700_000_000),),
             admitted.Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})),
         ),
         "tickets": [admitted.RedeemedTicket(bytes(16), KEY, ID, 1_800_000_000)],

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from hubbub.protos.messages import KeyState
 from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
-from hubbub.shuffler.records import MasterKey, RedeemedTicket, Revoked
+from hubbub.shuffler.records import MasterSecret, RedeemedTicket, Revoked
 
 KEPT_SECONDS = 366 * 86_400
 """How long a device's number is kept after its ticket has expired: longer than rounds last."""
@@ -28,10 +28,10 @@ CREATE TABLE master (
 """What every store keeps of those who may submit."""
 
 
-def masters(connection: sqlite3.Connection) -> list[MasterKey]:
+def masters(connection: sqlite3.Connection) -> list[MasterSecret]:
     """Return the master keys, oldest first."""
     rows = connection.execute("SELECT generation, secret, state, since FROM master ORDER BY generation").fetchall()
-    return [MasterKey(number, unpad(secret), KeyState(state), since) for number, secret, state, since in rows]
+    return [MasterSecret(number, unpad(secret), KeyState(state), since) for number, secret, state, since in rows]
 
 
 def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState, now: int) -> None:

@@ -39,7 +39,7 @@ from hubbub.shuffler.records import (
     ANY_ROUND,
     RETRIED,
     InsertOutcome,
-    MasterKey,
+    MasterSecret,
     Opened,
     RedeemedTicket,
     Revoked,
@@ -297,7 +297,7 @@ class ShufflerSqliteStore:
 
     # What devices are admitted with
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         return await asyncio.to_thread(self._read, lambda: enrollment.masters(self._database.reader))
 
     async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:

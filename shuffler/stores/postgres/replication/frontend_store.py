@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hubbub.protos.enrollment.admitted import Admitted, MasterKey, RedeemedTicket, Revoked
+from hubbub.protos.enrollment.admitted import Admitted, MasterSecret, RedeemedTicket, Revoked
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
@@ -234,7 +234,7 @@ class FrontendStore(PostgresIngestStore):
         """Whether there may be a master key that is not known here."""
         return self._monotonic() - self._learnt > OUTDATED_SECONDS
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         """Return the master keys as they were last told."""
         return list(self._admitted.masters)
 

@@ -14,7 +14,7 @@ from hubbub.protos.enrollment.admitted import (
     STORAGE_BYTES,
     VERSION_BYTES,
     Admitted,
-    MasterKey,
+    MasterSecret,
     RedeemedTicket,
     Revoked,
     RoundSecrets,
@@ -37,7 +37,7 @@ OPEN = some.builds(
 )
 CUT = some.builds(RoundSecrets, exactly(STORAGE_BYTES - BLOCK_KEY_BYTES), some.just(b"") | exactly(PSEUDONYM_KEY_BYTES))
 TIMES = some.integers(0, 2**40)
-MASTERS = some.builds(MasterKey, some.integers(1, 1000), exactly(KEY_BYTES), some.sampled_from(KeyState), TIMES)
+MASTERS = some.builds(MasterSecret, some.integers(1, 1000), exactly(KEY_BYTES), some.sampled_from(KeyState), TIMES)
 REVOKED = some.builds(Revoked, some.frozensets(exactly(DEVICE_BYTES)), some.frozensets(exactly(NUMBER_BYTES)))
 ADMITTED = some.builds(Admitted, exactly(VERSION_BYTES), some.lists(MASTERS, max_size=3).map(tuple), REVOKED)
 REDEEMED = some.builds(RedeemedTicket, exactly(DEVICE_BYTES), exactly(KEY_BYTES), exactly(NUMBER_BYTES), TIMES)
@@ -70,7 +70,7 @@ def test_a_version_arrives_and_none_is_empty(version: bytes) -> None:
 
 def test_no_secret_is_shown() -> None:
     secrets = RoundSecrets(b"s" * STORAGE_BYTES, b"p" * PSEUDONYM_KEY_BYTES, b"k" * 32)
-    admitted = Admitted(bytes(VERSION_BYTES), (MasterKey(1, b"m" * KEY_BYTES, KeyState.ACTIVE, 0),))
+    admitted = Admitted(bytes(VERSION_BYTES), (MasterSecret(1, b"m" * KEY_BYTES, KeyState.ACTIVE, 0),))
     redeemed = RedeemedTicket(b"d" * DEVICE_BYTES, b"b" * KEY_BYTES, b"n" * NUMBER_BYTES, 0)
     shown = repr((secrets, admitted, redeemed))
     assert not any(letter * 8 in shown for letter in "spkmdbn")
