@@ -5,7 +5,7 @@ records attest; its `history` names them, in that order. It waits until each of 
 then it stands at the minimum, as both ledgers charge it.
 
 A round is not certified where somebody else has signed its key or a record that its certificate would hold than the
-successions that are here say. It has an incident until they are mended. Rounds that were certified before stay so.
+successions that are here say. It has an incident until they are repaired. Rounds that were certified before stay so.
 
 Storing the certificate and destroying the round's key are one transaction:
 after a crash before it, the certificate is made at the next start from the same counts. Nobody can open the round's

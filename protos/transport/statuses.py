@@ -100,7 +100,7 @@ def unreachable(what: str, details: str) -> Unreachable:
 
 
 def metadata_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
-    """Return what tells a refusal's reason, and when to call again, beside its status: the same by both doors."""
+    """Return what tells a refusal's reason, and when to call again, beside its status: the same by both servers."""
     reason = (REASON_KEY, refusal.reason.value)
     retry_after_ms = codec.retry_after_ms(refusal)
     return (reason,) if retry_after_ms is None else (reason, (RETRY_KEY, str(retry_after_ms)))

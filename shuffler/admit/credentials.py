@@ -1,7 +1,7 @@
 """What the shuffler checks proofs with, in memory: the master keys, and who is admitted no more.
 
 A proof is checked without reading the disk, in about two microseconds. What is learned of a submission here, which
-device it is of, is needed until its place in the round is computed, and is kept nowhere.
+device it is of, is needed until its pseudonym in the round is computed, and is kept nowhere.
 """
 
 from __future__ import annotations

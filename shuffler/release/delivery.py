@@ -117,7 +117,7 @@ async def deliver_batch(
 
     Raises:
         Refusal, Unreachable: what the calls raise; all of it may be done again.
-        HubbubError: what `look` raises; then no other try mends it.
+        HubbubError: what `look` raises; then no other try repairs it.
     """
     try:
         return await _delivered(taker, delivery, read, parties, moved)
@@ -219,7 +219,7 @@ class Deliverer:
             except StoreError:
                 raise
             except HubbubError as error:
-                # Another try mends neither.
+                # Another try repairs neither.
                 if isinstance(error, Undeliverable) or (isinstance(error, Refusal) and error.reason in GIVEN_UP):
                     raise
                 notice(error)

@@ -179,7 +179,7 @@ async def play(played: Played, number: int) -> None:
 
 
 def taking_part(running: Attacked) -> list[tuple[bytes, tuple[bytes, bytes]]]:
-    """Each device that takes part in a round that lasts, as the files tell, its place, and what that is made with."""
+    """Each device that takes part in a round that lasts, as the files tell, its pseudonym, and what makes it."""
     with closing(sqlite3.connect(running.folder.of("shuffler") / "data" / "shuffler.db")) as connection:
         devices = connection.execute("SELECT device, number FROM ticket").fetchall()
         keys = [
@@ -187,8 +187,8 @@ def taking_part(running: Attacked) -> list[tuple[bytes, tuple[bytes, bytes]]]:
             for (key,) in connection.execute("SELECT pseudonym_key FROM round WHERE pseudonym_key IS NOT NULL")
         ]
         held = b"".join(entries for (entries,) in connection.execute("SELECT entries FROM known"))
-    places = [(device, (pseudonym_of(key, number), key)) for device, number in devices for key in keys]
-    return [(device, secrets) for device, secrets in places if secrets[0] in held]
+    pseudonyms = [(device, (pseudonym_of(key, number), key)) for device, number in devices for key in keys]
+    return [(device, secrets) for device, secrets in pseudonyms if secrets[0] in held]
 
 
 async def test_the_shufflers_files_tell_who_takes_part_while_a_round_lasts_and_nothing_once_it_is_over(

@@ -30,7 +30,7 @@ def test_the_story_comes_to_every_point_of_enrolling_and_strangers_to_nothing() 
 
 
 @pytest.mark.parametrize(("party", "point"), PLACES)
-def test_killed_wherever_devices_enroll_each_has_one_place(party: str, point: str) -> None:
+def test_killed_wherever_devices_enroll_each_has_one_submission(party: str, point: str) -> None:
     simulation = run([ops.Kill(party, point), *STORY])
     assert simulation.everybody[party].killed_at == [point]
     assert len(simulation.model.held[0]) >= 8

@@ -37,7 +37,7 @@ LAYOUT = Layout(
 -- Which copy of the keyring this is: those that follow have the id of the one that they follow.
 CREATE TABLE copy (id BLOB NOT NULL) STRICT;
 INSERT INTO copy VALUES (randomblob(16));
--- A round's secret (what is stored of it is enciphered under keys from it), private key and place key; none: destroyed.
+-- A round's secret (what is stored of it is enciphered under keys from it), private and pseudonym key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
     storage BLOB, private_key BLOB, pseudonym_key BLOB,

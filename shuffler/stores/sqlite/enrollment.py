@@ -1,6 +1,6 @@
 """The tables of what devices are admitted with: redeemed tickets, revoked devices, master keys.
 
-None of it is beside a submission: a round holds places, which only the round's own key leads to from a device's number.
+None of it is beside a submission: a round holds pseudonyms, which only the round's key leads to from a device's number.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def activate(connection: sqlite3.Connection, now: int) -> None:
 def forget(connection: sqlite3.Connection, now: int) -> None:
     """Destroy the retired keys, and what is known of devices whose tickets expired more than `KEPT_SECONDS` ago.
 
-    A device keeps its number as long as that, so that a ticket which lasts longer gives it no second place in a round.
+    A device keeps its number as long as that: a ticket which lasts longer gives it no second pseudonym in a round.
     """
     connection.execute("DELETE FROM master WHERE state = ?", (KeyState.RETIRED.value,))
     connection.execute("DELETE FROM ticket WHERE expires <= ?", (now - KEPT_SECONDS,))

@@ -1,4 +1,4 @@
-"""A ticket gives one credential, a credential one place a round, and nobody without one any."""
+"""A ticket gives one credential, a credential one pseudonym a round, and nobody without one any."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_who_is_revoked_while_tickets_are_checked_is_admitted_no_more(worl
 # Submissions
 
 
-async def test_a_flood_of_anonymous_submissions_takes_no_place_and_is_counted(world: World) -> None:
+async def test_a_flood_of_anonymous_submissions_takes_nothing_and_is_counted(world: World) -> None:
     (device,) = await enrolled(world)
     good = await device.seal()
     flood = await world.seal([(1, 1)] * 9)
@@ -202,14 +202,14 @@ async def test_beside_reports_is_nothing_that_names_a_device_and_nothing_at_all_
     round_ = world.found()
     assert round_ is not None
     assert round_.keys is not None
-    places = {place for place, _digest in known_in(world.store, round_)}
-    assert len(places) == MINIMUM
+    pseudonyms = {pseudonym for pseudonym, _digest in known_in(world.store, round_)}
+    assert len(pseudonyms) == MINIMUM
     disk = world.bytes_on_disk()
     for submission in submissions:
         assert submission.credential not in disk
         assert submission.proof not in disk
         assert submission.id not in disk
-        assert submission.credential[-16:] not in places
+        assert submission.credential[-16:] not in pseudonyms
     for each in kiosks:
         assert each.secret not in disk
         assert each.credential is not None
@@ -219,10 +219,10 @@ async def test_beside_reports_is_nothing_that_names_a_device_and_nothing_at_all_
     await world.over()
     after = world.bytes_on_disk()
     assert round_.keys.pseudonym_key not in after
-    assert not any(place in after for place in places)
+    assert not any(pseudonym in after for pseudonym in pseudonyms)
 
 
-async def test_a_killed_shuffler_knows_tickets_keys_places_and_revocations_again(world: World) -> None:
+async def test_a_killed_shuffler_knows_tickets_keys_pseudonyms_and_revocations_again(world: World) -> None:
     one, two, three = await enrolled(world, 3)
     sent = await one.seal()
     await world.send([sent])
@@ -292,7 +292,7 @@ async def test_more_tickets_than_the_rate_allows_come_again_later(world: World) 
 # Expiry, revocation, a second authority
 
 
-async def test_an_expired_credential_is_refused_and_a_later_ticket_keeps_the_place(world: World) -> None:
+async def test_an_expired_credential_is_refused_and_a_later_ticket_keeps_the_pseudonym(world: World) -> None:
     (device,) = await enrolled(world, expires=int(world.clock.now) + 5)
     sent = await device.seal()
     await world.send([sent])
@@ -378,7 +378,7 @@ async def test_the_master_key_is_turned_over_while_devices_submit(world: World) 
     assert reason(await devices[4].send()) is Reason.NOT_ENROLLED
     await devices[4].enroll()
     assert isinstance(await devices[4].send(), Receipt)
-    # Whatever credential it shows, a device has one place.
+    # Whatever credential it shows, a device has one pseudonym.
     await devices[0].enroll()
     assert reason(await devices[0].send()) is Reason.ID_CONFLICT
     assert (await world.status()).submissions == 5

@@ -230,7 +230,7 @@ async def test_who_is_admitted_is_told_once_and_again_when_it_changes(leader: Se
         device = os.urandom(16)
         ticket = RedeemedTicket(device, bytes(32), os.urandom(16), 2**33)
         assert await frontend.redeem([ticket]) == [ticket]
-        # Another secret: who came first has the place.
+        # Another secret: who came first is that device.
         assert await frontend.redeem([RedeemedTicket(device, bytes([1]) * 32, os.urandom(16), 2**33)]) == [ticket]
         await leader.store.revoke([device])
         assert await frontend.learn()
