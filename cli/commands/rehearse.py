@@ -13,7 +13,7 @@ from hubbub.cli.progress import progress_bars
 
 if TYPE_CHECKING:
     from hubbub.client import Summary
-    from hubbub.deploy.load.rehearse import Answers, Certified
+    from hubbub.deploy.load.rehearse import Answers, CertificateFiles
     from hubbub.protos.task.task import Task
 
 
@@ -94,7 +94,7 @@ def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
     return found[:devices]
 
 
-def _certificates(task: Task, folder: Path | None, devices: int) -> list[Certified]:
+def _certificates(task: Task, folder: Path | None, devices: int) -> list[CertificateFiles]:
     """Return the devices' certificates, if the task admits by them."""
     from hubbub.deploy.load.rehearse import certificates_in
     from hubbub.protos.errors import UsageError

@@ -111,12 +111,12 @@ class _MtlsServicer(_SubmissionServicer):
 
     def __init__(self, handler: MtlsHandler) -> None:
         super().__init__(handler)
-        self._certified = handler
+        self._mtls_handler = handler
 
     def _handler_of(self, context: Context) -> SubmissionHandler:
         (pem,) = context.auth_context()["x509_pem_cert"]
         issued = x509.load_pem_x509_certificate(pem).tbs_certificate_bytes
-        return self._certified.showing(hashlib.sha256(issued).digest())
+        return self._mtls_handler.showing(hashlib.sha256(issued).digest())
 
 
 def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:

@@ -203,8 +203,8 @@ class AdmissionHandler:
         mode = task.admission.mode
         if mode is Mode.OPEN or keys is None or is_over(round_):
             return [submission.id for submission in submissions]
-        certified = mode is Mode.MTLS
-        numbers = [shown] * len(submissions) if certified else self._credentials.numbers(destination, submissions)
+        by_mtls = mode is Mode.MTLS
+        numbers = [shown] * len(submissions) if by_mtls else self._credentials.numbers(destination, submissions)
         pseudonyms = pseudonyms_of(keys.pseudonym_key)
         return [None if number is None else pseudonyms.of(number) for number in numbers]
 
