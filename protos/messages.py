@@ -1,4 +1,4 @@
-"""Messages between the parties, as plain values: `codec` turns them into protobuf and back, `wire` sends them."""
+"""Messages between the parties, as plain values: `codec` turns them into protobuf and back, `rpc` sends them."""
 
 from __future__ import annotations
 

@@ -165,10 +165,10 @@ class _LoadProcess:
     async def run(self, begins: float, progress: LoadProgress) -> dict[str, Any]:
         """Have it run its next step; return what became of it."""
         self._write(json.dumps({"begins": begins}).encode() + b"\n")
-        while "played" not in (said := await self._said()):
+        while "result" not in (said := await self._said()):
             progress.dealt_with(said.get("dealt_with", 0))
-        played: dict[str, Any] = said["played"]
-        return played
+        result: dict[str, Any] = said["result"]
+        return result
 
     def _write(self, line: bytes) -> None:
         if self._process is None or self._process.stdin is None:

@@ -40,7 +40,7 @@ RETRY_SECONDS = 1.0
 RATE = 2000
 """Tickets in a second by default: checking as many takes a quarter of a core, so that a flood leaves the rest."""
 
-ASIDE = 20
+IN_THREAD = 20
 """From so many tickets on they are checked in a thread: OpenSSL checks them without the interpreter's lock, so that who
 submits meanwhile does not wait for all of them."""
 
@@ -121,7 +121,7 @@ class CredentialIssuer:
         """Return the tickets whose signatures hold, and why others are refused."""
         taken = [self._rate.takes() for _ in redemptions]
         pairs = list(zip(redemptions, taken, strict=True))
-        if len(redemptions) < ASIDE:
+        if len(redemptions) < IN_THREAD:
             return [self._read(*each) for each in pairs]
         return await asyncio.to_thread(lambda: [self._read(*each) for each in pairs])
 

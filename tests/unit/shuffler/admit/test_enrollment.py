@@ -22,7 +22,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signers import followed
-from hubbub.shuffler.admit.enrollment import ASIDE, EnrollmentControl, Rate
+from hubbub.shuffler.admit.enrollment import IN_THREAD, EnrollmentControl, Rate
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.stores.sqlite.enrollment import KEPT_SECONDS
 from support.samples import START, Parties
@@ -100,18 +100,18 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def test_many_tickets_are_answered_in_their_order(world: World) -> None:
-    kiosks = [kiosk(world) for _ in range(2 * ASIDE)]
+    kiosks = [kiosk(world) for _ in range(2 * IN_THREAD)]
     forged = kiosk(world, signers=[SECOND])
-    answers = await world.enrollment.enroll([each.redemption for each in (*kiosks[:ASIDE], forged, *kiosks)])
+    answers = await world.enrollment.enroll([each.redemption for each in (*kiosks[:IN_THREAD], forged, *kiosks)])
     assert [reason(answer) for answer in answers if isinstance(answer, Refusal)] == [Reason.BAD_TICKET]
     credentials = [answer.id for answer in answers if isinstance(answer, Credential)]
     # Those that came twice got the same credential both times.
-    assert credentials[:ASIDE] == credentials[ASIDE : 2 * ASIDE]
+    assert credentials[:IN_THREAD] == credentials[IN_THREAD : 2 * IN_THREAD]
     assert len(set(credentials)) == len(kiosks)
 
 
 async def test_who_is_revoked_while_tickets_are_checked_is_admitted_no_more(world: World) -> None:
-    kiosks = [kiosk(world) for _ in range(2 * ASIDE)]
+    kiosks = [kiosk(world) for _ in range(2 * IN_THREAD)]
     enrolling = asyncio.create_task(world.enrollment.enroll([each.redemption for each in kiosks]))
     # The check has begun: it is in a thread.
     await asyncio.sleep(0)
