@@ -89,7 +89,7 @@ AdmissionOption = Annotated[
         help="Who may submit: devices with tickets, those with TLS certificates (fewer by default), or whoever comes.",
     ),
 ]
-CERTIFIED_SUBMISSIONS = 2_000
+MTLS_SUBMISSIONS = 2_000
 """How many submissions devices with certificates make in all where nothing else is said: each over a new connection."""
 
 Out = Annotated[
@@ -154,7 +154,7 @@ def command(
         shown = _scenario(task, data, histogram or [], total or [])
         share = _honest_share(admission, honest_share)
         in_rounds = shown.rounds if rounds is None else rounds
-        most = CERTIFIED_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
+        most = MTLS_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
         dataset = _dataset(shown, devices, seed, min(most, shown.devices))
         for sentence in unusable_words(dataset):
             progress_console().print(sentence, soft_wrap=True)
