@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["support.cost"]
+from support.thoroughness import TIMES
 
-TIMES = int(os.environ.get("HUBBUB_EXAMPLES", "1"))
-"""How many times the examples of a usual run a property test draws: `make exhaustive` says 10."""
+pytest_plugins = ["support.cost"]
 
 EXAMPLES = 60 * TIMES
 

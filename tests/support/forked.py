@@ -78,7 +78,7 @@ def be(words: Sequence[str]) -> None:
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
     if os.environ.get("PYTHONUNBUFFERED"):
-        sys.stdout.reconfigure(write_through=True)  # type: ignore[attr-defined]
+        sys.stdout.reconfigure(write_through=True)
     sys.argv = ["hubbub", *words]
     # What `multiprocessing` starts from here imports what it would import from a program started by its name.
     sys.modules["__main__"] = sys.modules["hubbub.cli.main"]
