@@ -20,7 +20,7 @@ from hubbub.accountant.bounds import delta_bracket, epsilon_bracket, epsilon_upp
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.binomials import MASS_ERROR
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.losses.convolution import ROUNDING, Tilted, convolve, log_moment, power, tilted
+from hubbub.accountant.losses.convolution import ROUNDING, TiltedLaw, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilon, fraction_up
 from hubbub.accountant.pairs import (
@@ -58,10 +58,10 @@ SOURCE = (
 
 
 @dataclass(frozen=True)
-class _Curve:
+class _ComposedCurve:
     """δ(ε) of a whole composition, on its safe side: the best of what its tilted laws say."""
 
-    laws: tuple[Tilted, ...]
+    laws: tuple[TiltedLaw, ...]
     infinite: float
     log_error: float
     shift: float
@@ -305,7 +305,7 @@ def _attacks(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int]]:
     return [(grid, rounds) for grid, rounds in found if grid is not None]
 
 
-def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, float], float]) -> _Curve:
+def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, float], float]) -> _ComposedCurve:
     """Compose; `exponent(θ, ln E e^{θℓ})` is minimised to choose the tilt. Any tilt is right, a good one is precise.
 
     A mild tilt is tried beside it: on few atoms the best exponent lies far out, where charges hide a large δ.
@@ -321,10 +321,10 @@ def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, flo
     laws = tuple(_sum(grids, each) for each in dict.fromkeys((tilt, mild)))
     # The sum is infinite as soon as one loss is: 1 − Π (1 − infinite) over all rounds.
     infinite = -math.expm1(math.fsum(count * math.log1p(-grid.infinite) for grid, count in grids)) * (1 + 1e-12)
-    return _Curve(laws, infinite, rounds * PAIR_ERROR, rounds * 8 * ROUNDING * largest)
+    return _ComposedCurve(laws, infinite, rounds * PAIR_ERROR, rounds * 8 * ROUNDING * largest)
 
 
-def _sum(grids: Sequence[tuple[LossGrid, int]], tilt: float) -> Tilted:
+def _sum(grids: Sequence[tuple[LossGrid, int]], tilt: float) -> TiltedLaw:
     """Return the tilted law of all losses together."""
     laws = [power(tilted(grid, tilt), count, TOLERANCE) for grid, count in grids]
     return functools.reduce(lambda left, right: convolve(left, right, TOLERANCE), laws)
@@ -362,7 +362,7 @@ def _best_tilt(
     return math.exp((low + high) / 2)
 
 
-def _smallest_epsilon(curve: _Curve, delta: float, limit: float) -> float:
+def _smallest_epsilon(curve: _ComposedCurve, delta: float, limit: float) -> float:
     """Return an ε with curve(ε) ≤ δ that was checked, at most `limit`; 0 only where δ(0) ≤ δ was shown."""
     if curve.delta(0.0) <= delta:
         return 0.0

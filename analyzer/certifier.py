@@ -5,7 +5,7 @@ records attest; its `history` names them, in that order. It waits until each of 
 then it stands at the minimum, as both ledgers charge it.
 
 A round is not certified where somebody else has signed its key or a record that its certificate would hold than the
-successions that are here say. It has an incident until they are mended. Rounds that were certified before stay so.
+successions that are here say. It has an incident until they are repaired. Rounds that were certified before stay so.
 
 Storing the certificate and destroying the round's key are one transaction:
 after a crash before it, the certificate is made at the next start from the same counts. Nobody can open the round's
@@ -55,7 +55,7 @@ def accountant_statement(task: Task, past: Past) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Round:
+class _CertifiedRound:
     """What a certificate is made of: the task, and all rounds that it composes with their batches, this one last."""
 
     signed: SignedTask
@@ -159,15 +159,15 @@ class Certifier:
             _LOG.info("round certified", task=facts.signed.task.name, round=round_number, withheld=len(withheld))
         self.announce()
 
-    async def _gather(self, task_id: bytes, round_number: int) -> _Round:
+    async def _gather(self, task_id: bytes, round_number: int) -> _CertifiedRound:
         signed = await self._store.task(task_id)
         if signed is None:
             raise HubbubError("the store holds a round without its task; it was damaged")
         # Those of other deployments, which a folder may hold too, say nothing of this task.
         signed = replace(signed, task=followed(signed.task, connected(signed.task, self._successions)))
-        return _Round(signed, round_number, await self._store.past(task_id, round_number))
+        return _CertifiedRound(signed, round_number, await self._store.past(task_id, round_number))
 
-    def _wait(self, facts: _Round) -> None:
+    def _wait(self, facts: _CertifiedRound) -> None:
         """Note which rounds a certificate waits for: it is tried again after each commit, and every minute."""
         key, awaited = (facts.signed.task.id, facts.number), facts.past.awaited
         if self.awaited.get(key) != awaited:
@@ -182,7 +182,7 @@ class Certifier:
             (task_id, round_number), IncidentKind.ROUNDS, "round not certified", text, unforeseen, **names
         )
 
-    def _document(self, facts: _Round) -> bytes:
+    def _document(self, facts: _CertifiedRound) -> bytes:
         task = facts.signed.task
         counted = [counted_of(task, batch) for batch in facts.batches]
         # What was changed since it was counted is not certified.
@@ -206,7 +206,7 @@ class Certifier:
         return canonical(SignedDocument.make(CERTIFICATE, content, signer.key).as_json())
 
 
-def _check_signers(facts: _Round, key: SignedDocument) -> None:
+def _check_signers(facts: _CertifiedRound, key: SignedDocument) -> None:
     """Return only if the round's key record and all records that its certificate will hold are by the right signers."""
     check_signers(facts.signed.task, facts.number, [batch.record for batch in facts.batches], key)
 

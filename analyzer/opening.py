@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hubbub.protos.records.batch import LeftOut as LeftOut
 from hubbub.queries.randomizers.randomizer import Randomizer, Tally
-from hubbub.service.processes.opening_pool import Job
+from hubbub.service.processes.opening_pool import OpeningJob
 from hubbub.service.receiving.deduplication import Chunks, distinct
 
 
@@ -24,11 +24,11 @@ class OpenedBatch:
 Counted = Tally | bytes
 """The tally of a chunk's reports, or the reports, one after the other."""
 
-Open = Callable[[Job, Iterable[bytes], int, Callable[[bytes], Counted]], Iterator[tuple[Counted, int]]]
+Open = Callable[[OpeningJob, Iterable[bytes], int, Callable[[bytes], Counted]], Iterator[tuple[Counted, int]]]
 """What opens them: `OpeningPool.count`. With each chunk comes how many of its envelopes did not open."""
 
 
-def open_batch(job: Job, parts: Chunks, envelopes: int, randomizer: Randomizer, opener: Open) -> OpenedBatch:
+def open_batch(job: OpeningJob, parts: Chunks, envelopes: int, randomizer: Randomizer, opener: Open) -> OpenedBatch:
     """Open a batch of that many `envelopes`, whose reports were made by `randomizer`, and count.
 
     Of byte-identical envelopes the first is opened; the others are left out. Reads the batch twice and keeps 8 bytes of

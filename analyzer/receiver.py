@@ -27,7 +27,7 @@ from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.task import Task
 from hubbub.service.ledger.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.observability.incidents import IncidentKind, Incidents
-from hubbub.service.processes.opening_pool import Job, OpeningPool
+from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool
 from hubbub.service.receiving.key_check import usable_key
 from hubbub.service.receiving.receiver import Receiver, erased
 from hubbub.service.receiving.record_checks import check_key_set, check_record, check_width, read_record, task_of
@@ -197,7 +197,7 @@ class BatchReceiver:
             raise erased(task, stored.id.round)
         destination = Destination(stored.id.task_id, stored.id.round, key.key_set_hash)
         query = stored.id.query
-        job = Job(destination, key.private, query, task.counted_bytes[query], task.suite)
+        job = OpeningJob(destination, key.private, query, task.counted_bytes[query], task.suite)
         chunks = functools.partial(self._store.arrived, stored.id)
         randomizer = task.queries[query].randomizer
         try:

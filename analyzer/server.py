@@ -66,7 +66,7 @@ async def serve(
 
 
 @dataclass
-class _Analyzer:
+class _AnalyzerParts:
     settings: AnalyzerSettings
     store: AnalyzerStore
     receiver: TimedDelivery
@@ -107,7 +107,7 @@ class _Analyzer:
 @contextlib.asynccontextmanager
 async def _assembled(
     settings: AnalyzerSettings, clock: Callable[[], float], new_pool: Callable[[int], OpeningPool]
-) -> AsyncIterator[_Analyzer]:
+) -> AsyncIterator[_AnalyzerParts]:
     check_installed(settings.spark)
     identity, tasks, successions = _load(settings)
     certificates = ReloadingCertificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
@@ -134,7 +134,9 @@ async def _assembled(
         metrics.registry.register(certificates)
         try:
             async with certificates.watched():
-                yield _Analyzer(settings, store, timed, certifier, results, metrics, incidents, certificates, clock)
+                yield _AnalyzerParts(
+                    settings, store, timed, certifier, results, metrics, incidents, certificates, clock
+                )
         finally:
             # The ports have drained: what the last batch completed is still certified.
             await certifier.settle()

@@ -88,7 +88,7 @@ class _PreparedSubmission:
     mentions: int
 
 
-class _Tally:
+class _ReportedSummary:
     """The counts so far; each addition is reported to `progress`."""
 
     def __init__(self, progress: Callable[[int], None] | None) -> None:
@@ -102,12 +102,12 @@ class _Tally:
 
 
 @dataclass(frozen=True)
-class _Sending:
+class _FleetCall:
     """What one call of `submit_many` does: the round, its keys, and how much of it is done at a time."""
 
     of: RoundRef
     keys: VerifiedRoundKeys
-    tally: _Tally
+    tally: _ReportedSummary
     per_call: int
     slots: asyncio.Semaphore
     group: asyncio.TaskGroup
@@ -221,10 +221,10 @@ class Fleet:
         except Unreachable as error:
             raise explained(error, "none of these answers was stored, call again later") from error
         keys = await self._trust(of, key_set, fetched=known is None)
-        tally = _Tally(progress)
+        tally = _ReportedSummary(progress)
         try:
             async with asyncio.TaskGroup() as group:
-                sending = _Sending(of, keys, tally, per_call, asyncio.Semaphore(calls), group)
+                sending = _FleetCall(of, keys, tally, per_call, asyncio.Semaphore(calls), group)
                 await self._carry_all(sending, answers)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
@@ -255,7 +255,7 @@ class Fleet:
         """Leave nothing in the write-ahead log of what was erased."""
         self._state.empty_log()
 
-    async def _carry_all(self, sending: _Sending, answers: Iterable[Answers]) -> None:
+    async def _carry_all(self, sending: _FleetCall, answers: Iterable[Answers]) -> None:
         """Prepare one chunk of devices after the other, while the ones before are on their way."""
         sealer = sending.keys.sealer(self._session.clock())
         ahead = asyncio.Semaphore(CHUNKS)
@@ -322,7 +322,7 @@ class Fleet:
         # What was erased meanwhile is not on disk any more: the device is dealt with as one without an entry.
         return {device: entry for device, entry in entries.items() if device not in drawn} | sealed
 
-    async def _carry_chunk(self, sending: _Sending, sealed_submissions: Sequence[_PreparedSubmission]) -> None:
+    async def _carry_chunk(self, sending: _FleetCall, sealed_submissions: Sequence[_PreparedSubmission]) -> None:
         """Have a chunk's devices prove their submissions; send them off in as many calls as it takes."""
         # Tickets of the whole chunk are redeemed together: calls and commits cost much of what one ticket does.
         async with sending.slots:
@@ -334,7 +334,7 @@ class Fleet:
             begun = sending.group.create_task(self._carry(sending, load))
             begun.add_done_callback(lambda _: sending.slots.release())
 
-    async def _carry(self, sending: _Sending, load: Sequence[_PreparedSubmission]) -> None:
+    async def _carry(self, sending: _FleetCall, load: Sequence[_PreparedSubmission]) -> None:
         """Send one call's submissions, and note what became of each."""
         answers = await self._sent(sending, load)
         stale = [sealed_submission for sealed_submission in load if _is_stale(answers[sealed_submission.device])]
@@ -346,7 +346,7 @@ class Fleet:
         await self._note(sending, load, answers)
 
     async def _proven(
-        self, sending: _Sending, sealed_submissions: Sequence[_PreparedSubmission], *, anew: bool = False
+        self, sending: _FleetCall, sealed_submissions: Sequence[_PreparedSubmission], *, anew: bool = False
     ) -> tuple[list[_PreparedSubmission], Refused]:
         """Return the sealed submissions with their devices' own proofs, and why others have none."""
         submissions = {
@@ -361,7 +361,7 @@ class Fleet:
             if each.device in proven
         ], refused
 
-    async def _sent(self, sending: _Sending, load: Sequence[_PreparedSubmission]) -> dict[str, Answer]:
+    async def _sent(self, sending: _FleetCall, load: Sequence[_PreparedSubmission]) -> dict[str, Answer]:
         """Send submissions in one call; return the answers by device."""
         if not load:
             return {}
@@ -372,7 +372,7 @@ class Fleet:
         return {sealed_submission.device: answer for sealed_submission, answer in zip(load, answers, strict=True)}
 
     async def _note(
-        self, sending: _Sending, load: Sequence[_PreparedSubmission], answers: Mapping[str, Answer]
+        self, sending: _FleetCall, load: Sequence[_PreparedSubmission], answers: Mapping[str, Answer]
     ) -> None:
         """Count what became of each submission, once that is on disk."""
         summary, outcomes = Summary(), dict[str, str]()

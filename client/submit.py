@@ -192,7 +192,7 @@ async def submit_batch(
         Unreachable: where the shuffler does not answer.
         MessageError: where a receipt is another submission's.
     """
-    sending = _Batch(caller, to, submissions, retrying)
+    sending = _SubmissionBatch(caller, to, submissions, retrying)
     try:
         await retrying.retry(sending.attempt)
     except Refusal as refusal:
@@ -201,7 +201,7 @@ async def submit_batch(
     return [sending.answers[place] for place in range(len(submissions))]
 
 
-class _Batch:
+class _SubmissionBatch:
     """Submissions that are sent together, with the answers so far; `open` are the places that still need one."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Messages between the parties, as plain values: `codec` turns them into protobuf and back, `wire` sends them."""
+"""Messages between the parties, as plain values: `codec` turns them into protobuf and back, `rpc` sends them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Redemption:
-    """A ticket, as its file holds it, and the device's secret (32 bytes; never printed) that it is spent by."""
+    """A ticket, as its file holds it, and the device's secret (32 bytes; never printed) that it is redeemed by."""
 
     ticket: bytes = field(repr=False)
     device_key: bytes = field(repr=False)
@@ -73,10 +73,10 @@ class MasterKey:
 
 @dataclass(frozen=True)
 class CredentialStatus:
-    """How enrollment stands: the master keys, oldest first, tickets spent, devices revoked."""
+    """How enrollment stands: the master keys, oldest first, tickets redeemed, devices revoked."""
 
     keys: tuple[MasterKey, ...]
-    spent: int
+    redeemed: int
     revoked: int
 
 

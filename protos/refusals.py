@@ -38,7 +38,7 @@ class Reason(StrEnum):
     NOT_COUNTERSIGNED = "not_countersigned"
     BAD_TICKET = "bad_ticket"
     TICKET_EXPIRED = "ticket_expired"
-    TICKET_SPENT = "ticket_spent"
+    TICKET_REDEEMED = "ticket_redeemed"
     FORKED = "forked"
     TOO_LARGE = "too_large"
     RESULTS_DIFFER = "results_differ"

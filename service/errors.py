@@ -50,7 +50,7 @@ def as_store_error(error: Exception, path: Path | None = None) -> StoreError:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether SQLite found a file damaged, which no other disk, owner or second try mends."""
+    """Return whether SQLite found a file damaged, which no other disk, owner or second try repairs."""
     return isinstance(error, UnicodeDecodeError) or (
         isinstance(error, sqlite3.Error) and (_code(error) in _CODES_OF_DAMAGE or _is_no_text(error))
     )

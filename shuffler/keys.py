@@ -19,7 +19,7 @@ class RoundKeyMaterial:
     """A round's two signed key records and the shuffler's raw private key (never printed).
 
     `pseudonym_key` (32 bytes; never printed) is what the pseudonyms of enrolled devices in the round are computed with.
-    It lasts until the round is erased. In rounds that were begun before there were places it is empty.
+    It lasts until the round is erased. In rounds that were begun before there were pseudonyms it is empty.
     """
 
     private_key: bytes = field(repr=False)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from hubbub.protos.enrollment.admitted import MasterKey as MasterKey
+from hubbub.protos.enrollment.admitted import MasterSecret as MasterSecret
 from hubbub.protos.enrollment.admitted import RedeemedTicket as RedeemedTicket
 from hubbub.protos.enrollment.admitted import Revoked as Revoked
 from hubbub.protos.identity.documents import SignedDocument

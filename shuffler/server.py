@@ -75,7 +75,7 @@ async def serve(
 
 
 @dataclass(frozen=True)
-class _Shuffler:
+class _ShufflerParts:
     settings: ShufflerSettings
     tasks: Tasks
     admission: DeviceHandler
@@ -123,7 +123,7 @@ class _Shuffler:
 @contextlib.asynccontextmanager
 async def _assembled(
     settings: ShufflerSettings, clock: Callable[[], float], lease: Lease | None = None
-) -> AsyncIterator[_Shuffler]:
+) -> AsyncIterator[_ShufflerParts]:
     check_installed(settings.spark)
     identity, tasks = own_tasks(settings)
     certificates, devices = _certificates(settings, clock)
@@ -155,7 +155,7 @@ async def _assembled(
         async with certificates.watched():
             control = Control(tasks, store, rounds, clock, enrollment, counts)
             others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
-            yield _Shuffler(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)
+            yield _ShufflerParts(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)
     finally:
         # Whoever asks first, then rounds, as they use all the others; the store last, as it still writes what waits.
         if workers is not None:

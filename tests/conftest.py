@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["support.cost"]
+from support.thoroughness import TIMES
 
-TIMES = int(os.environ.get("HUBBUB_EXAMPLES", "1"))
-"""How many times the examples of a usual run a property test draws: `make exhaustive` says 10."""
+pytest_plugins = ["support.cost"]
 
 EXAMPLES = 60 * TIMES
 
@@ -67,6 +66,15 @@ def pytest_report_header() -> str:
         if java
         else "Spark: not tried, as no Java is found: apt-get install openjdk-17-jre-headless"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have services of this process forked from one that has imported them, unless a test is of how they start."""
+    if "hubbub.deploy.local.process" in sys.modules:
+        from support.preloaded import fork_services
+
+        fork_services(item.get_closest_marker("from_nothing") is None)
 
 
 @pytest.fixture(autouse=True)

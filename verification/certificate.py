@@ -76,7 +76,7 @@ class Verified:
         return [
             {
                 "query": query.name,
-                "hop": hop_name(hop.place),
+                "hop": hop_name(hop.position),
                 "received": hop.received,
                 "left_out": dict(hop.left_out),
                 "released": hop.released,
@@ -143,7 +143,7 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
         content = _stated(document.content(CERTIFICATE, signers(task, value["body"]["round"]).analyzer))
         records = _check_records(task, content)
         _check_admission(task, content)
-        releases = attested(task, content["releases"], (record.place for record in records))
+        releases = attested(task, content["releases"], (record.position for record in records))
         _check_numbers(task, content, _uncounted(content, releases))
         # Who has the round's results compares them with it (`verification.results`).
         from_hex(content[DIGEST], HASH_BYTES, DIGEST)

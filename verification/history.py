@@ -239,11 +239,11 @@ def _totals(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
 def _one_chain(held: Sequence[VerifiedCertificate], last: VerifiedCertificate) -> Iterator[Problem]:
     """Find certificates whose releases are not the beginning of the last one's."""
     for each in held:
-        for place, (own, other) in enumerate(zip(each.chain, last.chain, strict=False)):
+        for position, (own, other) in enumerate(zip(each.chain, last.chain, strict=False)):
             if own != other:
                 now = f"round {other.round}" if own.round != other.round else "the same round, with other batches,"
-                text = f"it is not of one history with {last.path}: at place {place} of the releases, where this one "
-                yield Problem(each.path, own.round, f"{text}has round {own.round}, {now} stands there")
+                text = f"it is not of one history with {last.path}: at position {position} of the releases, where this "
+                yield Problem(each.path, own.round, f"{text}one has round {own.round}, {now} stands there")
                 break
 
 

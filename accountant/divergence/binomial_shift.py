@@ -94,7 +94,7 @@ def log_delta_ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Arra
 
 
 @dataclass(frozen=True)
-class _Tilted:
+class _TiltedReports:
     """Laws tilted by e^θ: probabilities of a one and a zero, and the log moments, for zeros, ones, dummies."""
 
     tilt: float
@@ -109,11 +109,11 @@ class _Tilted:
         return counts @ (self.up * self.down)
 
 
-def _tilted(shift: Shift, tilt: float) -> _Tilted:
+def _tilted(shift: Shift, tilt: float) -> _TiltedReports:
     up = np.array([shift.other, shift.truthful, 0.5])
     down = np.array([shift.truthful, shift.other, 0.5])
     total = down + up * exp(tilt)
-    return _Tilted(tilt, up * exp(tilt) / total, down / total, np.log1p(up * expm1(tilt)))
+    return _TiltedReports(tilt, up * exp(tilt) / total, down / total, np.log1p(up * expm1(tilt)))
 
 
 def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
@@ -144,7 +144,7 @@ def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
     return lower, np.where(doubt < 0.4, upper, unknown)
 
 
-def _evaluate(shift: Shift, law: _Tilted, counts: Array, centre: Array) -> tuple[Array, Array]:
+def _evaluate(shift: Shift, law: _TiltedReports, counts: Array, centre: Array) -> tuple[Array, Array]:
     """Both ends of ln max over the offsets of δ(centre + offset), by the trapezoid."""
     variance = law.variances(counts)
     peak = counts @ law.moments - law.tilt * centre
@@ -171,7 +171,7 @@ def _logarithm(value: Array, scale: Array) -> Array:
 
 
 def _trapezoid(
-    shift: Shift, law: _Tilted, counts: Array, centre: Array, nodes: tuple[Array, int]
+    shift: Shift, law: _TiltedReports, counts: Array, centre: Array, nodes: tuple[Array, int]
 ) -> tuple[Array, Array]:
     """(value, rounding charge) of δ at each offset, both relative to the peak: rows × offsets."""
     t, period = nodes
@@ -187,7 +187,7 @@ def _trapezoid(
     return value, wrong @ _kernel_sizes(shift, law.tilt, t)
 
 
-def _period(law: _Tilted, counts: Array, centre: Array, peak: Array) -> tuple[int, Array]:
+def _period(law: _TiltedReports, counts: Array, centre: Array, peak: Array) -> tuple[int, Array]:
     """An odd number P of lattice points, and what aliases add at most per row, relative to kernel and peak.
 
     δ(c) is a difference of sums over A of one-sided weights, so an alias at c ± mP is at most the kernel at t = 0
@@ -211,14 +211,14 @@ def _period(law: _Tilted, counts: Array, centre: Array, peak: Array) -> tuple[in
     return period, 2 * (left + np.where(beyond, 0.0, right))
 
 
-def _rise(law: _Tilted, counts: Array, centre: Array, tilt: float) -> Array:
+def _rise(law: _TiltedReports, counts: Array, centre: Array, tilt: float) -> Array:
     """The log of E[e^{s(A−c)}] less the peak, at s = `tilt`."""
     parts = law.up * expm1(tilt - law.tilt)
     grown: Array = counts @ np.log1p(parts) - (tilt - law.tilt) * centre
     return grown
 
 
-def _powers(law: _Tilted, counts: Array, centre: Array, t: Array) -> tuple[Array, Array, Array]:
+def _powers(law: _TiltedReports, counts: Array, centre: Array, t: Array) -> tuple[Array, Array, Array]:
     """ln|Π φ_i^{n_i}|, its phase less c·t, and the relative error of both: each rows × nodes.
 
     |φ_i|² = 1 − 4 v_i sin²(t/2), raised to a floor above its own error. There the number computed and the true one are

@@ -36,7 +36,7 @@ from hubbub.accountant.divergence.counting import countable, counted_positive_pa
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.negligible_nodes import Nodes, loud
 from hubbub.accountant.divergence.sums import IidSum
-from hubbub.accountant.divergence.tilted import Tilted
+from hubbub.accountant.divergence.tilted import TiltedDraw
 from hubbub.accountant.numbers import DROWNED, UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
@@ -158,7 +158,7 @@ class _Placed:
         exponents = self.tilt * self.steps
         moved = np.expm1(exponents)
         parts = np.abs(moved) + np.abs(exponents) * np.exp(exponents)
-        # As in `Tilted.of`: sums of many terms.
+        # As in `TiltedDraw.of`: sums of many terms.
         many = 1 + len(self.steps) / 64
         return many * self.sums.draws * float(parts @ self.masses) / (1 + float(moved @ self.masses))
 
@@ -232,7 +232,7 @@ def _choose_contour(placed: _Placed, precision: float) -> Contour:
 
 def _integrate(sums: IidSum, contour: Contour) -> tuple[float, float, float]:
     """(E(S+hξ)₊, h·Eφ(S/h), bound on the error of either end), all divided by K(θ)."""
-    draw, step = Tilted.of(sums, contour.tilt), 2 * pi / contour.period
+    draw, step = TiltedDraw.of(sums, contour.tilt), 2 * pi / contour.period
     places, charge = loud(draw, sums.draws, Nodes(step, contour.nodes, contour.smoothing), contour.tilt)
     total = np.array([0.0, 0.0, charge])
     block = _BLOCK // len(sums.steps) + 1
@@ -247,7 +247,7 @@ def _integrate(sums: IidSum, contour: Contour) -> tuple[float, float, float]:
     return value, bump, error * (1 + 1e-9) + beyond
 
 
-def _node_sums(sums: IidSum, draw: Tilted, contour: Contour, index: Array) -> Array:
+def _node_sums(sums: IidSum, draw: TiltedDraw, contour: Contour, index: Array) -> Array:
     """Real parts summed over nodes t and −t: the integrand over z², times h², and the rounding charge."""
     t = index * (2 * pi / contour.period)
     damping, phase, charge = _power(sums, draw, contour, t)
@@ -264,7 +264,7 @@ def _node_sums(sums: IidSum, draw: Tilted, contour: Contour, index: Array) -> Ar
     return np.array([np.sum(value), np.sum(bump), np.sum(wrong * (1 / square + contour.smoothing**2))])
 
 
-def _power(sums: IidSum, draw: Tilted, contour: Contour, t: Array) -> tuple[Array, Array, Array]:
+def _power(sums: IidSum, draw: TiltedDraw, contour: Contour, t: Array) -> tuple[Array, Array, Array]:
     """ln|M(z)e^{h²z²/2}/K(θ)|, its phase, and a bound on the relative error of the number so computed.
 
     With a + ib = Σ q_j (e^{itd_j} − 1), |1 + a + ib|² = 1 + (2a + a² + b²). Each of a, b is wrong by at most

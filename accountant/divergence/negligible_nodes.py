@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.divergence.tilted import Tilted
+from hubbub.accountant.divergence.tilted import TiltedDraw
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -51,7 +51,7 @@ class Nodes:
         return places.astype(np.float64) * self.step
 
 
-def loud(draw: Tilted, draws: int, nodes: Nodes, tilt: float) -> tuple[Whole, float]:
+def loud(draw: TiltedDraw, draws: int, nodes: Nodes, tilt: float) -> tuple[Whole, float]:
     """Return the nodes to look at, in their order, and a bound on what the others have in all, t and −t together.
 
     It bounds Σ 2|F(t)|·(1/(θ² + t²) + h²), F the n-th power times e^{−h²t²/2}.
@@ -84,7 +84,7 @@ def _between(first: Whole, last: Whole) -> Whole:
     return places
 
 
-def log_size(draw: Tilted, draws: int, near: Array, far: Array, smoothing: float) -> Array:
+def log_size(draw: TiltedDraw, draws: int, near: Array, far: Array, smoothing: float) -> Array:
     """Return numbers never below ln |F(t)| on each interval of t, from `near` to `far`, both at least 0."""
     middle = (near + far) / 2
     # A little longer than the interval, so that its own ends' rounding is inside.

@@ -20,7 +20,7 @@ _UNSEEN = 1e-250
 
 
 @dataclass(frozen=True)
-class Tilted:
+class TiltedDraw:
     """One draw under the tilt; a draw that takes no step rests at 0.
 
     Attributes:
@@ -38,7 +38,7 @@ class Tilted:
     deviation: float
 
     @classmethod
-    def of(cls, sums: IidSum, tilt: float) -> Tilted:
+    def of(cls, sums: IidSum, tilt: float) -> TiltedDraw:
         """Return a draw of `sums` under θ = `tilt`."""
         steps, masses = np.array(sums.steps), np.array(sums.masses)
         exponents = tilt * steps

@@ -1,6 +1,6 @@
 """Sums of independent privacy losses by FFT, under an exponential tilt, with every error charged.
 
-A `Tilted` measure represents the P-law of a sum of losses: e^{θℓ}·P is e^{log_scale}·(masses + at most `lost`
+A `TiltedLaw` measure represents the P-law of a sum of losses: e^{θℓ}·P is e^{log_scale}·(masses + at most `lost`
 anywhere). Tilted mass τ that is lost costs a δ at most e^{log_scale − θε}·τ·max_x e^{−θx}(1 − e^{−x}), whatever its
 loss was, because δ counts mass of losses ℓ ≥ ε with weight (1 − e^{ε−ℓ}) and P is e^{−θℓ} times the tilted mass. So cut
 tails and the FFT's rounding are one number each, and δ keeps its relative accuracy however small it is.
@@ -25,7 +25,7 @@ ROUNDING = 2.0**-53
 
 
 @dataclass(frozen=True)
-class Tilted:
+class TiltedLaw:
     """P-law of a sum of losses, tilted by e^{θℓ}: see the module. Losses are (first + i)·step."""
 
     tilt: float
@@ -72,19 +72,19 @@ def log_moment(grid: LossGrid, tilt: float) -> float:
     return top + math.log(total)
 
 
-def tilted(grid: LossGrid, tilt: float) -> Tilted:
+def tilted(grid: LossGrid, tilt: float) -> TiltedLaw:
     """Tilt one round's losses."""
     exponents = tilt * grid.losses
     top = float(exponents[grid.masses > 0].max())
     # Masses that underflow next to the largest one are covered by what counts as lost, 1e-300 for each.
     masses = grid.masses * np.exp(np.minimum(exponents - top, 0.0))
-    raw = Tilted(tilt, grid.step, grid.first, masses, top, 1e-300 * len(masses), grid.pessimistic)
+    raw = TiltedLaw(tilt, grid.step, grid.first, masses, top, 1e-300 * len(masses), grid.pessimistic)
     return _normalised(raw)
 
 
-def power(base: Tilted, rounds: int, tolerance: float) -> Tilted:
+def power(base: TiltedLaw, rounds: int, tolerance: float) -> TiltedLaw:
     """Return the law of the sum of `rounds` independent losses; `tolerance`: tilted mass that may be cut in all."""
-    result: Tilted | None = None
+    result: TiltedLaw | None = None
     remaining = rounds
     while True:
         # What is cut now goes into about `remaining` copies of this law, so each cut gets that part of the tolerance.
@@ -97,7 +97,7 @@ def power(base: Tilted, rounds: int, tolerance: float) -> Tilted:
         base = convolve(base, base, cut)
 
 
-def convolve(left: Tilted, right: Tilted, cut: float) -> Tilted:
+def convolve(left: TiltedLaw, right: TiltedLaw, cut: float) -> TiltedLaw:
     """Return the law of the sum of the two; tails of tilted mass up to `cut` on each side are cut."""
     left, right = trim(left, cut), trim(right, cut)
     # Steps are powers of two, so the finer law reaches the other's step by doubling its own.
@@ -135,12 +135,12 @@ def _product(left: Array, right: Array) -> tuple[Array, float]:
     return np.maximum(result, 0.0), error
 
 
-def _normalised(law: Tilted) -> Tilted:
+def _normalised(law: TiltedLaw) -> TiltedLaw:
     total = float(law.masses.sum())
     return replace(law, masses=law.masses / total, lost=law.lost / total, log_scale=law.log_scale + math.log(total))
 
 
-def trim(law: Tilted, cut: float) -> Tilted:
+def trim(law: TiltedLaw, cut: float) -> TiltedLaw:
     """Cut tails whose tilted mass is at most `cut` on each side; pessimistic laws charge it."""
     masses = law.masses
     low = int(np.searchsorted(np.cumsum(masses), cut))
@@ -153,7 +153,7 @@ def trim(law: Tilted, cut: float) -> Tilted:
     return replace(law, first=law.first + low, masses=masses[low:high], lost=law.lost + gone)
 
 
-def coarsen(law: Tilted) -> Tilted:
+def coarsen(law: TiltedLaw) -> TiltedLaw:
     """Lay the law on a step twice as large, in its own safe direction."""
     masses = law.masses
     if law.first % 2:
@@ -172,7 +172,7 @@ def coarsen(law: Tilted) -> Tilted:
     return _normalised(replace(law, step=2 * law.step, first=first, masses=merged))
 
 
-def _balanced(from_left: Array, from_right: Array, law: Tilted) -> Array:
+def _balanced(from_left: Array, from_right: Array, law: TiltedLaw) -> Array:
     """Merge two by two what the odd points gave to each even one; see `losses.balance`.
 
     Masses were tilted to the even point. A surplus moved two steps down takes the tilt of the place it goes to.

@@ -202,7 +202,7 @@ def _widened(window: tuple[int, int], trials: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _GridSteps:
     """Steps of the grids: of S (1: one by one) and of D/2 (1: its own lattice), and the reach of D."""
 
     count_step: int
@@ -210,19 +210,19 @@ class _Plan:
     reach: float
 
 
-def _plan(walk: Walk, low: int, high: int, log_tail: float, effort: tuple[int, int, int]) -> _Plan:
+def _plan(walk: Walk, low: int, high: int, log_tail: float, effort: tuple[int, int, int]) -> _GridSteps:
     layers, fine, budget = effort
     reach = math.sqrt(2 * high * log_tail)
     window = high - low + 1
     lattice = min(reach, high) / 2 + 1
     if window * lattice * layers <= budget:
-        return _Plan(1, 1, reach)
+        return _GridSteps(1, 1, reach)
     middle = max(float(walk.trials * walk.share), 1.0)
     sign_step = max(1, int(math.sqrt(middle) / (2 * fine)))
     rows = budget / (layers * lattice / sign_step)
     wanted = 2.5e3 * window / middle
     count_step = 2 * math.ceil(window / (2 * min(max(32.0, min(wanted, rows)), 500.0)))
-    return _Plan(count_step, sign_step, reach)
+    return _GridSteps(count_step, sign_step, reach)
 
 
 def _other_law(walk: Walk, low: int, log_tail: float) -> tuple[Array, Array]:
@@ -272,7 +272,7 @@ def _exact_columns(walk: Walk) -> _Columns:
     return _Columns(np.concatenate(weights), np.concatenate(bases), count, count.astype(np.int64))
 
 
-def _spread_columns(walk: Walk, low: int, high: int, plan: _Plan) -> tuple[_Columns, _Signs]:
+def _spread_columns(walk: Walk, low: int, high: int, plan: _GridSteps) -> tuple[_Columns, _Signs]:
     law = Binomial(walk.trials, walk.share)
     if plan.count_step == 1:
         count = np.arange(low, high + 1.0)
@@ -288,7 +288,7 @@ def _spread_columns(walk: Walk, low: int, high: int, plan: _Plan) -> tuple[_Colu
     return columns, _spread_signs(more, plan)
 
 
-def _contracted_columns(walk: Walk, low: int, high: int, plan: _Plan) -> tuple[_Columns, _Signs]:
+def _contracted_columns(walk: Walk, low: int, high: int, plan: _GridSteps) -> tuple[_Columns, _Signs]:
     law = Binomial(walk.trials, walk.share)
     other, rest = float(walk.b * walk.other_share), float(walk.rest)
     if plan.count_step == 1:
@@ -316,7 +316,7 @@ def _lattice_signs(count: Array, reach: float) -> _Signs:
     return _Signs(places, fair_mass((count[:, None] + places) / 2, count[:, None]))
 
 
-def _sign_bins(count: Array, plan: _Plan) -> tuple[Array, Array, Array]:
+def _sign_bins(count: Array, plan: _GridSteps) -> tuple[Array, Array, Array]:
     """Return (mass, Σ (x − left)·mass) of each bin of x = D/2 ≥ 0, and the mass at D = 0; count is even."""
     step = plan.sign_step
     bins = int(plan.reach / (2 * step)) + 2
@@ -338,7 +338,7 @@ def _fair_density(count: Array) -> Callable[[Array, Array | float], Array]:
     return density
 
 
-def _spread_signs(count: Array, plan: _Plan) -> _Signs:
+def _spread_signs(count: Array, plan: _GridSteps) -> _Signs:
     mass, moment, centre = _sign_bins(count, plan)
     up = moment / plan.sign_step
     down = np.maximum(mass - up, 0.0)
@@ -350,7 +350,7 @@ def _spread_signs(count: Array, plan: _Plan) -> _Signs:
     return _Signs(places, masses)
 
 
-def _contracted_signs(count: Array, plan: _Plan) -> _Signs:
+def _contracted_signs(count: Array, plan: _GridSteps) -> _Signs:
     mass, moment, centre = _sign_bins(count, plan)
     mass[:, 0] -= centre
     left = plan.sign_step * np.arange(mass.shape[1], dtype=float)

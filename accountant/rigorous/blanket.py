@@ -36,7 +36,7 @@ _SPARE = 30.0
 
 
 @dataclass(frozen=True)
-class _Setting:
+class _BlanketSetting:
     """One mechanism at one ε: f = e^ε, E − 1, and α, β as whole multiples of 2^−bits that are not above them."""
 
     mechanism: KRR
@@ -53,14 +53,14 @@ class _Setting:
         return Fraction(2, self.mechanism.categories)
 
 
-def _setting(mechanism: KRR, epsilon: Fraction, bits: int) -> _Setting:
+def _setting(mechanism: KRR, epsilon: Fraction, bits: int) -> _BlanketSetting:
     factor, growth = ball(epsilon).exp(), ball(mechanism.likelihood_ratio - 1)
     alpha, beta = (factor - 1) / (growth * (1 + factor)), factor / (1 + factor)
     low = [int((value.lower() * arb(2) ** bits).floor().fmpz()) for value in (alpha, beta)]
     doubt = sum(
         (value.upper() - arb(down) / arb(2) ** bits for value, down in zip((alpha, beta), low, strict=True)), arb(0)
     )
-    return _Setting(mechanism, factor, growth, max(low[0], 0), low[1], doubt, bits)
+    return _BlanketSetting(mechanism, factor, growth, max(low[0], 0), low[1], doubt, bits)
 
 
 def blanket_delta(
@@ -82,7 +82,7 @@ def blanket_delta(
 
 
 def _finished(
-    setting: _Setting, reports: int, ends: tuple[arb, arb], lost: arb, terms: int, share: Fraction = Fraction(1)
+    setting: _BlanketSetting, reports: int, ends: tuple[arb, arb], lost: arb, terms: int, share: Fraction = Fraction(1)
 ) -> Enclosure:
     """Scale the two ends of E[(N₁ − t)₊] to δ, and charge the cut and the rounding of α and β."""
     scale = setting.growth * (1 + setting.factor) * ball(share / reports)
@@ -93,7 +93,7 @@ def _finished(
     return Enclosure(low if bool(low >= 0) else arb(0), upper, terms)
 
 
-def _summed(setting: _Setting, reports: int, nodes: int, nats: float) -> Enclosure:
+def _summed(setting: _BlanketSetting, reports: int, nodes: int, nats: float) -> Enclosure:
     mechanism = setting.mechanism
     chance = setting.confused * mechanism.gamma
     low, high = window(reports, chance, nats)
@@ -103,7 +103,7 @@ def _summed(setting: _Setting, reports: int, nodes: int, nats: float) -> Enclosu
         return _finished(setting, reports, (ends, ends), lost, high - low + 1)
     rest = mechanism.gamma * (1 - setting.confused) / (1 - chance)
     places = spread_nodes(reports, mechanism.gamma, nodes, nats)
-    lanes = [_Lane(setting, place, low, rest, reports - low) for place in places]
+    lanes = [_BlanketLane(setting, place, low, rest, reports - low) for place in places]
     mass, odds = binomial_mass(reports, low, chance), ball(chance / (1 - chance))
     lower = upper = arb(0)
     for s in range(low, high + 1):
@@ -129,10 +129,10 @@ def spread_nodes(reports: int, gamma: Fraction, nodes: int, nats: float) -> list
     return sorted({0, *(min(max(round(place), first), last) for place in dense + sparse)})
 
 
-class _Lane:
+class _BlanketLane:
     """One node m, t = αm + βs, and the law of M given s."""
 
-    def __init__(self, setting: _Setting, node: int, s: int, rest: Fraction, others: int) -> None:
+    def __init__(self, setting: _BlanketSetting, node: int, s: int, rest: Fraction, others: int) -> None:
         self.node = node
         self.excess = Excess(setting.bits, setting.alpha * node, setting.beta, s)
         self.fall = ball(setting.alpha)
@@ -148,7 +148,7 @@ class _Lane:
         return self._blankets.excess(), self._blankets.tail - self._blankets.mass
 
 
-def _across(lanes: Sequence[_Lane]) -> tuple[arb, arb]:
+def _across(lanes: Sequence[_BlanketLane]) -> tuple[arb, arb]:
     """Tangents and chords over M given s: both times 2^bits."""
     values, beyond = [lane.excess.value() for lane in lanes], [lane.beyond() for lane in lanes]
     lower, upper, before = arb(0), arb(0), arb(1)
@@ -177,7 +177,7 @@ def _expected(excess: Excess, trials: int, chance: Fraction, high: int) -> arb:
     return total * scale
 
 
-def _diluted(setting: _Setting, reports: int, dummies: int, bins: int, nats: float) -> Enclosure:
+def _diluted(setting: _BlanketSetting, reports: int, dummies: int, bins: int, nats: float) -> Enclosure:
     """δ = E[g(B + D + 1)] from bins of B."""
     gamma = setting.mechanism.gamma
     low, high = window(reports - 1, gamma, nats)
@@ -194,7 +194,7 @@ def _diluted(setting: _Setting, reports: int, dummies: int, bins: int, nats: flo
     return Enclosure(lower, upper, sum(value.terms for value in values))
 
 
-def _given(setting: _Setting, blankets: int, nats: float) -> Enclosure:
+def _given(setting: _BlanketSetting, blankets: int, nats: float) -> Enclosure:
     """g(m) for m = `blankets`."""
     chance = setting.confused
     low, high = window(blankets, chance, nats)

@@ -42,7 +42,7 @@ _AFRESH = 32
 
 
 @dataclass(frozen=True)
-class _Contour:
+class _RationalContour:
     tilt: Fraction
     smoothing: Fraction
     period: Fraction
@@ -148,7 +148,7 @@ class _Sum:
             low, high = (low, right) if size(left) < size(right) else (left, high)
         return math.exp(low)
 
-    def _contour(self, fineness: float) -> _Contour:
+    def _contour(self, fineness: float) -> _RationalContour:
         tilt = self._tilt
         smoothing = fineness / tilt
         here = self._log_size(tilt, smoothing)
@@ -160,4 +160,4 @@ class _Sum:
         ]
         period = max((behind + math.log1p(behind)) / tilt, min(ahead))
         nodes = math.ceil(_CUT / smoothing * period / (2 * math.pi))
-        return _Contour(Fraction(tilt), Fraction(smoothing), Fraction(period), nodes)
+        return _RationalContour(Fraction(tilt), Fraction(smoothing), Fraction(period), nodes)

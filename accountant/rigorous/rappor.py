@@ -84,7 +84,7 @@ class _Summed:
         upper = self._scale * total * arb(2) ** -self._bits + self._growth * ball(self._alone) * lost
         return Enclosure(arb(0), upper, (high - low + 1) * lanes)
 
-    def _rows(self, low: int, nodes: int) -> list[_Row]:
+    def _rows(self, low: int, nodes: int) -> list[_RapporRow]:
         """A row of lanes for every node of N₃, with its law given S = `low`."""
         left, rest = self._reports - low, 1 - 2 * self._alone
         places = [0] if self._both == 0 else spread_nodes(self._reports, self._both, max(nodes // 2, 2), self._nats)
@@ -95,18 +95,18 @@ class _Summed:
                 break
             law = None if self._both == 0 else BinomialTail(self._both / rest, left, place)
             lanes = [
-                _Lane(
+                _RapporLane(
                     other,
                     Excess(self._bits, self._weighted * place + self._alpha * other, self._alpha + self._beta, low),
                     BinomialTail(self._neither / (rest - self._both), left - place, other),
                 )
                 for other in others
             ]
-            rows.append(_Row(place, law, lanes))
+            rows.append(_RapporRow(place, law, lanes))
         return rows
 
 
-class _Lane:
+class _RapporLane:
     """One node of N₄ given N₃: E[(N₁ − t)₊] there, and the law of N₄, both given S."""
 
     def __init__(self, node: int, excess: Excess, law: BinomialTail) -> None:
@@ -122,10 +122,10 @@ class _Lane:
         return self.node, self._excess.value(), self._law.excess()
 
 
-class _Row:
+class _RapporRow:
     """One node of N₃: its lanes, and the law of N₃ given S; None where no report ever has both bits."""
 
-    def __init__(self, node: int, law: BinomialTail | None, lanes: list[_Lane]) -> None:
+    def __init__(self, node: int, law: BinomialTail | None, lanes: list[_RapporLane]) -> None:
         self.node, self.lanes, self._law = node, lanes, law
 
     def step(self) -> None:

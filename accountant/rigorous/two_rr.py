@@ -36,7 +36,7 @@ _FIRST_BLOCKS = 8
 
 
 @dataclass(frozen=True)
-class _Setting:
+class _TwoRRSetting:
     """One mechanism at one ε; `nats` is where windows end."""
 
     mechanism: KRR
@@ -78,7 +78,7 @@ def two_rr_delta(
         if bool(factor >= ball(mechanism.likelihood_ratio)):
             return Enclosure(arb(0), arb(0), 0)
         p, q = ball(mechanism.other), ball(mechanism.truthful)
-        setting = _Setting(mechanism, q - factor * p, factor * q - p, factor - 1, nats)
+        setting = _TwoRRSetting(mechanism, q - factor * p, factor * q - p, factor - 1, nats)
         cover = _Cover(setting, reports - 1, dummies, ball(delta) if effort.decisive else arb(-1))
         return cover.split_up_to(effort.terms)
 
@@ -89,7 +89,7 @@ class _Cover:
     A few single numbers are looked at first: a false claim shows there.
     """
 
-    def __init__(self, setting: _Setting, others: int, dummies: int, target: arb) -> None:
+    def __init__(self, setting: _TwoRRSetting, others: int, dummies: int, target: arb) -> None:
         self._setting, self._others, self._dummies, self._target = setting, others, dummies, target
         self._waiting: list[tuple[float, int, int, arb]] = []
         self._lower = self._upper = arb(0)
@@ -133,7 +133,7 @@ class _Cover:
         return Enclosure(self._lower, upper, self._terms)
 
 
-def _block(setting: _Setting, others: int, ones: tuple[int, int], dummies: int) -> Enclosure:
+def _block(setting: _TwoRRSetting, others: int, ones: tuple[int, int], dummies: int) -> Enclosure:
     """δ where first to last of the others hold a one; the lower end means something only where both are equal."""
     first, last = ones
     gamma = setting.mechanism.gamma
@@ -144,7 +144,7 @@ def _block(setting: _Setting, others: int, ones: tuple[int, int], dummies: int) 
     return Enclosure(found.lower, found.upper + setting.keep * fewer, found.terms)
 
 
-def _counted(setting: _Setting, zeros: int, ones: int, coins: int) -> Enclosure:
+def _counted(setting: _TwoRRSetting, zeros: int, ones: int, coins: int) -> Enclosure:
     """δ among that many known zeros, known ones and fair coins."""
     mechanism, nats = setting.mechanism, setting.nats
     sides = ((zeros, mechanism.other), (ones, mechanism.truthful), (coins, Fraction(1, 2)))
@@ -163,7 +163,7 @@ def _counted(setting: _Setting, zeros: int, ones: int, coins: int) -> Enclosure:
     return Enclosure(best - law.missing * (1 + setting.growth), above + charge, len(law.masses))
 
 
-def _crossing(setting: _Setting, law: _Law, first: int, last: int) -> tuple[int, int]:
+def _crossing(setting: _TwoRRSetting, law: _Law, first: int, last: int) -> tuple[int, int]:
     """Places c₀ < c₁ with P − fQ surely not above 0 at the first and surely not below at the second."""
 
     def sign(place: int) -> int:

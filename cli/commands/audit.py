@@ -26,9 +26,9 @@ Delta = Annotated[float | None, typer.Option("--delta", help="At which δ to com
 Confidence = Annotated[
     float, typer.Option("--confidence", help="A right system is accused with what this leaves of 1, at most.")
 ]
-Short = Annotated[
+UnderMinimum = Annotated[
     int | None,
-    typer.Option("--short", min=0, help="Rounds of the victim alone, under the minimum. [default: an eighth]"),
+    typer.Option("--under-minimum", min=0, help="Rounds of the victim alone, under the minimum. [default: an eighth]"),
 ]
 Out = Annotated[
     Path | None,
@@ -45,7 +45,7 @@ def command(
     participants: People = None,
     delta: Delta = None,
     confidence: Confidence = 0.999,
-    short: Short = None,
+    under_minimum: UnderMinimum = None,
     out: Out = None,
     plot: PlotOption = None,
     as_json: Json = False,
@@ -65,7 +65,7 @@ def command(
             from hubbub.cli.plots.draw import check_drawable
 
             check_drawable(plot, "--plot")
-        options = AuditOptions(rounds, participants, delta, confidence, short)
+        options = AuditOptions(rounds, participants, delta, confidence, under_minimum)
         audit, document = _audited(_task(task, options), options, out)
         if plot is not None:
             _draw(audit, plot)

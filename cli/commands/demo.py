@@ -89,7 +89,7 @@ AdmissionOption = Annotated[
         help="Who may submit: devices with tickets, those with TLS certificates (fewer by default), or whoever comes.",
     ),
 ]
-CERTIFIED_SUBMISSIONS = 2_000
+MTLS_SUBMISSIONS = 2_000
 """How many submissions devices with certificates make in all where nothing else is said: each over a new connection."""
 
 Out = Annotated[
@@ -99,6 +99,9 @@ Out = Annotated[
 
 PlotOption = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE", help="Draw truth, estimates and intervals: .svg or .png.")
+]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Also print how private each query is, what that rests on, and times.")
 ]
 ListOption = Annotated[bool, typer.Option("--list", help="List what can be shown, and end.")]
 
@@ -121,6 +124,7 @@ def command(
     honest_share: HonestShare = None,
     out: Out = None,
     plot: PlotOption = None,
+    explain: Explain = False,
     listed: ListOption = False,
     cluster: ClusterOption = False,
     postgres: Postgres = "",
@@ -150,7 +154,7 @@ def command(
         shown = _scenario(task, data, histogram or [], total or [])
         share = _honest_share(admission, honest_share)
         in_rounds = shown.rounds if rounds is None else rounds
-        most = CERTIFIED_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
+        most = MTLS_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
         dataset = _dataset(shown, devices, seed, min(most, shown.devices))
         for sentence in unusable_words(dataset):
             progress_console().print(sentence, soft_wrap=True)
@@ -164,7 +168,7 @@ def command(
         if as_json:
             print_json(document)
         else:
-            _print(document, out)
+            _print(document, out, explain)
 
 
 def _list(as_json: bool) -> None:
@@ -266,24 +270,30 @@ def _forget_paths(document: dict[str, Any]) -> None:
         each["certificate"] = each["results"] = None
 
 
-def _print(document: dict[str, Any], out: Path | None) -> None:
-    from hubbub.cli.tables.privacy import print_privacy
+def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
+    from hubbub.cli.tables.privacy import print_privacy, promise
     from hubbub.cli.tables.truth import print_query
 
     printer = console()
+    printer.print(promise(document["rounds"][-1]["privacy"]), markup=False, soft_wrap=True)
     for each in document["rounds"]:
         if len(document["rounds"]) > 1:
             printer.rule(f"round {each['round']}")
         for query in each["queries"]:
             print_query(printer, query)
-        print_privacy(printer, each["privacy"])
-    seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
-    printer.print(f"{document['devices']} devices; {seconds}", markup=False, soft_wrap=True)
-    sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
-    printer.print(sealed, markup=False, soft_wrap=True)
+        if explain:
+            print_privacy(printer, each["privacy"])
+    for line in _explained(document) if explain else ():
+        printer.print(line, markup=False, soft_wrap=True)
     if document["cluster"] is not None:
         printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)
-    printer.print(f"certificate verified with all signers pinned; {_kept(document, out)}", markup=False, soft_wrap=True)
+    printer.print(_next(document, out, explain), markup=False, soft_wrap=True)
+
+
+def _explained(document: dict[str, Any]) -> tuple[str, str]:
+    seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
+    sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
+    return f"{document['devices']} devices; {seconds}", sealed
 
 
 def _cluster(cluster: dict[str, Any]) -> str:
@@ -292,8 +302,11 @@ def _cluster(cluster: dict[str, Any]) -> str:
     return f"{went}; mixed and opened {spark}"
 
 
-def _kept(document: dict[str, Any], out: Path | None) -> str:
-    if out is None:
-        return "add --out DIR to keep the certificate, results and logs"
-    certificate = shlex.quote(document["rounds"][0]["certificate"])
-    return f"kept in {out}; next: hubbub verify {certificate}"
+def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:
+    """Return the last line: the certificate was verified, and what to run next."""
+    verified = "The certificate was verified, with all signers pinned."
+    if out is not None:
+        certificate = shlex.quote(document["rounds"][0]["certificate"])
+        return f"{verified} Kept in {out}; next: hubbub verify {certificate}"
+    more = "" if explain else "hubbub demo --explain says where the privacy comes from; "
+    return f"{verified} Next: {more}hubbub demo --out DIR keeps the certificate and the results."

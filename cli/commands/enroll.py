@@ -48,12 +48,12 @@ def command(
 ) -> None:
     """Enroll devices: make tickets, each of which one device turns into its credential, by itself.
 
-    Whoever redeems a ticket first has the device's place, so hand it over as you would a password, and to one device.
+    Whoever redeems a ticket first takes part with it, so hand it over as you would a password, and to one device.
     What a certificate's number of reports is worth is what your tickets are worth: give each person one.
 
     With --renew the tickets are for devices that have one already, and last longer. OLD holds their tickets, or their
     ids as --json prints them, one a line; or it is a folder of them as --names makes it, and so is FILE then. Such a
-    device redeems the new ticket by itself and keeps its place: it has one submission a round, as before.
+    device redeems the new ticket by itself and keeps its number: it has one submission a round, as before.
 
     Examples: hubbub enroll deployment/client/ticket.json --key deployment/operator/identity.pem --shuffler-key
     deployment/operator/trust/shuffler.pub.pem; hubbub enroll tickets.jsonl --devices 1000 --key identity.pem

@@ -29,7 +29,7 @@ def command(
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file it was started with.")],
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds within which it must say that it serves.")] = 5,
     live: Annotated[
-        bool, typer.Option("--live", help="Ask only whether its ports serve: a restart mends nothing else.")
+        bool, typer.Option("--live", help="Ask only whether its ports serve: a restart repairs nothing else.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -159,9 +159,11 @@ def revoke(
         operator = of_operator(location_of(settings), "who is admitted")
         found = asyncio.run(manage_credentials(operator, CredentialAction.REVOKE, devices))
         if as_json:
-            print_json({"tickets_spent": found.spent, "devices_revoked": found.revoked})
+            print_json({"tickets_redeemed": found.redeemed, "devices_revoked": found.revoked})
             return
-        console().print(f"tickets spent {found.spent}, devices revoked {found.revoked}", markup=False, soft_wrap=True)
+        console().print(
+            f"tickets redeemed {found.redeemed}, devices revoked {found.revoked}", markup=False, soft_wrap=True
+        )
 
 
 def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[KeyRotation, KeyLocation], str]) -> None:

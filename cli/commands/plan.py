@@ -105,7 +105,7 @@ def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
         "maximum_reports": planned.draft.most_reports,
         "maximum_disk_bytes": planned.most_disk_bytes,
         "largest_delta": largest_delta(planned.draft.minimum_reports),
-        "worthless_when_full": too_weak_when_full(planned),
+        "too_weak_when_full": too_weak_when_full(planned),
         "queries": expected_errors(planned.queries),
     }
     compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}

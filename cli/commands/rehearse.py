@@ -13,7 +13,7 @@ from hubbub.cli.progress import progress_bars
 
 if TYPE_CHECKING:
     from hubbub.client import Summary
-    from hubbub.deploy.load.rehearse import Answers, Certified
+    from hubbub.deploy.load.rehearse import Answers, CertificateFiles
     from hubbub.protos.task.task import Task
 
 
@@ -51,8 +51,9 @@ def command(
 
     Each device's answers are randomized and sealed as `hubbub submit` does, and sent over TLS until they are
     acknowledged. Nothing of the devices is kept, so running it again sends as many more. The services cannot tell them
-    from people: never rehearse in a round whose results matter. A ticket is spent by the devices of one run: where the
-    task takes enrolled devices, give each run its own. Where it admits by TLS certificates, each has one place a round.
+    from people: never rehearse in a round whose results matter. The devices of one run redeem their tickets: if the
+    task takes enrolled devices, give each run its own. If it admits by TLS certificates, each device has one submission
+    a round.
 
     Example: hubbub rehearse deployment/client/client.toml --devices 1000 --answer theme=dark --answer theme=light
     """
@@ -93,7 +94,7 @@ def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
     return found[:devices]
 
 
-def _certificates(task: Task, folder: Path | None, devices: int) -> list[Certified]:
+def _certificates(task: Task, folder: Path | None, devices: int) -> list[CertificateFiles]:
     """Return the devices' certificates, if the task admits by them."""
     from hubbub.deploy.load.rehearse import certificates_in
     from hubbub.protos.errors import UsageError

@@ -31,8 +31,8 @@ def audit_document(audit: Audit, seconds: float) -> dict[str, Any]:
         "epsilon_certified": audit.certified,
         "epsilon_visible": audit.visible,
         "rounds": audit.options.rounds,
-        "rounds_under_minimum": audit.options.under_minimum,
-        "released_under_minimum": audit.released_short,
+        "rounds_under_minimum": audit.options.rounds_under_minimum,
+        "released_under_minimum": audit.released_under_minimum,
         "consistent": audit.consistent,
         "attacks": [_attack(each) for each in audit.attacks],
         "seconds": round(seconds, 3),
@@ -42,7 +42,7 @@ def audit_document(audit: Audit, seconds: float) -> dict[str, Any]:
 def _attack(attacked: AuditedAttack) -> dict[str, Any]:
     shown = attacked.shown
     return {
-        "under_minimum": attacked.short,
+        "under_minimum": attacked.under_minimum,
         "opened": attacked.opened,
         "score": shown.event.score,
         "event": shown.event.text,
@@ -103,7 +103,7 @@ def _panel(audit: Audit, attacked: AuditedAttack) -> Panel:
     wrong, right = roc(attacked.scores, attacked.shown.event)
     promised = Series(f"certificate: ε ≤ {audit.certified:.4g}, δ = {delta:g}", "promised", x, allowed, strong=True)
     seen = Series(f"attacker: {attacked.shown.event.score}", "seen", tuple(wrong), tuple(right))
-    title = "rounds under the minimum" if attacked.short else "rounds of the certificate"
+    title = "rounds under the minimum" if attacked.under_minimum else "rounds of the certificate"
     limits = (-0.02, 1.02)
     axes = Axis("wrong: share of rounds", "linear", limits), Axis("right: share of rounds", "linear", limits)
     return Panel(title, *axes, (promised, seen), shaded=False)

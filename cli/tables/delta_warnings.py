@@ -20,13 +20,13 @@ def delta_text(privacy: Privacy, reports: int) -> str:
     return f"δ = {privacy.delta:g} is at most {limit}: {why}"
 
 
-def full_warning(privacy: Privacy, most: int, worthless: Sequence[str]) -> str | None:
+def full_warning(privacy: Privacy, most: int, too_weak: Sequence[str]) -> str | None:
     """Return a warning of the queries whose ε is 0 in a round of the `most` reports; None where there are none."""
-    if not worthless:
+    if not too_weak:
         return None
     return (
         f"warning: in a round of maximum_reports = {most:,} the certificate would state epsilon <= 0 for "
-        f"{', '.join(worthless)}: δ = {privacy.delta:g} alone allows whatever is told there, so it promises nothing; "
+        f"{', '.join(too_weak)}: δ = {privacy.delta:g} alone allows whatever is told there, so it promises nothing; "
         f"choose a δ of at most {largest_delta(most):g} = 0.1 / maximum_reports, or a smaller maximum_reports"
     )
 

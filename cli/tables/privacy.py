@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
+from hubbub.accountant.numbers import exp_up
 from hubbub.cli.tables.tables import print_table
+
+DIGITS = 4
+"""Significant digits of a promise in words; it is rounded up, so that it is never more than was certified."""
 
 
 def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
@@ -51,6 +56,31 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     # The last line, where it is read: what all of the above rests on.
     warning = "ASSUMED, not checked. " if assumed else ""
     console.print(f"admission {admission['mode']}: {warning}{admission['words']}", markup=False, soft_wrap=True)
+
+
+def promise(certificate: Mapping[str, Any]) -> str:
+    """Return in one sentence what everyone keeps through all that the task has published so far.
+
+    The factor is e^ε of the definition: for every set of results E, P(E) ≤ e^ε·P'(E) + δ.
+    """
+    rounds, total = certificate["all_rounds"], certificate["round_total"]
+    several = len(rounds["history"]) > 1
+    numbers = rounds if several else total
+    epsilon = numbers["epsilon_upper"]
+    over = f" over {len(rounds['history'])} rounds" if several else ""
+    assumed = certificate["admission"]["rests_on"] == "assumption"
+    basis = f"if {certificate['honest_share']:g} of the reports are people's (ASSUMED, not checked)"
+    return (
+        f"Everyone in the batch keeps ε ≤ {_up(epsilon)} at δ = {numbers['delta']:g}{over}, "
+        f"{basis if assumed else 'proven'}: had one person answered differently, every result would be at most "
+        f"{_up(exp_up(epsilon))} times as likely (plus δ)."
+    )
+
+
+def _up(value: float) -> str:
+    """Return a positive number as text, rounded up."""
+    rounded = Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(value))
+    return f"{float(rounded):,.{DIGITS}g}" if value < 10**DIGITS else f"{float(rounded):,.0f}"
 
 
 def _epsilons(numbers: Mapping[str, Any]) -> Sequence[str]:

@@ -120,7 +120,7 @@ def _check_records(content: Mapping[str, Any], task: Task, certified: CertifiedL
     found = [_record(document, task) for document in content["batches"]]
     expected = {(certified.round, query) for query in range(len(task.queries))}
     # Attested by the records: a round that was released and is not in the history would not fit.
-    before = attested(task, content["releases"], (record.place for record in found))
+    before = attested(task, content["releases"], (record.position for record in found))
     if tuple(release.round for release in before) != certified.rounds[:-1]:
         raise ValueError("its history is not of the rounds that were released before it")
     if {(record.batch.round, record.batch.query) for record in found} != expected:

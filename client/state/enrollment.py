@@ -3,8 +3,8 @@
 A shuffler stands under the first of its identities that is known, so that an enrollment lasts when the identity
 changes.
 
-The secret that a ticket is spent by is stored before the ticket is shown to anybody: a device that died in between, or
-got no answer, comes again with the same secret and gets the same credential.
+The secret that redeems a ticket is stored before the ticket is shown to anybody: a device that died in between, or got
+no answer, comes again with the same secret and gets the same credential.
 
 A credential is never discarded: a ticket that is to follow is stored with the credential that was got for it, together.
 """
@@ -41,7 +41,7 @@ Tickets = Callable[[str], bytes | None]
 
 @dataclass(frozen=True)
 class StoredEnrollment:
-    """A device's ticket, the secret that it is spent by (never printed), and its credential, once it has one."""
+    """A device's ticket, the secret that it is redeemed by (never printed), and its credential, once it has one."""
 
     ticket: bytes = field(repr=False)
     secret: bytes = field(repr=False)
@@ -86,9 +86,9 @@ def supersedes(ticket: Ticket, held: StoredEnrollment | None) -> bool:
 def take_tickets(
     connection: sqlite3.Connection, shuffler: bytes, tickets: Mapping[str, Ticket], random: Random
 ) -> None:
-    """Keep tickets of devices that hold no credential, each with the secret that it is to be spent by.
+    """Keep tickets of devices that hold no credential, each with the secret that it is to be redeemed by.
 
-    A later ticket is spent by the secret of the earlier one: where it is of the same device, the shuffler would take it
+    The secret of the earlier ticket redeems a later one: where it is of the same device, the shuffler would take it
     for a copy otherwise; and where it was a wrong one, the right one can still come again. A device that holds a
     credential keeps it, and the ticket it was got for.
     """

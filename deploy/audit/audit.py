@@ -17,7 +17,14 @@ from pathlib import Path
 from hubbub.accountant.certificate.minimum import parts_at_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
-from hubbub.deploy.audit.harness import SHORT_SECONDS, AuditHarness, AuditRound, RoundOutcome, TooSlow, epsilon_in
+from hubbub.deploy.audit.harness import (
+    UNDER_MINIMUM_SECONDS,
+    AuditHarness,
+    AuditRound,
+    RoundOutcome,
+    TooSlow,
+    epsilon_in,
+)
 from hubbub.deploy.audit.inference import AttackResult, attack, most_visible, rounds_to_show
 from hubbub.deploy.audit.participants import Participants, Victim
 from hubbub.deploy.audit.scores import ScoredRound, Scores, scored
@@ -37,7 +44,7 @@ MOST_EPSILON = 100.0
 AUDITED = "an audit's own task, which is asked of nobody"
 """Why the task that is played may have a large δ."""
 
-SHORT_SHARE = 8
+UNDER_MINIMUM_SHARE = 8
 """One round in so many is played under the minimum, unless it was said how many are."""
 
 LEAST_ROUNDS = 8
@@ -46,21 +53,21 @@ LEAST_ROUNDS = 8
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """How to audit: how many rounds with so many people each, at which δ and confidence, and how many of them short.
+    """How to audit: how many rounds of so many people, how many under the minimum, at which δ and confidence.
 
-    None is the task's own: its minimum of reports, and its δ; for `short`, one in `SHORT_SHARE`.
+    None is the task's own: its minimum of reports, and its δ; for `under_minimum`, one in `UNDER_MINIMUM_SHARE`.
     """
 
     rounds: int = 400
     participants: int | None = None
     delta: float | None = None
     confidence: float = 0.999
-    short: int | None = None
+    under_minimum: int | None = None
 
     @property
-    def under_minimum(self) -> int:
+    def rounds_under_minimum(self) -> int:
         """How many rounds are played under the minimum."""
-        return self.rounds // SHORT_SHARE if self.short is None else self.short
+        return self.rounds // UNDER_MINIMUM_SHARE if self.under_minimum is None else self.under_minimum
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class AuditParts:
 class AuditedAttack:
     """An attack on rounds of one kind: what it showed, the scores it was made from, and how many were opened."""
 
-    short: bool
+    under_minimum: bool
     shown: AttackResult
     scores: Scores
     opened: int
@@ -100,14 +107,14 @@ class Audit:
         return max(each.shown.epsilon for each in self.attacks)
 
     @property
-    def released_short(self) -> int:
+    def released_under_minimum(self) -> int:
         """How many rounds under the minimum were opened."""
-        return sum(each.opened for each in self.attacks if each.short)
+        return sum(each.opened for each in self.attacks if each.under_minimum)
 
     @property
     def consistent(self) -> bool:
         """Whether nothing contradicts the certificate: no larger ε was shown, and no round under the minimum opened."""
-        return self.attained <= self.certified and not self.released_short
+        return self.attained <= self.certified and not self.released_under_minimum
 
 
 def check_single_rounds(asked: Draft | Task) -> None:
@@ -160,16 +167,18 @@ def check_options(task: Task, options: AuditOptions) -> None:
     Raises:
         UsageError: naming the option, and how many rounds would do.
     """
-    full = options.rounds - options.under_minimum
-    if options.under_minimum < 0 or full < LEAST_ROUNDS:
+    full = options.rounds - options.rounds_under_minimum
+    if options.rounds_under_minimum < 0 or full < LEAST_ROUNDS:
         limit = f"play {LEAST_ROUNDS} or more with all their people"
-        raise UsageError(f"--rounds {options.rounds} with --short {options.under_minimum} leaves {full}; {limit}")
+        raise UsageError(
+            f"--rounds {options.rounds} with --under-minimum {options.rounds_under_minimum} leaves {full}; {limit}"
+        )
     error, delta = _error(options), task.privacy.delta
     visible = most_visible(full, delta, error)
     if visible > task.privacy.epsilon:
         return
     needed = full = rounds_to_show(task.privacy.epsilon, delta, error)
-    while needed - replace(options, rounds=needed).under_minimum < full:
+    while needed - replace(options, rounds=needed).rounds_under_minimum < full:
         needed += 1
     raise UsageError(
         f"--rounds {options.rounds} can show ε = {visible:.4g} at most, whatever the services do, and the certificate "
@@ -180,7 +189,7 @@ def check_options(task: Task, options: AuditOptions) -> None:
 
 def _error(options: AuditOptions) -> float:
     """Return the error probability of the attack on rounds of one kind: the kinds share what the confidence leaves."""
-    return (1 - options.confidence) / (2 if options.under_minimum else 1)
+    return (1 - options.confidence) / (2 if options.rounds_under_minimum else 1)
 
 
 async def run(
@@ -198,8 +207,10 @@ async def run(
     """
     check_options(task, options)
     playing = _AuditRun(task, folder, parts or AuditParts(), progress)
-    full, pipeline = await playing.full(options.rounds - options.under_minimum)
-    kinds = [full, await playing.short(options.under_minimum)] if options.under_minimum else [full]
+    full, pipeline = await playing.full(options.rounds - options.rounds_under_minimum)
+    kinds = (
+        [full, await playing.under_minimum(options.rounds_under_minimum)] if options.rounds_under_minimum else [full]
+    )
     attacks = [_attacked(playing.worst, played, task.privacy.delta, _error(options)) for played in kinds]
     certificate = _checked(pipeline.task.task.identities, full)
     visible = most_visible(len(full), task.privacy.delta, _error(options))
@@ -225,20 +236,20 @@ class _AuditRun:
         async with harness.pipeline() as pipeline:
             return await harness.run(pipeline), pipeline
 
-    async def short(self, rounds: int) -> tuple[RoundOutcome, ...]:
+    async def under_minimum(self, rounds: int) -> tuple[RoundOutcome, ...]:
         """Play rounds of the victim alone, which are under the minimum.
 
         Raises:
             TooSlow: where the machine cannot keep to their schedule.
         """
-        parts = [AuditRound(is_first, 1, short=True) for is_first in _coins(rounds)]
-        for seconds in SHORT_SECONDS[:-1]:
+        parts = [AuditRound(is_first, 1, under_minimum=True) for is_first in _coins(rounds)]
+        for seconds in UNDER_MINIMUM_SECONDS[:-1]:
             with contextlib.suppress(TooSlow):
-                return await self._short(parts, seconds)
-        return await self._short(parts, SHORT_SECONDS[-1])
+                return await self._under_minimum(parts, seconds)
+        return await self._under_minimum(parts, UNDER_MINIMUM_SECONDS[-1])
 
-    async def _short(self, parts: Sequence[AuditRound], seconds: int) -> tuple[RoundOutcome, ...]:
-        harness = replace(self._harness(f"short-{seconds}", parts), seconds=seconds)
+    async def _under_minimum(self, parts: Sequence[AuditRound], seconds: int) -> tuple[RoundOutcome, ...]:
+        harness = replace(self._harness(f"under-minimum-{seconds}", parts), seconds=seconds)
         async with harness.pipeline() as pipeline:
             return await harness.run(pipeline)
 
@@ -254,7 +265,7 @@ class _AuditRun:
 def _attacked(worst: Sequence[WorstCase], played: Sequence[RoundOutcome], delta: float, error: float) -> AuditedAttack:
     scores = scored(worst, [ScoredRound(each.part.is_first, each.seen) for each in played])
     opened = sum(any(seen is not None for seen in each.seen) for each in played)
-    return AuditedAttack(played[0].part.short, attack(scores, delta, error), scores, opened)
+    return AuditedAttack(played[0].part.under_minimum, attack(scores, delta, error), scores, opened)
 
 
 def _coins(rounds: int) -> list[bool]:

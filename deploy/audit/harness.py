@@ -36,7 +36,7 @@ AT_ONCE = 8
 OPEN_SECONDS = 7 * 86_400
 """How long a round is open that the operator closes."""
 
-SHORT_SECONDS = (20, 60, 180)
+UNDER_MINIMUM_SECONDS = (20, 60, 180)
 """After how many seconds rounds under the minimum are cut by their schedule. The services start and the people answer
 before that; where they were too slow, all is played again with the next number."""
 
@@ -59,12 +59,12 @@ class TooSlow(ServiceError):
 class AuditRound:
     """One round to play: whether the victim holds its first answer, and how many people take part.
 
-    `short` is a round under the minimum, which is cut by its schedule and must never be released.
+    `under_minimum` is a round under the minimum, which is cut by its schedule and must never be released.
     """
 
     is_first: bool
     participants: int
-    short: bool = False
+    under_minimum: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class AuditHarness:
             replace(
                 self.task,
                 name=f"audit-{place}",
-                schedule=by_schedule if part.short else by_operator,
+                schedule=by_schedule if part.under_minimum else by_operator,
                 identities=identities,
             )
             for place, part in enumerate(self.parts)
@@ -166,7 +166,7 @@ class _RoundRunner:
         except BaseExceptionGroup as failures:
             # One message is enough: rounds that fail together mostly fail for the same reason.
             raise failures.exceptions[0] from None
-        await self._over({task.task.id for part, task in parts if part.short})
+        await self._over({task.task.id for part, task in parts if part.under_minimum})
         return [certificates[place] for place in range(len(parts))]
 
     async def _one(self, part: AuditRound, task: SignedTask) -> bytes | None:
@@ -181,7 +181,7 @@ class _RoundRunner:
             raise
         except NoRound as error:
             raise TooSlow("a round was over before its people could answer; this machine is busy") from error
-        if part.short:
+        if part.under_minimum:
             return None
         await ControlCaller(self.control).close_round(task.task.id, 0, CALL_SECONDS)
         return await self._certificate(task.task.id)
@@ -195,14 +195,14 @@ class _RoundRunner:
                 if refusal.reason is not Reason.NO_RESULTS or time.monotonic() > until:
                     raise
 
-    async def _over(self, short: set[bytes]) -> None:
+    async def _over(self, task_ids: set[bytes]) -> None:
         """Wait until the rounds under the minimum are over, as their schedule has it."""
-        if not short:
+        if not task_ids:
             return
         until = time.monotonic() + STALLED_SECONDS + self.harness.seconds
         while True:
             rounds = await ControlCaller(self.control).get_status(None, CALL_SECONDS)
-            if all(each.state in FINAL for each in rounds if each.task_id in short):
+            if all(each.state in FINAL for each in rounds if each.task_id in task_ids):
                 return
             if time.monotonic() > until:
                 raise ServiceError("rounds under the minimum are not over, though their time is; see the logs")

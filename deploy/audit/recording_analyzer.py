@@ -18,7 +18,7 @@ from hubbub.analyzer.server import serve
 from hubbub.analyzer.settings import load
 from hubbub.protos.errors import HubbubError
 from hubbub.service.processes.hardening import disable_core_dumps
-from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool
+from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPool
 
 
 class RecordingPool(OpeningPool):
@@ -29,7 +29,7 @@ class RecordingPool(OpeningPool):
         self._file = file
         self._writing = threading.Lock()
 
-    def open(self, job: Job, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
+    def open(self, job: OpeningJob, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
         """Open a batch as `OpeningPool` does, and append what it held to the file."""
         seen: list[bytes] = []
         for opened in super().open(job, parts, expected):

@@ -54,44 +54,44 @@ async def submit_all(
         _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, processes)
         for index in range(processes)
     ]
-    played = SubmissionCounts()
+    counts = SubmissionCounts()
     try:
         async with asyncio.TaskGroup() as group:
             for index, each in enumerate(assignments):
                 log = pipeline.logs / f"worker-{round_number}-{index}.log"
-                group.create_task(_run(each, log, played, progress))
+                group.create_task(_run(each, log, counts, progress))
     except BaseExceptionGroup as failures:
         # One message is enough: workers that fail together mostly fail for the same reason.
         raise failures.exceptions[0] from None
     finally:
         # It holds the true answers, so it goes whether the workers succeeded or not.
         answers.unlink()
-    return played
+    return counts
 
 
 @dataclass(frozen=True)
-class _Admitted:
+class _DeviceFiles:
     """What devices are admitted with, as `DemoAssignment` has it."""
 
     tickets: str = ""
     certificates: str = ""
 
 
-def _admitted(pipeline: LocalPipeline, devices: int) -> _Admitted:
+def _admitted(pipeline: LocalPipeline, devices: int) -> _DeviceFiles:
     """Return where the devices' tickets or certificates are; they are made once, as devices are enrolled once."""
     if pipeline.issuer is not None:
         files = [pipeline.issuer.files(str(number)) for number in range(devices)]
-        return _Admitted(certificates=str(files[0][0].parent))
+        return _DeviceFiles(certificates=str(files[0][0].parent))
     if pipeline.mode is not Mode.ENROLLED:
-        return _Admitted()
+        return _DeviceFiles()
     path = pipeline.folder.of("client") / "tickets.jsonl"
     if not path.exists():
         write_private(path, b"\n".join(pipeline.tickets(devices)))
-    return _Admitted(tickets=str(path))
+    return _DeviceFiles(tickets=str(path))
 
 
 def _assignment(
-    pipeline: LocalPipeline, answers: Path, admitted: _Admitted, devices: int, round_number: int, index: int, of: int
+    pipeline: LocalPipeline, answers: Path, admitted: _DeviceFiles, devices: int, round_number: int, index: int, of: int
 ) -> DemoAssignment:
     return DemoAssignment(
         task=str(pipeline.directory / "task.json"),
@@ -111,7 +111,7 @@ def _assignment(
 
 
 async def _run(
-    assignment: DemoAssignment, log: Path, played: SubmissionCounts, progress: Callable[[int], None]
+    assignment: DemoAssignment, log: Path, counts: SubmissionCounts, progress: Callable[[int], None]
 ) -> None:
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
@@ -124,7 +124,7 @@ async def _run(
             start_new_session=True,
         )
     try:
-        await _listen(process, assignment, played, progress)
+        await _listen(process, assignment, counts, progress)
         if await process.wait() != 0:
             raise HubbubError(f"a worker ended with status {process.returncode}; {log} says why: {_last_line(log)}")
     finally:
@@ -137,7 +137,7 @@ async def _run(
 async def _listen(
     process: asyncio.subprocess.Process,
     assignment: DemoAssignment,
-    played: SubmissionCounts,
+    counts: SubmissionCounts,
     progress: Callable[[int], None],
 ) -> None:
     if process.stdin is None or process.stdout is None:
@@ -149,9 +149,9 @@ async def _listen(
         if "dealt_with" in said:
             progress(said["dealt_with"])
         else:
-            played.accepted += said["accepted"]
-            played.refused.update(said["refused"])
-            played.messages.update(said["messages"])
+            counts.accepted += said["accepted"]
+            counts.refused.update(said["refused"])
+            counts.messages.update(said["messages"])
 
 
 def _last_line(log: Path) -> str:

@@ -98,31 +98,31 @@ class DemoProgress:
         self.seconds: dict[str, float] = {}
         columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._console = console
-        self._bars = progress_bars(*columns, console=console, disable=not console.is_terminal)
+        self._progress = progress_bars(*columns, console=console, disable=not console.is_terminal)
 
     def __enter__(self) -> DemoProgress:
         """Show the bars."""
-        self._bars.start()
+        self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave the bars as they are."""
-        self._bars.stop()
+        self._progress.stop()
 
     @contextlib.contextmanager
     def stage(self, name: str, text: str, total: int = 1) -> Iterator[Progress]:
         """Time a stage; its bar is advanced by `advance`, and is full at the end."""
-        self._current = self._bars.add_task(text, total=total)
+        self._current = self._progress.add_task(text, total=total)
         if not self._console.is_terminal:
             self._console.print(text, markup=False, soft_wrap=True)
         started = time.perf_counter()
-        yield self._bars
+        yield self._progress
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
-        self._bars.update(self._current, completed=total)
+        self._progress.update(self._current, completed=total)
 
     def advance(self, steps: int) -> None:
         """Advance the bar of the stage that runs."""
-        self._bars.advance(self._current, steps)
+        self._progress.advance(self._current, steps)
 
 
 def _usual_delta(minimum: int) -> float:
@@ -267,7 +267,7 @@ async def _round(
     truths = {question.name: _truth(dataset, question) for question in dataset.questions}
     label = f"round {number}: " if options.rounds > 1 else ""
     with stages.stage("submit", f"{label}devices encode, randomize, seal, submit", dataset.devices):
-        played = await pipeline.guard(submit_all(pipeline, dataset, number, options.clients, stages.advance))
+        counts = await pipeline.guard(submit_all(pipeline, dataset, number, options.clients, stages.advance))
     await _fail_over(pipeline, number, options, stages)
     with stages.stage("shuffle_and_analyze", f"{label}mix, release, open, estimate, certify"):
         status = await pipeline.close_round(number)
@@ -278,7 +278,7 @@ async def _round(
         results = decoded(results, dataset.candidates)
     return {
         "round": number,
-        "submissions": {"acknowledged": status.submissions, "accepted": played.accepted, **_refusals(played)},
+        "submissions": {"acknowledged": status.submissions, "accepted": counts.accepted, **_refusals(counts)},
         "refusals_by_shuffler": dict(status.refusals),
         "queries": [_compared(pipeline, index, results, truths) for index in range(len(results.queries))],
         "certificate": str(certificate),
@@ -297,8 +297,8 @@ def _truth(dataset: Dataset, question: Question) -> Truth:
     return {**nobody, **truth}
 
 
-def _refusals(played: SubmissionCounts) -> dict[str, Any]:
-    return {"refused": dict(played.refused), "first_refusal_by_reason": played.messages}
+def _refusals(counts: SubmissionCounts) -> dict[str, Any]:
+    return {"refused": dict(counts.refused), "first_refusal_by_reason": counts.messages}
 
 
 def _compared(pipeline: LocalPipeline, index: int, results: RoundResults, truths: dict[str, Truth]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ SHUFFLER_PORT = 7305
 PUBLIC_PORT = 7301
 """The port that devices call, with a proxy as without one."""
 
-CERTIFIED_SHUFFLER_PORT, CERTIFIED_PORT = 7306, 7304
+MTLS_SHUFFLER_PORT, MTLS_PORT = 7306, 7304
 """The same two of devices that show certificates."""
 
 HTTPS_SHUFFLER_PORT, HTTPS_PORT = 7309, 7308
@@ -44,8 +44,8 @@ class Proxy:
         listen: where devices call it.
         shuffler: the shuffler's `listen`.
         name: whom the shuffler's certificate must be for.
-        certified: where devices call it that show certificates; not used as long as those lines are comments.
-        certified_shuffler: the shuffler's `devices_listen`.
+        mtls: where devices call it that show certificates; not used as long as those lines are comments.
+        mtls_shuffler: the shuffler's `devices_listen`.
         https: where devices call it by HTTPS; not used as long as those lines are comments.
         https_shuffler: the shuffler's `https_listen`.
         metrics: where Prometheus reads its numbers, without TLS: on loopback.
@@ -54,8 +54,8 @@ class Proxy:
     listen: str
     shuffler: str = f"127.0.0.1:{SHUFFLER_PORT}"
     name: str = "localhost"
-    certified: str = f"127.0.0.1:{CERTIFIED_PORT}"
-    certified_shuffler: str = f"127.0.0.1:{CERTIFIED_SHUFFLER_PORT}"
+    mtls: str = f"127.0.0.1:{MTLS_PORT}"
+    mtls_shuffler: str = f"127.0.0.1:{MTLS_SHUFFLER_PORT}"
     https: str = f"127.0.0.1:{HTTPS_PORT}"
     https_shuffler: str = f"127.0.0.1:{HTTPS_SHUFFLER_PORT}"
     metrics: str = f"127.0.0.1:{METRICS_PORT}"
@@ -64,7 +64,7 @@ class Proxy:
     def at(cls, host: str) -> Proxy:
         """The proxy of a deployment that binds `host`, on the shuffler's machine."""
         at = bracketed(host)
-        return cls(f"{at}:{PUBLIC_PORT}", certified=f"{at}:{CERTIFIED_PORT}", https=f"{at}:{HTTPS_PORT}")
+        return cls(f"{at}:{PUBLIC_PORT}", mtls=f"{at}:{MTLS_PORT}", https=f"{at}:{HTTPS_PORT}")
 
 
 def configured(proxy: Proxy) -> str:
@@ -74,8 +74,8 @@ def configured(proxy: Proxy) -> str:
         "@LISTEN@": proxy.listen,
         "@SHUFFLER@": proxy.shuffler,
         "@NAME@": proxy.name,
-        "@CERTIFIED@": proxy.certified,
-        "@CERTIFIED_SHUFFLER@": proxy.certified_shuffler,
+        "@MTLS@": proxy.mtls,
+        "@MTLS_SHUFFLER@": proxy.mtls_shuffler,
         "@HTTPS@": proxy.https,
         "@HTTPS_SHUFFLER@": proxy.https_shuffler,
         "@METRICS@": proxy.metrics,

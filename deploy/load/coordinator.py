@@ -68,7 +68,7 @@ async def run_schedule(
     """
     share = schedule.share(processes)
     workers = [
-        _WorkerProcess(
+        _LoadProcess(
             _assignment(deployment, share, folder / str(index), index, schedule, processes), folder / f"{index}.log"
         )
         for index in range(processes)
@@ -127,7 +127,7 @@ def _counts(said: dict[str, Any]) -> LoadCounts:
     return LoadCounts(Counter(said["refused"]), Counter(said["retries"]), dict(said["messages"]), said["unsent"])
 
 
-class _WorkerProcess:
+class _LoadProcess:
     """A worker process, and what it says."""
 
     def __init__(self, assignment: LoadAssignment, log: Path) -> None:
@@ -165,10 +165,10 @@ class _WorkerProcess:
     async def run(self, begins: float, progress: LoadProgress) -> dict[str, Any]:
         """Have it run its next step; return what became of it."""
         self._write(json.dumps({"begins": begins}).encode() + b"\n")
-        while "played" not in (said := await self._said()):
+        while "result" not in (said := await self._said()):
             progress.dealt_with(said.get("dealt_with", 0))
-        played: dict[str, Any] = said["played"]
-        return played
+        result: dict[str, Any] = said["result"]
+        return result
 
     def _write(self, line: bytes) -> None:
         if self._process is None or self._process.stdin is None:

@@ -119,26 +119,26 @@ def percentiles(values: npt.NDArray[np.float64]) -> dict[str, float]:
     return {name: float(ordered[rank - 1]) for name, rank in ranks.items()} | {"max": float(ordered[-1])}
 
 
-def document(played: StepResult) -> dict[str, object]:
+def document(result: StepResult) -> dict[str, object]:
     """Return a step as JSON has it; latencies in milliseconds."""
-    counts = played.counts
+    counts = result.counts
     return {
-        "offered_per_second": round(played.offered, 3),
-        "seconds": round(played.seconds, 3),
-        "devices": played.devices,
-        "acknowledged": played.acknowledged,
-        "acknowledged_per_second": round(played.throughput, 3),
-        "latency_ms": {name: round(1000 * value, 3) for name, value in played.latencies().items()},
+        "offered_per_second": round(result.offered, 3),
+        "seconds": round(result.seconds, 3),
+        "devices": result.devices,
+        "acknowledged": result.acknowledged,
+        "acknowledged_per_second": round(result.throughput, 3),
+        "latency_ms": {name: round(1000 * value, 3) for name, value in result.latencies().items()},
         "refused": dict(sorted(counts.refused.items())),
         "retries": dict(sorted(counts.retries.items())),
         "messages": counts.messages,
         "load": {
-            "cores": round(played.cores, 3),
-            "late_share": round(played.late_share, 4),
+            "cores": round(result.cores, 3),
+            "late_share": round(result.late_share, 4),
             "unsent": counts.unsent,
-            "figures_are_of_the_service": played.is_of_the_service,
+            "figures_are_of_the_service": result.is_of_the_service,
         },
-        "each_second": [_in_milliseconds(each) for each in played.each_second()],
+        "each_second": [_in_milliseconds(each) for each in result.each_second()],
     }
 
 

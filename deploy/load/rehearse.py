@@ -20,7 +20,7 @@ from hubbub.queries.questions.question import Value
 Answers = Mapping[str, Value]
 """A device's answers by query; a query that is not there has no answer."""
 
-Certified = tuple[Path, Path]
+CertificateFiles = tuple[Path, Path]
 """The files of a device's TLS certificate and its key."""
 
 
@@ -30,7 +30,7 @@ async def send(
     round_number: int | None,
     progress: Callable[[int], None],
     tickets: Sequence[bytes] = (),
-    certificates: Sequence[Certified] = (),
+    certificates: Sequence[CertificateFiles] = (),
 ) -> Summary:
     """Answer a round, the current one by default, once for each of the `answers`; return what became of them.
 
@@ -62,7 +62,7 @@ async def send(
             return await fleet.submit_many(named, round_number, progress=progress)
 
 
-def certificates_in(folder: Path) -> list[Certified]:
+def certificates_in(folder: Path) -> list[CertificateFiles]:
     """Return the devices' certificates in a folder, in the order of their names: NAME.pem with NAME.key beside it."""
     pairs = [(path, path.with_suffix(".key")) for path in sorted(folder.glob("*.pem"))]
     return [(certificate, key) for certificate, key in pairs if key.exists()]

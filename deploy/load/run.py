@@ -205,38 +205,38 @@ def _interruptible(work: Coroutine[Any, Any, None], loaded: LoadResult) -> LoadR
 async def _run(
     deployment: Deployment, schedule: LoadSchedule, processes: int, loaded: LoadResult, progress: Progress
 ) -> None:
-    bars = _Bars(deployment, schedule, processes, progress)
-    with tempfile.TemporaryDirectory(prefix="hubbub-load-") as folder, bars:
+    shown = _LoadProgressBars(deployment, schedule, processes, progress)
+    with tempfile.TemporaryDirectory(prefix="hubbub-load-") as folder, shown:
         finished = functools.partial(_finished, loaded)
-        await run_schedule(deployment, schedule, processes, Path(folder), bars, finished)
+        await run_schedule(deployment, schedule, processes, Path(folder), shown, finished)
 
 
-def _finished(loaded: LoadResult, played: StepResult) -> None:
-    loaded.steps.append(played)
+def _finished(loaded: LoadResult, step: StepResult) -> None:
+    loaded.steps.append(step)
 
 
-class _Bars:
+class _LoadProgressBars:
     """A bar for making devices ready, which are first enrolled where they have tickets, and one for sending."""
 
     def __init__(self, deployment: Deployment, schedule: LoadSchedule, processes: int, progress: Progress) -> None:
         devices = devices_for(schedule, processes)
-        self._bars = progress
+        self._progress = progress
         stages = 1 if deployment.tickets is None else 2
-        self._ready = self._bars.add_task("devices are enrolled and sealed", total=stages * devices)
+        self._ready = self._progress.add_task("devices are enrolled and sealed", total=stages * devices)
         due = sum(step.mean_calls(schedule.per_call) * schedule.per_call for step in schedule.steps)
-        self._sent = self._bars.add_task("devices are sent", total=due)
+        self._sent = self._progress.add_task("devices are sent", total=due)
 
-    def __enter__(self) -> _Bars:
-        self._bars.start()
+    def __enter__(self) -> _LoadProgressBars:
+        self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bars.stop()
+        self._progress.stop()
 
     def ready(self, devices: int) -> None:
-        self._bars.advance(self._ready, devices)
+        self._progress.advance(self._ready, devices)
 
     def dealt_with(self, devices: int) -> None:
-        self._bars.advance(self._sent, devices)
+        self._progress.advance(self._sent, devices)

@@ -247,7 +247,7 @@ async def _run_steps(assignment: LoadAssignment, task: Task, authority: bytes, b
             line = await asyncio.to_thread(next, begins, "")
             if not line:
                 return
-            _print({"played": await worker.run(number, json.loads(line)["begins"])})
+            _print({"result": await worker.run(number, json.loads(line)["begins"])})
 
 
 def main() -> None:

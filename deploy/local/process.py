@@ -96,9 +96,7 @@ class ServiceProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env=subprocesses.environment(
-                    {"PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1", **_password_file(), **self.environment}
-                ),
+                env=service_environment(self.environment),
             )
 
     async def _announcement(self, process: asyncio.subprocess.Process) -> dict[str, str] | None:
@@ -143,6 +141,12 @@ class ServiceProcess:
     def _tail(self) -> str:
         lines = _end_of(self.log).splitlines()[-LOG_TAIL_LINES:]
         return "; its log ends with:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; its log is empty"
+
+
+def service_environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a service that this process starts, and `more`, which goes before them."""
+    own = {"PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1", **_password_file()}
+    return subprocesses.environment({**own, **more})
 
 
 def _password_file() -> dict[str, str]:

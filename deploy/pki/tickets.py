@@ -129,7 +129,7 @@ def _enrolled(line: bytes) -> EnrolledDevices:
 
 
 def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, expires: int) -> Ticket:
-    """Return a ticket until `expires` for a device that has one already, so that it keeps its place.
+    """Return a ticket until `expires` for a device that has one already, so that it keeps its pseudonyms.
 
     `shuffler` (32 bytes) is whom it is for; None for the one that the ticket before is for.
 

@@ -16,7 +16,7 @@ VERSION_BYTES = 16
 
 
 @dataclass(frozen=True)
-class MasterKey:
+class MasterSecret:
     """A master key (32 bytes; never printed) that devices' credentials are made with, its generation and its state.
 
     `since` is when it came into that state, in seconds since 1970.
@@ -30,17 +30,17 @@ class MasterKey:
 
 @dataclass(frozen=True)
 class RedeemedTicket:
-    """A ticket's device, a hash of the secret it was spent by, the number drawn for it, its expiry since 1970."""
+    """A ticket's device, a hash of the secret it was redeemed by, the number drawn for it, its expiry since 1970."""
 
     device: bytes = field(repr=False)
-    spent_by: bytes = field(repr=False)
+    redeemed_by: bytes = field(repr=False)
     number: bytes = field(repr=False)
     expires: int
 
 
 @dataclass(frozen=True)
 class Revoked:
-    """Revoked devices: the devices of tickets, and the numbers of those among them whose tickets were spent."""
+    """Revoked devices: the devices of tickets, and the numbers of those among them whose tickets were redeemed."""
 
     devices: frozenset[bytes] = field(default=frozenset(), repr=False)
     numbers: frozenset[bytes] = field(default=frozenset(), repr=False)
@@ -51,7 +51,7 @@ class Admitted:
     """The master keys and the revoked devices; `version` names what this is at the leader."""
 
     version: bytes
-    masters: tuple[MasterKey, ...] = ()
+    masters: tuple[MasterSecret, ...] = ()
     revoked: Revoked = Revoked()
 
 

@@ -4,14 +4,14 @@ A credential's id says what the shuffler has to know of it: which master key, un
 the operator, and the device's number. Its key follows from the master key and all of the id, so the shuffler checks a
 proof without looking anything up, and nobody else can change an id and have a key for it.
 
-    key   = BLAKE2b-256 keyed with the master key, over the label and the id
-    proof = BLAKE2b-128 keyed with that key, over the label, destination, submission id and envelope
-    place = BLAKE2b-128 keyed with a key of the round, over the device's number
+    key       = BLAKE2b-256 keyed with the master key, over the label and the id
+    proof     = BLAKE2b-128 keyed with that key, over the label, destination, submission id and envelope
+    pseudonym = BLAKE2b-128 keyed with a key of the round, over the device's number
 
 BLAKE2's keyed mode is a MAC (RFC 7693, section 2.9); HMAC-SHA256 takes three times as long for messages of this size.
 
-A place is the id under which a submission is held: one device has one in each round, whatever credential it shows. The
-round's key is destroyed with the round, and from then on nobody can tell whose place it was.
+A pseudonym is the id under which a submission is held: one device has one in each round, whatever credential it shows.
+The round's key is destroyed with the round, and from then on nobody can tell whose pseudonym it was.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
 
 NUMBER_BYTES = 16
-"""Length of a device's number, which a shuffler draws when the ticket is spent."""
+"""Length of a device's number, which a shuffler draws when the ticket is redeemed."""
 
 AUTHORITY_BYTES = 16
 """Length of what an id says of a second authority: the beginning of a hash of its key, zeros for none."""
 
 KEY_BYTES = 32
-"""Length of a master key, of a credential's key, and of the secret that a device spends its ticket by."""
+"""Length of a master key, of a credential's key, and of the secret that a device redeems its ticket by."""
 
 PROOF_BYTES = 16
 """Length of a proof: as hard to guess as an envelope's tag."""
 
 PSEUDONYM_KEY_BYTES = 32
-"""Length of the key that places in a round are computed with."""
+"""Length of the key that pseudonyms in a round are computed with."""
 
 _ID = struct.Struct(f">IQ{AUTHORITY_BYTES}s{NUMBER_BYTES}s")
 CREDENTIAL_BYTES = _ID.size
@@ -158,7 +158,7 @@ def is_proven(key: bytes, prefix: bytes, submission: Submission) -> bool:
 
 
 def pseudonyms_of(pseudonym_key: bytes) -> Keyed:
-    """Return what gives the places (`place_of`) of devices, by their numbers, in a round of that key."""
+    """Return what gives the pseudonyms (`pseudonym_of`) of devices, by their numbers, in a round of that key."""
     return Keyed(pseudonym_key, SUBMISSION_ID_BYTES)
 
 
@@ -167,6 +167,6 @@ def pseudonym_of(pseudonym_key: bytes, number: bytes) -> bytes:
     return pseudonyms_of(pseudonym_key).of(number)
 
 
-def spent_by(device_key: bytes) -> bytes:
-    """Return what is kept of the secret (32 bytes) that a ticket is spent by: a hash, which says nothing about it."""
+def redeemed_by(device_key: bytes) -> bytes:
+    """Return what is kept of the secret (32 bytes) that redeems a ticket: a hash, which says nothing about it."""
     return hashlib.sha256(_DEVICE_KEY_LABEL + device_key).digest()

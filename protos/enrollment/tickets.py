@@ -1,8 +1,8 @@
 """By them an operator says which devices belong to it; a shuffler gives one credential for each.
 
 A ticket is signed by the operator's identity, and by a second authority too where a task names one. It is for one
-shuffler, names a device by a random number, and says until when the device takes part. Whoever redeems it first has
-the device's place, so it is handed over as a password is.
+shuffler, names a device by a random number, and says until when the device takes part. Whoever redeems it first is
+that device, so it is handed over as a password is.
 """
 
 from __future__ import annotations

@@ -64,11 +64,11 @@ def begun_digest() -> hashlib._Hash:
 class HopRecord:
     """A hop's statement about a batch: what it received, what it left out by reason, and what it released.
 
-    `place` is its place in the chain of shufflers, 2 for the first hop. `previous` is the record that the batch came
-    with, signed by who released it. `digest` is the `released_digest` of the permuted list of those that opened.
+    `position` is its own in the chain of shufflers, 2 for the first. `previous` is the record that the batch came with,
+    signed by who released it. `digest` is the `released_digest` of the permuted list of those that opened.
     """
 
-    place: int
+    position: int
     previous: SignedDocument
     received: int
     left_out: Mapping[str, int]
@@ -87,7 +87,7 @@ class HopRecord:
         return {
             "digest": self.digest.hex(),
             "format": HOP_RECORD.format,
-            "hop": self.place,
+            "hop": self.position,
             "left_out": dict(self.left_out),
             "previous": self.previous.as_json(),
             "received": self.received,
@@ -120,11 +120,11 @@ class HopRecord:
         if any(type(number) is not int or not 0 <= number <= most for number in numbers):
             raise ValueError(f"counts are whole numbers up to {most}")
         if type(content["hop"]) is not int or not FIRST_HOP <= content["hop"] < FIRST_HOP + MAXIMUM_HOPS:
-            raise ValueError(f"hops have the places {FIRST_HOP} to {FIRST_HOP + MAXIMUM_HOPS - 1}")
+            raise ValueError(f"hops have the positions {FIRST_HOP} to {FIRST_HOP + MAXIMUM_HOPS - 1}")
         if not set(left_out) <= AT_A_HOP or 0 in left_out.values():
             raise ValueError("unknown reason, or one that was never met")
         return cls(
-            place=content["hop"],
+            position=content["hop"],
             previous=SignedDocument.from_json(content["previous"]),
             received=content["received"],
             left_out=dict(left_out),
@@ -139,9 +139,9 @@ class BatchRecord:
     The released list holds `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
     the shuffler made. `digest` is the list's `released_digest`. `refusals` counts submissions that were refused, by
     reason. `closed_by` says how the round was cut. `key_set_hash` is the hash that all its envelopes are bound to.
-    `admission` is the mode in which the shuffler let submissions in, `place` the round's place among the task's
-    releases. `hops` are the records that hops signed around this one, in their order: what they say is no part of what
-    the shuffler signs.
+    `admission` is the mode in which the shuffler let submissions in, `position` the round's among the task's releases.
+    `hops` are the records that hops signed around this one, in their order: what they say is no part of what the
+    shuffler signs.
     """
 
     batch: BatchId
@@ -152,12 +152,12 @@ class BatchRecord:
     refusals: Mapping[str, int] = field(default_factory=dict)
     dummies: int = 0
     admission: str = field(kw_only=True)
-    place: ChainPosition = field(kw_only=True)
+    position: ChainPosition = field(kw_only=True)
     hops: tuple[HopRecord, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.admission is None) is not (self.place is None):
-            raise ValueError("a batch record states admission and place, or neither")
+        if (self.admission is None) is not (self.position is None):
+            raise ValueError("a batch record states admission and position, or neither")
 
     @property
     def envelopes(self) -> int:
@@ -185,9 +185,9 @@ class BatchRecord:
             "digest": self.digest.hex(),
             "dummies": self.dummies,
             "format": BATCH_RECORD.format,
-            "head": self.place.head.hex(),
+            "head": self.position.head.hex(),
             "key_set": self.key_set_hash.hex(),
-            "place": self.place.number,
+            "position": self.position.number,
             "query": self.batch.query,
             "refusals": dict(self.refusals),
             "reports": self.reports,
@@ -221,18 +221,20 @@ class BatchRecord:
     @classmethod
     def _read_behind(cls, last: HopRecord, identity: bytes, hops: Sequence[bytes]) -> BatchRecord:
         before = cls.read(last.previous, identity, hops[:-1])
-        if last.place != FIRST_HOP + len(hops) - 1:
-            raise SignatureError(f"the record of hop {last.place} stands in the place of {FIRST_HOP + len(hops) - 1}")
+        if last.position != FIRST_HOP + len(hops) - 1:
+            raise SignatureError(
+                f"the record of hop {last.position} stands in the place of {FIRST_HOP + len(hops) - 1}"
+            )
         if last.received != before.envelopes:
             raise SignatureError(
-                f"hop {last.place} received {last.received} envelopes, the one before it released {before.envelopes}"
+                f"hop {last.position} received {last.received} envelopes, the one before it released {before.envelopes}"
             )
         return replace(before, hops=(*before.hops, last))
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> BatchRecord:
         refusals = content["refusals"]
-        counts = [content["query"], content["round"], content["reports"], content["dummies"], content["place"]]
+        counts = [content["query"], content["round"], content["reports"], content["dummies"], content["position"]]
         numbers = [*counts, *refusals.values()]
         if any(type(number) is not int or not 0 <= number <= MAXIMUM_REPORTS for number in numbers):
             raise ValueError(f"counts are whole numbers up to {MAXIMUM_REPORTS}")
@@ -252,7 +254,7 @@ class BatchRecord:
             refusals=dict(refusals),
             dummies=content["dummies"],
             admission=Mode(content["admission"]).value,
-            place=ChainPosition(content["place"], from_hex(content["head"], HASH_BYTES, "head")),
+            position=ChainPosition(content["position"], from_hex(content["head"], HASH_BYTES, "head")),
         )
 
 

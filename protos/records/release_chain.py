@@ -28,7 +28,7 @@ _MEMBERS = {"dummies", "records", "reports", "round"}
 
 @dataclass(frozen=True)
 class ChainPosition:
-    """A round's place among its task's releases: `number` of them came before it, and `head` is the head of these."""
+    """A round's position among its task's releases: `number` of them came before it, `head` is the head of these."""
 
     number: int
     head: bytes
@@ -131,12 +131,12 @@ def head_after(task_id: bytes, releases: Sequence[Release]) -> bytes:
 
 
 def position_after(task_id: bytes, releases: Sequence[Release]) -> ChainPosition:
-    """Return the place of a round that is released after these."""
+    """Return the position of a round that is released after these."""
     return ChainPosition(len(releases), head_after(task_id, releases))
 
 
-def attested(task: Task, listed: Any, places: Iterable[ChainPosition]) -> tuple[Release, ...]:
-    """Return the releases that a certificate lists, if the batch records of its round, with these places, attest them.
+def attested(task: Task, listed: Any, positions: Iterable[ChainPosition]) -> tuple[Release, ...]:
+    """Return the releases that a certificate lists, if the records of its round, with these positions, attest them.
 
     Raises:
         SignatureError: where they do not: one was left out, moved, put in or changed; or the list has another form.
@@ -147,10 +147,10 @@ def attested(task: Task, listed: Any, places: Iterable[ChainPosition]) -> tuple[
     for release in releases:
         check_release(task, release)
     expected = position_after(task.id, releases)
-    for place in places:
-        if place.number != expected.number:
-            raise SignatureError(f"{place.number} rounds were released before it, {expected.number} are listed")
-        if place != expected:
+    for position in positions:
+        if position.number != expected.number:
+            raise SignatureError(f"{position.number} rounds were released before it, {expected.number} are listed")
+        if position != expected:
             raise SignatureError(
                 f"the {expected.number} releases listed are not those that the shuffler's batch records attest; one "
                 "was changed, moved or put in another's place"
@@ -160,14 +160,14 @@ def attested(task: Task, listed: Any, places: Iterable[ChainPosition]) -> tuple[
 
 @dataclass(frozen=True)
 class ReleaseChunk:
-    """Releases that follow each other, the first of them at place `first`."""
+    """Releases that follow each other, the first of them at position `first`."""
 
     first: int = 0
     releases: tuple[Release, ...] = ()
 
     @property
     def end(self) -> int:
-        """The place behind the last."""
+        """The position behind the last."""
         return self.first + len(self.releases)
 
 

@@ -24,7 +24,7 @@ Enrolled = Credential | Refusal
 
 
 def write_redemptions(redemptions: Iterable[Redemption]) -> submission_pb2.EnrollRequest:
-    """Encode tickets with the secrets that they are spent by."""
+    """Encode tickets with the secrets that they are redeemed by."""
     made = [submission_pb2.Redemption(ticket=each.ticket, device_key=each.device_key) for each in redemptions]
     return submission_pb2.EnrollRequest(redemptions=made)
 
@@ -103,7 +103,7 @@ def write_credential_status(status: CredentialStatus) -> control_pb2.ManageCrede
         )
         for key in status.keys
     ]
-    return control_pb2.ManageCredentialsResponse(keys=keys, spent=status.spent, revoked=status.revoked)
+    return control_pb2.ManageCredentialsResponse(keys=keys, redeemed=status.redeemed, revoked=status.revoked)
 
 
 def read_credential_status(message: control_pb2.ManageCredentialsResponse) -> CredentialStatus:
@@ -115,4 +115,4 @@ def read_credential_status(message: control_pb2.ManageCredentialsResponse) -> Cr
     if any(key.state not in set(KeyState) for key in message.keys):
         raise MessageError("a master key has a state that is unknown to this version")
     keys = (MasterKey(key.generation, KeyState(key.state), key.since, key.fingerprint) for key in message.keys)
-    return CredentialStatus(tuple(keys), message.spent, message.revoked)
+    return CredentialStatus(tuple(keys), message.redeemed, message.revoked)

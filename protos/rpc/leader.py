@@ -12,7 +12,7 @@ from hubbub.protos.enrollment.admitted import (
     STORAGE_BYTES,
     VERSION_BYTES,
     Admitted,
-    MasterKey,
+    MasterSecret,
     RedeemedTicket,
     Revoked,
     RoundSecrets,
@@ -44,9 +44,9 @@ class LeaderCaller:
         found = read_admitted(await call(self._stub.GetAdmitted(write_version(version), timeout=deadline), _LEADER))
         return None if found.version == version else found
 
-    async def spend(self, tickets: Sequence[RedeemedTicket], deadline: float) -> list[RedeemedTicket]:
-        """Note tickets as spent, and return what is then known of each device, in order."""
-        found = read_redeemed(await call(self._stub.SpendTickets(write_tickets(tickets), timeout=deadline), _LEADER))
+    async def redeem(self, tickets: Sequence[RedeemedTicket], deadline: float) -> list[RedeemedTicket]:
+        """Note tickets as redeemed, and return what is then known of each device, in order."""
+        found = read_redeemed(await call(self._stub.RedeemTickets(write_tickets(tickets), timeout=deadline), _LEADER))
         if [each.device for each in found] != [each.device for each in tickets]:
             raise MessageError("the leader answered for other tickets than were asked about")
         return found
@@ -119,20 +119,20 @@ def read_admitted(message: leader_pb2.GetAdmittedResponse) -> Admitted:
         if each.state not in states:
             raise MessageError(f"a master key is {each.state!r}; it is one of {', '.join(states)}")
         secret = codec.checked(each.secret, KEY_BYTES, "a master key")
-        masters.append(MasterKey(each.generation, secret, states[each.state], each.since))
+        masters.append(MasterSecret(each.generation, secret, states[each.state], each.since))
     devices = frozenset(codec.checked(each, DEVICE_BYTES, "a device") for each in message.revoked_devices)
     numbers = frozenset(codec.checked(each, NUMBER_BYTES, "a device's number") for each in message.revoked_numbers)
     version = codec.checked(message.version, VERSION_BYTES, "a version")
     return Admitted(version, tuple(masters), Revoked(devices, numbers))
 
 
-def write_tickets(tickets: Iterable[RedeemedTicket]) -> leader_pb2.SpendTicketsRequest:
-    """Encode tickets that are to be spent."""
-    return leader_pb2.SpendTicketsRequest(tickets=map(_write_ticket, tickets))
+def write_tickets(tickets: Iterable[RedeemedTicket]) -> leader_pb2.RedeemTicketsRequest:
+    """Encode tickets that are to be redeemed."""
+    return leader_pb2.RedeemTicketsRequest(tickets=map(_write_ticket, tickets))
 
 
-def read_tickets(message: leader_pb2.SpendTicketsRequest) -> list[RedeemedTicket]:
-    """Decode tickets that are to be spent.
+def read_tickets(message: leader_pb2.RedeemTicketsRequest) -> list[RedeemedTicket]:
+    """Decode tickets that are to be redeemed.
 
     Raises:
         MessageError: where there are too many, or something of one has another length.
@@ -140,12 +140,12 @@ def read_tickets(message: leader_pb2.SpendTicketsRequest) -> list[RedeemedTicket
     return _read_tickets(message.tickets)
 
 
-def write_redeemed(tickets: Iterable[RedeemedTicket]) -> leader_pb2.SpendTicketsResponse:
+def write_redeemed(tickets: Iterable[RedeemedTicket]) -> leader_pb2.RedeemTicketsResponse:
     """Encode what is known of tickets' devices, in order."""
-    return leader_pb2.SpendTicketsResponse(tickets=map(_write_ticket, tickets))
+    return leader_pb2.RedeemTicketsResponse(tickets=map(_write_ticket, tickets))
 
 
-def read_redeemed(message: leader_pb2.SpendTicketsResponse) -> list[RedeemedTicket]:
+def read_redeemed(message: leader_pb2.RedeemTicketsResponse) -> list[RedeemedTicket]:
     """Decode what is known of tickets' devices, in order.
 
     Raises:
@@ -154,19 +154,19 @@ def read_redeemed(message: leader_pb2.SpendTicketsResponse) -> list[RedeemedTick
     return _read_tickets(message.tickets)
 
 
-def _write_ticket(ticket: RedeemedTicket) -> leader_pb2.SpentTicket:
-    return leader_pb2.SpentTicket(
-        device=ticket.device, spent_by=ticket.spent_by, number=ticket.number, expires=ticket.expires
+def _write_ticket(ticket: RedeemedTicket) -> leader_pb2.RedeemedTicket:
+    return leader_pb2.RedeemedTicket(
+        device=ticket.device, redeemed_by=ticket.redeemed_by, number=ticket.number, expires=ticket.expires
     )
 
 
-def _read_tickets(messages: Sequence[leader_pb2.SpentTicket]) -> list[RedeemedTicket]:
+def _read_tickets(messages: Sequence[leader_pb2.RedeemedTicket]) -> list[RedeemedTicket]:
     if len(messages) > MOST_REDEMPTIONS:
         raise MessageError(f"{len(messages)} tickets in one call; send at most {MOST_REDEMPTIONS}")
     return [
         RedeemedTicket(
             codec.checked(each.device, DEVICE_BYTES, "a device"),
-            codec.checked(each.spent_by, KEY_BYTES, "what a ticket is spent by"),
+            codec.checked(each.redeemed_by, KEY_BYTES, "what a ticket is redeemed by"),
             codec.checked(each.number, NUMBER_BYTES, "a device's number"),
             each.expires,
         )

@@ -24,7 +24,7 @@ NUMBER_LIMIT = 2**32
 """Rounds and queries are below this: an envelope is bound to them in four bytes each."""
 
 FIRST_HOP = 2
-"""The place in the chain of the first hop: the shuffler that devices submit to is the first."""
+"""The position in the chain of the first hop: the shuffler that devices submit to is the first."""
 
 _OUTER_LABEL = b"hubbub/v1 shuffler"
 _INNER_LABEL = b"hubbub/v1 analyzer"
@@ -68,7 +68,7 @@ def outer_bytes(inners: Sequence[int], suite: Suite = DEFAULT) -> int:
 
 
 def _inner_info(destination: Destination, query: int, hop: int | None) -> bytes:
-    """What an inner envelope is bound to, at the analyzer or at the hop in that place of the chain."""
+    """What an inner envelope is bound to, at the analyzer or at the hop in that position of the chain."""
     label = _INNER_LABEL if hop is None else _HOP_LABEL + hop.to_bytes(4, "big")
     return label + destination._encode() + query.to_bytes(4, "big")
 
@@ -77,7 +77,7 @@ class Sealer:
     """Seals the layers of one round's submissions, all in the task's suite. Takes raw public keys.
 
     `hop_keys` are those of the hops behind the shuffler, in the order in which batches go through them; the first of
-    them is in place `FIRST_HOP`.
+    them is in position `FIRST_HOP`.
 
     Raises:
         EnvelopeError: where a key is none of the suite's.
@@ -95,7 +95,7 @@ class Sealer:
         self._destination = destination
         self._suite = suite
         # The last hop first: its layer goes right around the analyzer's.
-        self._hops = [(place, suite.public_key(key)) for place, key in enumerate(hop_keys, FIRST_HOP)][::-1]
+        self._hops = [(position, suite.public_key(key)) for position, key in enumerate(hop_keys, FIRST_HOP)][::-1]
         self._shuffler = suite.public_key(shuffler_key)
         self._analyzer = suite.public_key(analyzer_key)
 
@@ -106,8 +106,8 @@ class Sealer:
             EnvelopeError: where a public key cannot be sealed to.
         """
         sealed = self._suite.encrypt(report, self._analyzer, _inner_info(self._destination, query, None))
-        for place, key in self._hops:
-            sealed = self._suite.encrypt(sealed, key, _inner_info(self._destination, query, place))
+        for position, key in self._hops:
+            sealed = self._suite.encrypt(sealed, key, _inner_info(self._destination, query, position))
         return sealed
 
     def outer(self, inners: Sequence[bytes], submission_id: bytes) -> bytes:
@@ -170,7 +170,7 @@ class OuterOpener:
 class InnerOpener:
     """Opens one layer of one query's inner envelopes with a raw private key: the analyzer's, or a hop's.
 
-    `hop` is the hop's place in the chain, None for the analyzer.
+    `hop` is the hop's position in the chain, None for the analyzer.
 
     Raises:
         EnvelopeError: where the key is none of the suite's.

@@ -47,9 +47,9 @@ MAXIMUM_HOPS = 7
 Close = Literal["schedule", "operator"]
 
 
-def hop_name(place: int) -> str:
-    """Return how the shuffler in that place of the chain is called in folders, certificates and texts."""
-    return f"hop-{place}"
+def hop_name(position: int) -> str:
+    """Return how the shuffler in that position of the chain is called in folders, certificates and texts."""
+    return f"hop-{position}"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Identities:
     @property
     def named(self) -> dict[str, bytes]:
         """All identities by the parties' names; the second shuffler is called hop-2."""
-        hops = {hop_name(place): identity for place, identity in enumerate(self.hops, FIRST_HOP)}
+        hops = {hop_name(position): identity for position, identity in enumerate(self.hops, FIRST_HOP)}
         return {**{role.value: self.of(role) for role in CORE_ROLES}, **hops}
 
     def of(self, role: Role) -> bytes:
@@ -226,9 +226,9 @@ class Task:
         """Lengths of the envelopes as the analyzer gets them: every hop has taken its layer off."""
         return self.arriving_bytes(FIRST_HOP + len(self.identities.hops))
 
-    def arriving_bytes(self, place: int) -> tuple[int, ...]:
-        """Lengths of the envelopes as they arrive at a place of the chain; behind the last hop is the analyzer's."""
-        layers = 1 + FIRST_HOP + len(self.identities.hops) - place
+    def arriving_bytes(self, position: int) -> tuple[int, ...]:
+        """Lengths of the envelopes as they arrive at a position of the chain; behind the last hop is the analyzer's."""
+        layers = 1 + FIRST_HOP + len(self.identities.hops) - position
         return tuple(inner_bytes(query.report_bytes, self.hpke, layers) for query in self.queries)
 
     @cached_property

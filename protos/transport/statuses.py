@@ -41,7 +41,7 @@ STATUS = {
     Reason.NOT_COUNTERSIGNED: grpc.StatusCode.PERMISSION_DENIED,
     Reason.BAD_TICKET: grpc.StatusCode.INVALID_ARGUMENT,
     Reason.TICKET_EXPIRED: grpc.StatusCode.UNAUTHENTICATED,
-    Reason.TICKET_SPENT: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.TICKET_REDEEMED: grpc.StatusCode.ALREADY_EXISTS,
     Reason.TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.RESULTS_DIFFER: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.ROUND_FULL: grpc.StatusCode.FAILED_PRECONDITION,
@@ -100,7 +100,7 @@ def unreachable(what: str, details: str) -> Unreachable:
 
 
 def metadata_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
-    """Return what tells a refusal's reason, and when to call again, beside its status: the same by both doors."""
+    """Return what tells a refusal's reason, and when to call again, beside its status: the same by both servers."""
     reason = (REASON_KEY, refusal.reason.value)
     retry_after_ms = codec.retry_after_ms(refusal)
     return (reason,) if retry_after_ms is None else (reason, (RETRY_KEY, str(retry_after_ms)))

@@ -75,10 +75,10 @@ class ManageCredentialsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KEYS_FIELD_NUMBER: _builtins.int
-    SPENT_FIELD_NUMBER: _builtins.int
+    REDEEMED_FIELD_NUMBER: _builtins.int
     REVOKED_FIELD_NUMBER: _builtins.int
-    spent: _builtins.int
-    """Tickets that were spent, and devices that were revoked."""
+    redeemed: _builtins.int
+    """Tickets that were redeemed, and devices that were revoked."""
     revoked: _builtins.int
     @_builtins.property
     def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___MasterKey]: ...
@@ -86,12 +86,12 @@ class ManageCredentialsResponse(_message.Message):
         self,
         *,
         keys: _abc.Iterable[Global___MasterKey] | None = ...,
-        spent: _builtins.int = ...,
+        redeemed: _builtins.int = ...,
         revoked: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "revoked", b"revoked", "spent", b"spent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "redeemed", b"redeemed", "revoked", b"revoked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,7 +29,7 @@ class BatchId(_message.Message):
     task_id: _builtins.bytes
     round: _builtins.int
     query: _builtins.int
-    """The query's place in the task."""
+    """The query's position in the task."""
     def __init__(
         self,
         *,
@@ -177,7 +177,7 @@ class BeginDeliveryRequest(_message.Message):
     FIRST_FIELD_NUMBER: _builtins.int
     RELEASES_FIELD_NUMBER: _builtins.int
     first: _builtins.int
-    """The task's releases from a place on, up to the batch's own round; none in a task whose records state no place."""
+    """The task's releases from a position on, up to the batch's own round; none in a task whose records state no position."""
     @_builtins.property
     def record(self) -> _document_pb2.BatchRecord: ...
     @_builtins.property

@@ -103,7 +103,7 @@ class GetAdmittedResponse(_message.Message):
 
     @_builtins.property
     def revoked_devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """The devices of tickets that are admitted no more, and their numbers where their tickets were spent."""
+        """The devices of tickets that are admitted no more, and their numbers where their tickets were redeemed."""
 
     @_builtins.property
     def revoked_numbers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
@@ -153,16 +153,16 @@ class MasterSecret(_message.Message):
 Global___MasterSecret: _TypeAlias = MasterSecret  # noqa: Y015
 
 @_typing.final
-class SpendTicketsRequest(_message.Message):
+class RedeemTicketsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TICKETS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def tickets(self) -> _containers.RepeatedCompositeFieldContainer[Global___SpentTicket]: ...
+    def tickets(self) -> _containers.RepeatedCompositeFieldContainer[Global___RedeemedTicket]: ...
     def __init__(
         self,
         *,
-        tickets: _abc.Iterable[Global___SpentTicket] | None = ...,
+        tickets: _abc.Iterable[Global___RedeemedTicket] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -170,19 +170,19 @@ class SpendTicketsRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SpendTicketsRequest: _TypeAlias = SpendTicketsRequest  # noqa: Y015
+Global___RedeemTicketsRequest: _TypeAlias = RedeemTicketsRequest  # noqa: Y015
 
 @_typing.final
-class SpendTicketsResponse(_message.Message):
+class RedeemTicketsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TICKETS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def tickets(self) -> _containers.RepeatedCompositeFieldContainer[Global___SpentTicket]: ...
+    def tickets(self) -> _containers.RepeatedCompositeFieldContainer[Global___RedeemedTicket]: ...
     def __init__(
         self,
         *,
-        tickets: _abc.Iterable[Global___SpentTicket] | None = ...,
+        tickets: _abc.Iterable[Global___RedeemedTicket] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -190,18 +190,18 @@ class SpendTicketsResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SpendTicketsResponse: _TypeAlias = SpendTicketsResponse  # noqa: Y015
+Global___RedeemTicketsResponse: _TypeAlias = RedeemTicketsResponse  # noqa: Y015
 
 @_typing.final
-class SpentTicket(_message.Message):
+class RedeemedTicket(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DEVICE_FIELD_NUMBER: _builtins.int
-    SPENT_BY_FIELD_NUMBER: _builtins.int
+    REDEEMED_BY_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     EXPIRES_FIELD_NUMBER: _builtins.int
     device: _builtins.bytes
-    spent_by: _builtins.bytes
+    redeemed_by: _builtins.bytes
     number: _builtins.bytes
     expires: _builtins.int
     """Seconds since 1970."""
@@ -209,14 +209,14 @@ class SpentTicket(_message.Message):
         self,
         *,
         device: _builtins.bytes = ...,
-        spent_by: _builtins.bytes = ...,
+        redeemed_by: _builtins.bytes = ...,
         number: _builtins.bytes = ...,
         expires: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "expires", b"expires", "number", b"number", "spent_by", b"spent_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "expires", b"expires", "number", b"number", "redeemed_by", b"redeemed_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SpentTicket: _TypeAlias = SpentTicket  # noqa: Y015
+Global___RedeemedTicket: _TypeAlias = RedeemedTicket  # noqa: Y015

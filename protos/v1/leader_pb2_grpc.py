@@ -44,10 +44,10 @@ class LeaderServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.GetAdmittedRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.GetAdmittedResponse.FromString,
                 _registered_method=True)
-        self.SpendTickets = channel.unary_unary(
-                '/hubbub.v1.LeaderService/SpendTickets',
-                request_serializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.SpendTicketsRequest.SerializeToString,
-                response_deserializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.SpendTicketsResponse.FromString,
+        self.RedeemTickets = channel.unary_unary(
+                '/hubbub.v1.LeaderService/RedeemTickets',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.RedeemTicketsRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.RedeemTicketsResponse.FromString,
                 _registered_method=True)
 
 
@@ -68,8 +68,8 @@ class LeaderServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def SpendTickets(self, request, context):
-        """Notes tickets as spent, those that are not yet, and returns what is then known of each device, in order.
+    def RedeemTickets(self, request, context):
+        """Notes tickets as redeemed, those that are not yet, and returns what is then known of each device, in order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,10 +88,10 @@ def add_LeaderServiceServicer_to_server(servicer, server):
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.GetAdmittedRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.GetAdmittedResponse.SerializeToString,
             ),
-            'SpendTickets': grpc.unary_unary_rpc_method_handler(
-                    servicer.SpendTickets,
-                    request_deserializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.SpendTicketsRequest.FromString,
-                    response_serializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.SpendTicketsResponse.SerializeToString,
+            'RedeemTickets': grpc.unary_unary_rpc_method_handler(
+                    servicer.RedeemTickets,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.RedeemTicketsRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_leader__pb2.RedeemTicketsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -159,7 +159,7 @@ class LeaderService:
             _registered_method=True)
 
     @staticmethod
-    def SpendTickets(request,
+    def RedeemTickets(request,
             target,
             options=(),
             channel_credentials=None,
@@ -172,9 +172,9 @@ class LeaderService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/hubbub.v1.LeaderService/SpendTickets',
-            hubbub_dot_protos_dot_v1_dot_leader__pb2.SpendTicketsRequest.SerializeToString,
-            hubbub_dot_protos_dot_v1_dot_leader__pb2.SpendTicketsResponse.FromString,
+            '/hubbub.v1.LeaderService/RedeemTickets',
+            hubbub_dot_protos_dot_v1_dot_leader__pb2.RedeemTicketsRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_leader__pb2.RedeemTicketsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,8 +18,8 @@ class LeaderServiceStub:
     """The secrets of a round that is begun and not over."""
     GetAdmitted: _aio.UnaryUnaryMultiCallable[_leader_pb2.GetAdmittedRequest, _leader_pb2.GetAdmittedResponse]
     """What devices' proofs are checked with."""
-    SpendTickets: _aio.UnaryUnaryMultiCallable[_leader_pb2.SpendTicketsRequest, _leader_pb2.SpendTicketsResponse]
-    """Notes tickets as spent, those that are not yet, and returns what is then known of each device, in order."""
+    RedeemTickets: _aio.UnaryUnaryMultiCallable[_leader_pb2.RedeemTicketsRequest, _leader_pb2.RedeemTicketsResponse]
+    """Notes tickets as redeemed, those that are not yet, and returns what is then known of each device, in order."""
 
 class LeaderServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -39,11 +39,11 @@ class LeaderServiceServicer(metaclass=_abc_1.ABCMeta):
         """What devices' proofs are checked with."""
 
     @_abc_1.abstractmethod
-    def SpendTickets(
+    def RedeemTickets(
         self,
-        request: _leader_pb2.SpendTicketsRequest,
-        context: _aio.ServicerContext[_leader_pb2.SpendTicketsRequest, _abc.Awaitable[_leader_pb2.SpendTicketsResponse]],
-    ) -> _abc.Awaitable[_leader_pb2.SpendTicketsResponse]:
-        """Notes tickets as spent, those that are not yet, and returns what is then known of each device, in order."""
+        request: _leader_pb2.RedeemTicketsRequest,
+        context: _aio.ServicerContext[_leader_pb2.RedeemTicketsRequest, _abc.Awaitable[_leader_pb2.RedeemTicketsResponse]],
+    ) -> _abc.Awaitable[_leader_pb2.RedeemTicketsResponse]:
+        """Notes tickets as redeemed, those that are not yet, and returns what is then known of each device, in order."""
 
 def add_LeaderServiceServicer_to_server(servicer: LeaderServiceServicer, server: _aio.Server) -> None: ...

@@ -140,7 +140,7 @@ Global___EnrollRequest: _TypeAlias = EnrollRequest  # noqa: Y015
 
 @_typing.final
 class Redemption(_message.Message):
-    """A ticket, and the secret of the device that it is spent by: whoever has a copy of the ticket does not have it."""
+    """A ticket, and the secret of the device that it is redeemed by: whoever has a copy of the ticket does not have it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

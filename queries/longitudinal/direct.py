@@ -41,7 +41,7 @@ class SendingStates(Sending, KRandomizedResponse):
         """Return γ."""
         return {"gamma": [self.gamma, DENOMINATOR]}
 
-    def check_crowd(self, table: str, honest: int, share: float | None, delta: float) -> None:
+    def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:
         """Every round is a batch by itself, so nobody need answer all of them."""
 
     def step(self, memory: Memory | None, before: Stream, after: Stream, random: Random) -> Encoded:  # noqa: ARG002

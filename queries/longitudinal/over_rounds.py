@@ -76,7 +76,7 @@ class OverRounds(ABC):
         """Return the estimates after round `number`, from the published batches of the rounds up to it."""
 
     @abstractmethod
-    def check_crowd(self, table: str, honest: int, share: float | None, delta: float) -> None:
+    def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:
         """Return only if it counts on no more people than `share` of the `honest` ones at the minimum can be.
 
         Raises:

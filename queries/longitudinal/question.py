@@ -141,7 +141,7 @@ class Longitudinal:
             FieldError: where there are fewer, or it is above the cap.
         """
         if isinstance(randomizer, OverRounds):
-            randomizer.check_crowd(table, honest, self.steady_share, delta)
+            randomizer.check_steady_people(table, honest, self.steady_share, delta)
         if self.epsilon_local is not None and self.periods is not None:
             mechanism = randomizer.mechanism
             reached = paid_rounds(mechanism, self.periods) * mechanism.epsilon_local

@@ -77,8 +77,8 @@ class SendingSigns(SendingDrawn, Generic[S]):
         """Return its parameters. The odds, over 2³², are a text: readers of JSON round whole numbers above 2⁵³."""
         return {"steady": self.steady, "odds": str(self.strategy.weight)}
 
-    def check_crowd(self, table: str, honest: int, share: float | None, delta: float) -> None:
-        """Return only if there are so many steady people; see `OverRounds.check_crowd`."""
+    def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:
+        """Return only if there are so many steady people; see `OverRounds.check_steady_people`."""
         if share is None:
             raise FieldError(table, "steady_share", f"is missing, and the strategy {STEADY_MISSING}")
         most = steady_people(self.horizon.levels, honest, share, delta)

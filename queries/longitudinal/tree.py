@@ -60,7 +60,7 @@ class SendingNodes(SendingDrawn):
         """Return γ and b."""
         return {"gamma": [self.mechanism.gamma, DENOMINATOR], "side": [self.mechanism.side, DENOMINATOR]}
 
-    def check_crowd(self, table: str, honest: int, share: float | None, delta: float) -> None:
+    def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:
         """Every round is a batch by itself, so nobody need answer all of them."""
 
     # On the device

@@ -187,15 +187,15 @@ class Grouped:
         from hubbub.queries.questions.marginals import Marginal
 
         size, rows, first = symbols_of(self.of), [], None
-        for group, place in self._slices():
+        for group, place in self._marginals():
             found = self.of.estimates(Marginal.of(debiased, place, size))
             first = first or found
             rows += [replace(row, group=group) for row in found.rows]
         if first is None:
-            raise ValueError("there is always the slice of everybody")
+            raise ValueError("there is always the marginal of everybody")
         return replace(first, kind=self.kind, rows=tuple(rows))
 
-    def _slices(self) -> Iterator[tuple[Group, npt.NDArray[np.int64]]]:
+    def _marginals(self) -> Iterator[tuple[Group, npt.NDArray[np.int64]]]:
         """Return each group and the inner symbol of each joint symbol, −1 outside; everybody first."""
         import numpy as np
 

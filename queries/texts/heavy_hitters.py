@@ -91,7 +91,7 @@ class _FoundText:
 
 
 @dataclass(frozen=True)
-class _State:
+class _SearchState:
     """What is known after the rounds so far, the last of which asked for beginnings of `length` bytes.
 
     `ended` are whole texts that stood out of the last round, `beginnings` are those that may be continued, by their
@@ -151,7 +151,7 @@ def find_heavy_hitters(
         raise ValueError(f"{question.name} asks every round for whole texts; look candidates up instead")
     # Of the rounds for whole texts the last alone: they share their digests, so what it finds must not hang on others.
     rounds = [each for each in sorted(batches) if each == number or each < min(number, len(question.prefixes))]
-    state = _State(0, (), {b"": None})
+    state = _SearchState(0, (), {b"": None})
     characters = alphabet or every_character()
     for each in rounds:
         state = _step(question, each, batches[each], state, characters, say)
@@ -166,7 +166,7 @@ _RATE = (
 )
 
 
-def _shown(state: _State) -> list[_FoundText]:
+def _shown(state: _SearchState) -> list[_FoundText]:
     unended = [*state.leaves, *(each for each in state.beginnings.values() if each is not None)]
     return [*state.ended, *sorted(unended, key=lambda each: -each.estimate.value)]
 
@@ -175,10 +175,10 @@ def _step(
     question: _OfPrefixes,
     number: int,
     debiased: Debiased,
-    state: _State,
+    state: _SearchState,
     alphabet: Alphabet,
     say: Callable[[str], None],
-) -> _State:
+) -> _SearchState:
     length = question.length_in(number)
     reach = last_step(question.prefixes) if length is None else length - state.length
     most = MOST_LOOKED_UP - len(state.ended)
@@ -197,7 +197,7 @@ def _step(
     # A text that ended before is no continuation of the beginning that it equals.
     continued = {each.said.content[: state.length] for each in found if len(each.said.content) > state.length}
     leaves = [each for beginning, each in state.beginnings.items() if each is not None and beginning not in continued]
-    return _State(
+    return _SearchState(
         state.length if length is None else length,
         tuple(each for each in found if each.said.ended),
         {each.said.content: each for each in found if not each.said.ended},
@@ -206,7 +206,7 @@ def _step(
     )
 
 
-def _kept(state: _State, alphabet: Alphabet, reach: int, unended: bool, most: int) -> list[bytes]:
+def _kept(state: _SearchState, alphabet: Alphabet, reach: int, unended: bool, most: int) -> list[bytes]:
     """Return the beginnings whose continuations are looked up: the most frequent, as many as the limit allows."""
     kept, total = [], 0
     for beginning in state.beginnings:

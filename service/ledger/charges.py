@@ -12,9 +12,9 @@ from hubbub.protos.task.task import Task
 
 @dataclass(frozen=True)
 class Charge:
-    """A link of a task's ledger: its place from 0, the entry in canonical form, the digest that chains it (hex)."""
+    """A link of a task's ledger: its position from 0, the entry in canonical form, the digest that chains it (hex)."""
 
-    place: int
+    position: int
     entry: str
     digest: str
 
@@ -35,9 +35,9 @@ def check_follows(stored: int, charges: Charges) -> None:
     Raises:
         LedgerMoved: where they do not.
     """
-    admission = [charge.place for charge in charges]
-    if admission != list(range(stored, stored + len(charges))):
-        raise LedgerMoved(f"the ledger holds {stored} charges, these are for places {admission}; read it again")
+    positions = [charge.position for charge in charges]
+    if positions != list(range(stored, stored + len(charges))):
+        raise LedgerMoved(f"the ledger holds {stored} charges, these are for positions {positions}; read it again")
 
 
 class TaskLocks:

@@ -38,7 +38,7 @@ def charges_for(task: Task, number: int, stored: Charges, counted: Counted = ())
     before = ledger(Terms.of(task), task.id.hex(), _records(stored), counted)
     queries = [(query.name, query.mechanism) for query in task.queries]
     after = before.charge(round_entries(Terms.of(task), task.id.hex(), number, queries))
-    every = [Charge(place, entry, digest) for place, (entry, digest) in enumerate(after.records())]
+    every = [Charge(position, entry, digest) for position, (entry, digest) in enumerate(after.records())]
     return every[len(before.links) :]
 
 

@@ -41,14 +41,18 @@ def check_chain(
     """
     _check_sent(task, record, document, sent)
     if sent.first > len(stored):
-        raise Refusal(Reason.INCOMPLETE, f"{len(stored)} releases are known here; send those from place {len(stored)}")
-    for place, (known, other) in enumerate(zip(stored[sent.first :], sent.releases, strict=False), sent.first):
+        raise Refusal(
+            Reason.INCOMPLETE, f"{len(stored)} releases are known here; send those from position {len(stored)}"
+        )
+    for position, (known, other) in enumerate(zip(stored[sent.first :], sent.releases, strict=False), sent.first):
         if known != other:
-            raise _forked(task, f"at place {place} it has round {other.round} now, and had round {known.round} before")
+            raise _forked(
+                task, f"at position {position} it has round {other.round} now, and had round {known.round} before"
+            )
     before = [*stored[: sent.first], *sent.releases[:-1]]
     if len({release.round for release in before} | {record.batch.round}) != len(before) + 1:
         raise Refusal(Reason.BAD_RECORD, f"a round is twice among the releases of task {task.name}")
-    if head_after(task.id, before) != record.place.head:
+    if head_after(task.id, before) != record.position.head:
         raise _forked(task, f"the head before round {record.batch.round} is another than that of the rounds before it")
 
 
@@ -66,8 +70,8 @@ def _check_sent(task: Task, record: BatchRecord, document: SignedDocument, sent:
             check_release(task, release)
     except SignatureError as error:
         raise Refusal(Reason.BAD_RECORD, str(error)) from error
-    if not sent.releases or sent.end != record.place.number + 1:
-        raise Refusal(Reason.BAD_RECORD, "the releases that came with the record do not end with its round's place")
+    if not sent.releases or sent.end != record.position.number + 1:
+        raise Refusal(Reason.BAD_RECORD, "the releases that came with the record do not end with its round's position")
     own = sent.releases[-1]
     stated = (record.batch.round, record.reports, record.dummies, record_hash(document))
     if stated != (own.round, own.reports, own.dummies, own.records[record.batch.query]):
@@ -102,17 +106,17 @@ _RESTORE = "put the newest copy of the store back, or end its tasks"
 
 def _check_heads(whose: str, task_id: bytes, chain: Sequence[tuple[Release, bytes]]) -> None:
     head = first_head(task_id)
-    for place, (release, stated) in enumerate(chain):
+    for position, (release, stated) in enumerate(chain):
         head = next_head(head, release)
         if head != stated:
-            raise _broken(whose, task_id, f"the release at place {place} was changed")
+            raise _broken(whose, task_id, f"the release at position {position} was changed")
 
 
 def _stands(
     chain: Sequence[tuple[Release, bytes]], content: Mapping[str, Any], query: int, document: SignedDocument
 ) -> bool:
-    place: int = content["place"]
-    return place < len(chain) and chain[place][0].records[query : query + 1] == (record_hash(document),)
+    position: int = content["position"]
+    return position < len(chain) and chain[position][0].records[query : query + 1] == (record_hash(document),)
 
 
 def _broken(whose: str, task_id: bytes, what: str) -> StoreError:

@@ -60,7 +60,7 @@ class _Open:
 class Incidents:
     """The incidents of a service; may be told of them from any thread. `clock` gives seconds since 1970.
 
-    Those that are not `logged` here are logged by whoever is told of them (`lasting`).
+    Those that are not `logged` here are logged by whoever is told of them (`active`).
     """
 
     def __init__(self, clock: Callable[[], float] = time.time, *, logged: bool = True) -> None:

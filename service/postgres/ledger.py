@@ -15,14 +15,16 @@ from hubbub.service.postgres.sessions import Connection
 def charges(connection: Connection) -> dict[bytes, list[Charge]]:
     """Return every task's ledger, oldest charge first."""
     found: dict[bytes, list[Charge]] = {}
-    for task, *charge in connection.execute("SELECT task, place, entry, digest FROM ledger ORDER BY task, place"):
+    for task, *charge in connection.execute("SELECT task, position, entry, digest FROM ledger ORDER BY task, position"):
         found.setdefault(task, []).append(Charge(*charge))
     return found
 
 
 def charges_of(connection: Connection, task_id: bytes) -> list[Charge]:
     """Return a task's ledger, oldest charge first."""
-    rows = connection.execute("SELECT place, entry, digest FROM ledger WHERE task = %s ORDER BY place", (task_id,))
+    rows = connection.execute(
+        "SELECT position, entry, digest FROM ledger WHERE task = %s ORDER BY position", (task_id,)
+    )
     return [Charge(*row) for row in rows]
 
 
@@ -40,8 +42,8 @@ def insert_charges(connection: Connection, task_id: bytes, more: Charges) -> Non
     """Add to a task's ledger."""
     for charge in more:
         connection.execute(
-            "INSERT INTO ledger (task, place, entry, digest) VALUES (%s, %s, %s, %s)",
-            (task_id, charge.place, charge.entry, charge.digest),
+            "INSERT INTO ledger (task, position, entry, digest) VALUES (%s, %s, %s, %s)",
+            (task_id, charge.position, charge.entry, charge.digest),
         )
 
 
@@ -49,14 +51,14 @@ def releases(connection: Connection) -> dict[bytes, list[tuple[Release, bytes]]]
     """Return every task's releases, the first of them first, each with the head that is stored beside it."""
     found: dict[bytes, list[tuple[Release, bytes]]] = {}
     with damage_in("a release's"):
-        for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, place"):
+        for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, position"):
             found.setdefault(task, []).append((read_release(json.loads(entry)), bytes.fromhex(head)))
     return found
 
 
 def releases_of(connection: Connection, task_id: bytes) -> list[Release]:
     """Return a task's releases, the first of them first."""
-    rows = connection.execute("SELECT entry FROM chain WHERE task = %s ORDER BY place", (task_id,))
+    rows = connection.execute("SELECT entry FROM chain WHERE task = %s ORDER BY position", (task_id,))
     with damage_in("a release's"):
         return [read_release(json.loads(entry)) for (entry,) in rows]
 
@@ -64,17 +66,18 @@ def releases_of(connection: Connection, task_id: bytes) -> list[Release]:
 def last_of(connection: Connection, task_id: bytes) -> tuple[int, bytes]:
     """Return how many releases a task has, and their head."""
     row = connection.execute(
-        "SELECT place, head FROM chain WHERE task = %s ORDER BY place DESC LIMIT 1", (task_id,)
+        "SELECT position, head FROM chain WHERE task = %s ORDER BY position DESC LIMIT 1", (task_id,)
     ).fetchone()
     return (0, first_head(task_id)) if row is None else (row[0] + 1, bytes.fromhex(row[1]))
 
 
 def insert_releases(connection: Connection, task_id: bytes, more: Sequence[Release]) -> None:
     """Add to a task's releases."""
-    place, head = last_of(connection, task_id)
-    for number, release in enumerate(more, place):
+    position, head = last_of(connection, task_id)
+    for number, release in enumerate(more, position):
         head = next_head(head, release)
         entry = canonical(release.content()).decode()
         connection.execute(
-            "INSERT INTO chain (task, place, entry, head) VALUES (%s, %s, %s, %s)", (task_id, number, entry, head.hex())
+            "INSERT INTO chain (task, position, entry, head) VALUES (%s, %s, %s, %s)",
+            (task_id, number, entry, head.hex()),
         )

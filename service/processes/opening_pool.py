@@ -35,11 +35,11 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Job:
+class OpeningJob:
     """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key.
 
-    Each envelope has `width` bytes, and is of the suite of that name. `hop` is the place of the hop whose layer it is,
-    None for the analyzer's.
+    Each envelope has `width` bytes, and is of the suite of that name. `hop` is the position of the hop whose layer it
+    is, None for the analyzer's.
     """
 
     destination: Destination
@@ -50,7 +50,7 @@ class Job:
     hop: int | None = None
 
 
-def open_chunk(job: Job, envelopes: bytes) -> Opened:
+def open_chunk(job: OpeningJob, envelopes: bytes) -> Opened:
     """Open envelopes that follow one another without a gap."""
     opener = InnerOpener(job.destination, job.private_key, job.query, suite_named(job.suite), job.hop)
     reports, count = [], len(envelopes) // job.width
@@ -73,7 +73,7 @@ class OpeningPool:
         self._executor: ProcessPoolExecutor | None = None
         self._closed = False
 
-    def open(self, job: Job, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
+    def open(self, job: OpeningJob, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
         """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
 
         A worker that is killed breaks its pool: the pool is made anew, and each chunk that was in it tried once more.
@@ -96,7 +96,7 @@ class OpeningPool:
 
     def count(
         self,
-        job: Job,
+        job: OpeningJob,
         parts: Iterable[bytes],
         expected: int,
         use: Callable[[bytes], T],  # noqa: ARG002 - for workers that are elsewhere
@@ -124,7 +124,7 @@ class OpeningPool:
             for start in range(0, len(part), size):
                 yield part[start : start + size]
 
-    def _submit(self, job: Job, chunk: bytes) -> tuple[ProcessPoolExecutor, Future[Opened]]:
+    def _submit(self, job: OpeningJob, chunk: bytes) -> tuple[ProcessPoolExecutor, Future[Opened]]:
         pool = self._pool(None)
         try:
             return pool, pool.submit(open_chunk, job, chunk)
@@ -133,7 +133,7 @@ class OpeningPool:
             pool = self._pool(pool)
             return pool, pool.submit(open_chunk, job, chunk)
 
-    def _result(self, job: Job, chunk: bytes, pool: ProcessPoolExecutor, future: Future[Opened]) -> Opened:
+    def _result(self, job: OpeningJob, chunk: bytes, pool: ProcessPoolExecutor, future: Future[Opened]) -> Opened:
         try:
             return future.result()
         except BrokenProcessPool:

@@ -326,7 +326,7 @@ class Receiver(Generic[D]):
             return
         names = {"task": task.name, "round": batch.round, "query": task.queries[batch.query].name}
         text = f"round {batch.round} of {task.name} is not counted, query {names['query']}: {error}"
-        # What the sender sent is for the sender to mend; that we are not ready, or anything else, is for us.
+        # What the sender sent is for the sender to repair; that we are not ready, or anything else, is for us.
         ours = refused in (None, Reason.NOT_READY)
         self._incidents.open(
             batch, IncidentKind.ROUNDS if ours else IncidentKind.PEER, "commit failed", text, error, **names

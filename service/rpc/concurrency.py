@@ -1,6 +1,6 @@
 """How many calls a port has room for, those whose message is still on its way and those in work.
 
-Whoever opens a call and does not send its message holds a place for a few seconds at most, and loses it sooner where
+Whoever opens a call and does not send its message holds a slot for a few seconds at most, and loses it sooner where
 others need it: the connection that holds most of them gives up its oldest. So one that never ends its messages takes
 nothing from those that do, and what a port holds of unfinished messages is bounded, whatever it is sent.
 
@@ -24,7 +24,7 @@ from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
 T = TypeVar("T")
 
 RETRY_SECONDS = 1.0
-"""When a call that found no place may be made again."""
+"""When a call that found no slot may be made again."""
 
 FEWEST_UNFINISHED = 16
 MOST_UNFINISHED = 1024
@@ -63,7 +63,7 @@ class PortLimit(StrEnum):
     UNFINISHED = "unfinished"
     """The message was not whole in time."""
     EVICTED = "evicted"
-    """The message was not whole when others needed its place."""
+    """The message was not whole when others needed its slot."""
     CALLS = "calls"
     """As many calls were in work as may be."""
     BYTES = "bytes"
@@ -114,7 +114,7 @@ def _unknown() -> int:
 
 
 class AdmissionControl:
-    """The places of one port, in one event loop. `refused` counts by limit what found none.
+    """The slots of one port, in one event loop. `refused` counts by limit what found none.
 
     `held` gives the bytes of memory that the process holds, 0 where that is not known. gRPC does not say how much it
     has of a message that is not whole: so more are waited for than would surely fit, as long as memory does not grow.
@@ -150,7 +150,7 @@ class AdmissionControl:
         """Return what `read` gives, a call's message, of that connection; `read` is cancelled at the deadline.
 
         Raises:
-            Refusal: OVERLOADED, where it took too long, or others needed the place.
+            Refusal: OVERLOADED, where it took too long, or others needed the slot.
         """
         clock = asyncio.timeout(self.limits.unfinished_seconds)
         try:
@@ -166,7 +166,7 @@ class AdmissionControl:
             self._evicted.discard(clock)
         # Outside of the handler above: a refusal that knew the timeout would keep its frames, and what they hold.
         if limit is PortLimit.EVICTED:
-            raise self.refusal(limit, "the message was not whole when others needed its place")
+            raise self.refusal(limit, "the message was not whole when others needed its slot")
         seconds = self.limits.unfinished_seconds
         raise self.refusal(limit, f"the message was not whole after {seconds:g} s, as it has to be")
 
@@ -237,7 +237,7 @@ class AdmissionControl:
             _take(self._of, connection, 1)
 
     def acquire(self, caller: str, size: int, connection: str = "") -> None:
-        """Take a place for a call of `caller` with a message of so many bytes; `leave` gives it back.
+        """Take a slot for a call of `caller` with a message of so many bytes; `release` gives it back.
 
         Of strangers `connection` is the one that they call on, and bytes are shared among connections.
 
@@ -267,7 +267,7 @@ class AdmissionControl:
         return mine + size <= free - self.limits.message_bytes // 8
 
     def release(self, caller: str, size: int, connection: str = "") -> None:
-        """Give a place back."""
+        """Give a slot back."""
         self._in_work[caller] -= 1
         self._give_back(size, connection)
 

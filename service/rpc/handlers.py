@@ -38,7 +38,7 @@ class SubmissionHandler(Protocol):
         """Answer each submission, in order; a receipt means that it is on disk."""
 
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
-        """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was spent."""
+        """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was redeemed."""
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before `submit` was called; None where their destination is unknown."""
@@ -118,5 +118,5 @@ class LeaderHandler(Protocol):
     async def get_admitted(self, version: bytes) -> Admitted | None:
         """Return what devices are admitted with; None where that is the version that is known."""
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Note tickets as spent, and return what is then known of each device, in order."""
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Note tickets as redeemed, and return what is then known of each device, in order."""

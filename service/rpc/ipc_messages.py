@@ -46,7 +46,7 @@ def read_admitted(raw: bytes) -> Admitted:
 
 
 def write_tickets(tickets: Iterable[RedeemedTicket]) -> bytes:
-    """Encode tickets: those that are to be spent, or what is then known of their devices."""
+    """Encode tickets: those that are to be redeemed, or what is then known of their devices."""
     return leader.write_tickets(tickets).SerializeToString()
 
 
@@ -56,7 +56,7 @@ def read_tickets(raw: bytes) -> list[RedeemedTicket]:
     Raises:
         MessageError: where the bytes are none, or there are too many.
     """
-    return leader.read_tickets(_message(leader_pb2.SpendTicketsRequest, raw))
+    return leader.read_tickets(_message(leader_pb2.RedeemTicketsRequest, raw))
 
 
 def _message(kind: type[T], raw: bytes) -> T:

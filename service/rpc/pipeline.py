@@ -50,7 +50,7 @@ def _nothing(_call: str, _count: int) -> None:
 
 
 class IncomingCall(NamedTuple):
-    """A call that somebody began: what answers it, and under whom its places and bytes are counted."""
+    """A call that somebody began: what answers it, and under whom its slots and bytes are counted."""
 
     call: Call
     method: Method

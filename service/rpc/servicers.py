@@ -111,12 +111,12 @@ class _MtlsServicer(_SubmissionServicer):
 
     def __init__(self, handler: MtlsHandler) -> None:
         super().__init__(handler)
-        self._certified = handler
+        self._mtls_handler = handler
 
     def _handler_of(self, context: Context) -> SubmissionHandler:
         (pem,) = context.auth_context()["x509_pem_cert"]
         issued = x509.load_pem_x509_certificate(pem).tbs_certificate_bytes
-        return self._certified.showing(hashlib.sha256(issued).digest())
+        return self._mtls_handler.showing(hashlib.sha256(issued).digest())
 
 
 def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:
@@ -295,10 +295,10 @@ class _LeaderServicer:
         version = read_version(request)
         return write_admitted(await self._handler.get_admitted(version) or Admitted(version))
 
-    async def SpendTickets(  # noqa: N802 - gRPC's name
-        self, request: leader_pb2.SpendTicketsRequest, _context: Context
-    ) -> leader_pb2.SpendTicketsResponse:
-        return write_redeemed(await self._handler.spend(read_tickets(request)))
+    async def RedeemTickets(  # noqa: N802 - gRPC's name
+        self, request: leader_pb2.RedeemTicketsRequest, _context: Context
+    ) -> leader_pb2.RedeemTicketsResponse:
+        return write_redeemed(await self._handler.redeem(read_tickets(request)))
 
 
 def _optional_task(task_id: bytes) -> bytes | None:

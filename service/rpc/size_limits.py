@@ -125,7 +125,7 @@ _COUNTED: dict[str, dict[str, _Most]] = {
         "releases": _Most(MOST_RELEASES, inner={"records": _Most(MOST_RELEASES * MAXIMUM_QUERIES, HASH_BYTES)}),
     },
     "PutEnvelopes": {"envelopes": _Most(MOST_ENVELOPES)},
-    "SpendTickets": {"tickets": _Most(MOST_REDEMPTIONS)},
+    "RedeemTickets": {"tickets": _Most(MOST_REDEMPTIONS)},
 }
 """Repeated fields of requests, with the most elements that each takes, in how many bytes at least, and what is in them;
 a test says where one is missing."""
@@ -158,7 +158,7 @@ def _largest(envelope_bytes: int | None) -> dict[str, int]:
         "ManageCredentials": MOST_DEVICES * (DEVICE_BYTES + _FRAMES) + FEW_BYTES,
         "BeginDelivery": MAXIMUM_MESSAGE_BYTES,
         "PutEnvelopes": MAXIMUM_MESSAGE_BYTES,
-        "SpendTickets": MOST_REDEMPTIONS * (DEVICE_BYTES + KEY_BYTES + NUMBER_BYTES + _FRAMES),
+        "RedeemTickets": MOST_REDEMPTIONS * (DEVICE_BYTES + KEY_BYTES + NUMBER_BYTES + _FRAMES),
     }
 
 

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool, open_chunk
+from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPool, open_chunk
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.errors import SparkError
-from hubbub.service.spark.session import Session, begin_task, failures, session, workplace
+from hubbub.service.spark.session import SparkApplication, begin_task, failures, session, workplace
 
 CHUNK = 8000
 """Envelopes of one task: half a second of work, where Spark takes some ten milliseconds to run a task."""
@@ -35,7 +35,7 @@ WAVES = 2
 
 T = TypeVar("T")
 
-OpenChunk = Callable[[Job, bytes], Opened]
+OpenChunk = Callable[[OpeningJob, bytes], Opened]
 """Opens a task's envelopes, that follow one another without a gap."""
 
 
@@ -53,10 +53,10 @@ class SparkOpeningPool(OpeningPool):
         self._folder = folder
         self._open_one = open_one
         self._guard = threading.Lock()
-        self._session: Session | None = None
+        self._session: SparkApplication | None = None
         self._stopped = False
 
-    def open(self, job: Job, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
+    def open(self, job: OpeningJob, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
         """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
 
         Raises:
@@ -68,7 +68,7 @@ class SparkOpeningPool(OpeningPool):
         return self._elsewhere(job, parts, bytes)
 
     def count(
-        self, job: Job, parts: Iterable[bytes], expected: int, use: Callable[[bytes], T]
+        self, job: OpeningJob, parts: Iterable[bytes], expected: int, use: Callable[[bytes], T]
     ) -> Iterator[tuple[T | bytes, int]]:
         """Open as `open` does, and have the tasks of a large batch `use` its reports: they give what it made of them.
 
@@ -91,7 +91,7 @@ class SparkOpeningPool(OpeningPool):
                 self._session.abort()
         super().close()
 
-    def _elsewhere(self, job: Job, parts: Iterable[bytes], use: Callable[[bytes], T]) -> Iterator[tuple[T, int]]:
+    def _elsewhere(self, job: OpeningJob, parts: Iterable[bytes], use: Callable[[bytes], T]) -> Iterator[tuple[T, int]]:
         with workplace(self._settings, self._folder) as place, session(self._settings, place) as begun:
             self._note(begun)
             try:
@@ -99,7 +99,7 @@ class SparkOpeningPool(OpeningPool):
             finally:
                 self._note(None)
 
-    def _note(self, begun: Session | None) -> None:
+    def _note(self, begun: SparkApplication | None) -> None:
         with self._guard:
             if begun is not None and self._stopped:
                 raise SparkError("the service is stopping")
@@ -107,8 +107,8 @@ class SparkOpeningPool(OpeningPool):
 
 
 def opened_on(
-    begun: Session,
-    job: Job,
+    begun: SparkApplication,
+    job: OpeningJob,
     parts: Iterable[bytes],
     use: Callable[[bytes], T],
     open_one: OpenChunk = open_chunk,
@@ -129,13 +129,13 @@ def opened_on(
             yield from pending.popleft().result()
 
 
-def _wave(begun: Session, work: Callable[[bytes], tuple[T, int]], chunks: list[bytes]) -> list[tuple[T, int]]:
+def _wave(begun: SparkApplication, work: Callable[[bytes], tuple[T, int]], chunks: list[bytes]) -> list[tuple[T, int]]:
     # With encryption on, PySpark hands the chunks to its JVM over an authenticated loopback socket; without, in a file.
     with failures():
         return begun.context.parallelize(chunks, len(chunks)).map(work).collect()
 
 
-def _used(open_one: OpenChunk, job: Job, use: Callable[[bytes], T], chunk: bytes) -> tuple[T, int]:
+def _used(open_one: OpenChunk, job: OpeningJob, use: Callable[[bytes], T], chunk: bytes) -> tuple[T, int]:
     begin_task()
     reports, unopenable = open_one(job, chunk)
     return use(reports), unopenable

@@ -98,7 +98,7 @@ def java() -> str | None:
     return shutil.which("java", path=str(Path(home) / "bin") if home else None)
 
 
-class Session:
+class SparkApplication:
     """A running Spark application. `context` is PySpark's; `folder` is its job's."""
 
     def __init__(self, context: SparkContext, process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -137,7 +137,7 @@ def workplace(settings: SparkSettings, folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def session(settings: SparkSettings, place: Path) -> Iterator[Session]:
+def session(settings: SparkSettings, place: Path) -> Iterator[SparkApplication]:
     """Give a session that works in a folder `workplace` gave; waits for the one that this process has.
 
     Raises:
@@ -191,7 +191,7 @@ def check_encrypted(context: SparkContext) -> None:
         raise SparkError(f"Spark is not used unencrypted: {'; '.join(wrong)}. Look at PYSPARK_SUBMIT_ARGS")
 
 
-def check_version(begun: Session, version: str = __version__) -> None:
+def check_version(begun: SparkApplication, version: str = __version__) -> None:
     """Return only if as many tasks as run at once find this version of hubbub.
 
     Raises:
@@ -215,7 +215,7 @@ def check_version(begun: Session, version: str = __version__) -> None:
 
 
 @contextlib.contextmanager
-def _started(settings: SparkSettings, folder: Path) -> Iterator[Session]:
+def _started(settings: SparkSettings, folder: Path) -> Iterator[SparkApplication]:
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -234,7 +234,7 @@ def _started(settings: SparkSettings, folder: Path) -> Iterator[Session]:
             context = SparkContext(conf=conf, gateway=gateway)
         _LOG.info("Spark session", master=settings.master, application=context.applicationId)
         try:
-            yield Session(context, process, folder)
+            yield SparkApplication(context, process, folder)
         finally:
             with contextlib.suppress(Exception):  # a JVM that was killed cannot be asked to stop
                 context.stop()
@@ -260,7 +260,7 @@ def given(environment: Mapping[str, str]) -> dict[str, str]:
 def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:
     from pyspark import SparkConf
 
-    admission = {
+    own = {
         "spark.master": settings.master,
         "spark.app.name": "hubbub",
         "spark.local.dir": str(folder),
@@ -268,7 +268,7 @@ def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:
         "spark.driver.bindAddress": settings.driver_host,
         "spark.driver.memory": f"{settings.memory_mebibytes}m",
     }
-    return SparkConf(loadDefaults=False).setAll([*admission.items(), *ENCRYPTION.items(), *QUIET.items()])
+    return SparkConf(loadDefaults=False).setAll([*own.items(), *ENCRYPTION.items(), *QUIET.items()])
 
 
 @contextlib.contextmanager

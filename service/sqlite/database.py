@@ -70,8 +70,8 @@ class Database:
         self._opened.enter_context(locked(folder, self._layout))
         # Before SQLite opens the file, which would go on without what a lost log held.
         check_log(self.path)
-        self._mark = WalGuard(self.path)
-        self._opened.callback(self._mark.close)
+        self._wal_guard = WalGuard(self.path)
+        self._opened.callback(self._wal_guard.close)
         self._wal_holder = self._opened.enter_context(contextlib.closing(reading(self.path)))
         self._keep_log()
         self.writer = self._connect(connection)
@@ -122,7 +122,7 @@ class Database:
 
     def committed(self) -> None:
         """Note how far the write-ahead log goes; after each commit, before its results are given out."""
-        self._mark.note()
+        self._wal_guard.note()
 
     def shrink(self) -> bool:
         """Give some free pages back; return whether there are more."""
@@ -141,10 +141,10 @@ class Database:
             StoreError: where a reader held the log; nothing is lost, it may be called again.
         """
         # In this order: a kill in between leaves a log that the mark does not speak of, and never a mark without a log.
-        if self._mark.is_set:
+        if self._wal_guard.is_set:
             self._carry_over("FULL")
             try:
-                self._mark.clear()
+                self._wal_guard.clear()
             except OSError as error:
                 raise as_store_error(error, self.path) from error
         self._carry_over("TRUNCATE")

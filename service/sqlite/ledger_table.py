@@ -9,8 +9,8 @@ from hubbub.service.ledger.charges import Charge, Charges, check_follows
 LEDGER_TABLE = """
 -- What each task has spent: a chain of digests, only ever added to.
 CREATE TABLE ledger (
-    task BLOB NOT NULL, place INTEGER NOT NULL, entry TEXT NOT NULL, digest TEXT NOT NULL,
-    PRIMARY KEY (task, place)
+    task BLOB NOT NULL, position INTEGER NOT NULL, entry TEXT NOT NULL, digest TEXT NOT NULL,
+    PRIMARY KEY (task, position)
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
 CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
@@ -29,20 +29,20 @@ def insert_charges(connection: sqlite3.Connection, task_id: bytes, charges: Char
     (stored,) = connection.execute("SELECT count(*) FROM ledger WHERE task = ?", (task_id,)).fetchone()
     check_follows(stored, charges)
     connection.executemany(
-        "INSERT INTO ledger (task, place, entry, digest) VALUES (?, ?, ?, ?)",
-        [(task_id, charge.place, charge.entry, charge.digest) for charge in charges],
+        "INSERT INTO ledger (task, position, entry, digest) VALUES (?, ?, ?, ?)",
+        [(task_id, charge.position, charge.entry, charge.digest) for charge in charges],
     )
 
 
 def charges_of(connection: sqlite3.Connection, task_id: bytes) -> list[Charge]:
     """Return a task's ledger, oldest charge first."""
-    rows = connection.execute("SELECT place, entry, digest FROM ledger WHERE task = ? ORDER BY place", (task_id,))
+    rows = connection.execute("SELECT position, entry, digest FROM ledger WHERE task = ? ORDER BY position", (task_id,))
     return [Charge(*row) for row in rows]
 
 
 def all_charges(connection: sqlite3.Connection) -> dict[bytes, list[Charge]]:
     """Return every task's ledger, oldest charge first, by the task's id."""
     found: dict[bytes, list[Charge]] = {}
-    for task, *charge in connection.execute("SELECT task, place, entry, digest FROM ledger ORDER BY task, place"):
+    for task, *charge in connection.execute("SELECT task, position, entry, digest FROM ledger ORDER BY task, position"):
         found.setdefault(task, []).append(Charge(*charge))
     return found

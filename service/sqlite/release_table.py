@@ -13,8 +13,8 @@ from hubbub.service.errors import damage_in
 CHAIN_TABLE = """
 -- What was released of each task, in order, with the head after it: a chain of digests, only ever added to.
 CREATE TABLE chain (
-    task BLOB NOT NULL, place INTEGER NOT NULL, entry TEXT NOT NULL, head TEXT NOT NULL,
-    PRIMARY KEY (task, place)
+    task BLOB NOT NULL, position INTEGER NOT NULL, entry TEXT NOT NULL, head TEXT NOT NULL,
+    PRIMARY KEY (task, position)
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER chain_is_not_changed BEFORE UPDATE ON chain BEGIN SELECT RAISE(ABORT, 'the chain only grows'); END;
 CREATE TRIGGER chain_is_not_shortened BEFORE DELETE ON chain BEGIN SELECT RAISE(ABORT, 'the chain only grows'); END;
@@ -24,7 +24,7 @@ CREATE TRIGGER chain_is_not_shortened BEFORE DELETE ON chain BEGIN SELECT RAISE(
 
 def releases_of(connection: sqlite3.Connection, task_id: bytes) -> list[Release]:
     """Return a task's releases, the first of them first."""
-    rows = connection.execute("SELECT entry FROM chain WHERE task = ? ORDER BY place", (task_id,))
+    rows = connection.execute("SELECT entry FROM chain WHERE task = ? ORDER BY position", (task_id,))
     with damage_in("a release's"):
         return [read_release(json.loads(entry)) for (entry,) in rows]
 
@@ -32,19 +32,19 @@ def releases_of(connection: sqlite3.Connection, task_id: bytes) -> list[Release]
 def last_of(connection: sqlite3.Connection, task_id: bytes) -> tuple[int, bytes]:
     """Return how many releases a task has, and their head."""
     row = connection.execute(
-        "SELECT place, head FROM chain WHERE task = ? ORDER BY place DESC LIMIT 1", (task_id,)
+        "SELECT position, head FROM chain WHERE task = ? ORDER BY position DESC LIMIT 1", (task_id,)
     ).fetchone()
     return (0, first_head(task_id)) if row is None else (row[0] + 1, bytes.fromhex(row[1]))
 
 
 def insert_releases(connection: sqlite3.Connection, task_id: bytes, releases: Sequence[Release]) -> None:
     """Add to a task's releases."""
-    place, head = last_of(connection, task_id)
-    for number, release in enumerate(releases, place):
+    position, head = last_of(connection, task_id)
+    for number, release in enumerate(releases, position):
         head = next_head(head, release)
         entry = canonical(release.content()).decode()
         connection.execute(
-            "INSERT INTO chain (task, place, entry, head) VALUES (?, ?, ?, ?)", (task_id, number, entry, head.hex())
+            "INSERT INTO chain (task, position, entry, head) VALUES (?, ?, ?, ?)", (task_id, number, entry, head.hex())
         )
 
 
@@ -52,6 +52,6 @@ def all_chains(connection: sqlite3.Connection) -> Mapping[bytes, list[tuple[Rele
     """Return every task's releases, the first of them first, each with the head that is stored beside it."""
     found: dict[bytes, list[tuple[Release, bytes]]] = {}
     with damage_in("a release's"):
-        for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, place"):
+        for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, position"):
             found.setdefault(task, []).append((read_release(json.loads(entry)), bytes.fromhex(head)))
     return found

@@ -168,11 +168,11 @@ def check_free(address: str) -> None:
     Raises:
         HubbubError: saying what is in the way.
     """
-    admission = resolved(address)
-    failures = [failure for family, where in admission if (failure := _refused(family, where))]
+    addresses = resolved(address)
+    failures = [failure for family, where in addresses if (failure := _refused(family, where))]
     # A name may have an address of a family that this machine does not have; gRPC leaves that one out, too.
     taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
-    if taken or len(failures) == len(admission):
+    if taken or len(failures) == len(addresses):
         raise cannot_listen(address, (taken or failures)[0])
 
 

@@ -59,7 +59,7 @@ _LOG = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """What a door takes of its connections, and whose pages may read its answers."""
+    """What the server takes of its connections, and whose pages may read its answers."""
 
     connections: Connections
     of_address: int | None = None

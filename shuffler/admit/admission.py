@@ -203,8 +203,8 @@ class AdmissionHandler:
         mode = task.admission.mode
         if mode is Mode.OPEN or keys is None or is_over(round_):
             return [submission.id for submission in submissions]
-        certified = mode is Mode.MTLS
-        numbers = [shown] * len(submissions) if certified else self._credentials.numbers(destination, submissions)
+        by_mtls = mode is Mode.MTLS
+        numbers = [shown] * len(submissions) if by_mtls else self._credentials.numbers(destination, submissions)
         pseudonyms = pseudonyms_of(keys.pseudonym_key)
         return [None if number is None else pseudonyms.of(number) for number in numbers]
 
@@ -216,7 +216,7 @@ class AdmissionHandler:
         submissions: Sequence[Submission],
         pseudonyms: Sequence[bytes | None],
     ) -> tuple[list[Answer | None], list[int]]:
-        """Answer retries and what can be refused without opening; return the places of what is left."""
+        """Answer retries and what can be refused without opening; return the indexes of what is left."""
         held = await self._store.submissions(round_)
         known = await self._store.known(round_, [pseudonym for pseudonym in pseudonyms if pseudonym is not None])
         # From here on nothing is waited for: what there is room for now is taken into work below.
@@ -226,10 +226,10 @@ class AdmissionHandler:
         # Mixing writes all that a round holds once more before it deletes any of it.
         needed = held * sum(task.inner_bytes)
         disk_full = None if self._disk_reserve is None else self._disk_reserve.refusal(task.name, needed)
-        disk_reserve, revoked = self._load_shedder.free, self._credentials.revoked.numbers
+        free, revoked = self._load_shedder.free, self._credentials.revoked.numbers
         unusable, now = round_.key in self._damaged, self._clock()
         arrival = Arrival(
-            task, round_, destination, now, disk_reserve, self._load_shedder.most, revoked, held, disk_full, unusable
+            task, round_, destination, now, free, self._load_shedder.most, revoked, held, disk_full, unusable
         )
         refusals = refusals_of(arrival, [submissions[index] for index in asked])
         for index, refusal in zip(asked, refusals, strict=True):
@@ -272,7 +272,7 @@ class AdmissionHandler:
     async def _take(
         self, task: Task, round_: Round, submissions: Sequence[Submission], pseudonyms: Sequence[bytes]
     ) -> list[Answer]:
-        """Open submissions, and hold each under the id in its place of `places`."""
+        """Open submissions, and hold each under its id of `pseudonyms`."""
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
         with self._load_shedder.track(len(submissions)):

@@ -19,7 +19,7 @@ COALESCE_FEWEST, COALESCE_MOST = 25, 100
 
 GROUPS = 4
 """Between the two, a fourth of all calls on their way: who has so many at a time and waits for answers would else wait
-in lockstep, as one group that is gathered, opened or written while all else is idle."""
+in lockstep, as one group that is coalesced, opened or written while all else is idle."""
 
 AnswerAll = Callable[[Destination, Sequence[Submission]], Awaitable[list[Answer]]]
 """Answers the submissions of one call, in order."""
@@ -28,12 +28,12 @@ _Caller = tuple[Submission, "asyncio.Future[Answer]"]
 
 
 class Coalescer:
-    """Brings what gathered before `answer_all`, a call for each destination."""
+    """Brings what comes together before `answer_all`, a call for each destination."""
 
     def __init__(self, answer_all: AnswerAll, seconds: float = COALESCE_SECONDS) -> None:
         self._answer_all = answer_all
         self._seconds = seconds
-        self._gathered: dict[Destination, list[_Caller]] = {}
+        self._coalesced: dict[Destination, list[_Caller]] = {}
         self._count = self._unanswered = 0
         self._beginning: asyncio.TimerHandle | None = None
         self._in_work: set[asyncio.Task[None]] = set()
@@ -45,7 +45,7 @@ class Coalescer:
         if self._beginning is None:
             # Even at once is after what the event loop has at hand now, so that calls of one moment come together.
             self._beginning = loop.call_later(self._seconds if self._in_work else 0.0, self._begin)
-        self._gathered.setdefault(destination, []).append((submission, answered))
+        self._coalesced.setdefault(destination, []).append((submission, answered))
         self._count += 1
         self._unanswered += 1
         if self._count >= min(COALESCE_MOST, max(COALESCE_FEWEST, self._unanswered // GROUPS)):
@@ -55,8 +55,8 @@ class Coalescer:
     def _begin(self) -> None:
         if self._beginning is not None:
             self._beginning.cancel()
-        gathered, self._gathered, self._count, self._beginning = self._gathered, {}, 0, None
-        for destination, callers in gathered.items():
+        coalesced, self._coalesced, self._count, self._beginning = self._coalesced, {}, 0, None
+        for destination, callers in coalesced.items():
             work = asyncio.create_task(self._work(destination, callers))
             self._in_work.add(work)
             work.add_done_callback(self._in_work.discard)

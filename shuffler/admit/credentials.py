@@ -1,7 +1,7 @@
 """What the shuffler checks proofs with, in memory: the master keys, and who is admitted no more.
 
 A proof is checked without reading the disk, in about two microseconds. What is learned of a submission here, which
-device it is of, is needed until its place in the round is computed, and is kept nowhere.
+device it is of, is needed until its pseudonym in the round is computed, and is kept nowhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hubbub.protos.enrollment.credentials import (
 )
 from hubbub.protos.messages import KeyState, Submission
 from hubbub.protos.sealing.envelope import Destination
-from hubbub.shuffler.records import MasterKey, Revoked
+from hubbub.shuffler.records import MasterSecret, Revoked
 from hubbub.shuffler.stores.protocol import IngestStore
 
 _GENERATION = slice(0, 4)
@@ -34,7 +34,7 @@ class Credentials:
         self._outdated = outdated
         # What gives the keys of credentials, by the master key's generation as their ids begin with it.
         self._keys: dict[bytes, Keyed] = {}
-        self._active: MasterKey | None = None
+        self._active: MasterSecret | None = None
         self.revoked = Revoked()
 
     @property

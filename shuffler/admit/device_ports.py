@@ -47,7 +47,7 @@ async def open_to_devices(
         HubbubError: where an address cannot be used.
     """
     if not shared:
-        warn_if_exposed(settings)
+        warn_without_proxy(settings)
     limits = settings.limits
     optional = {"devices": devices is not None, "https": bool(settings.https_listen)}
     names = ("submission", *(name for name, is_set in optional.items() if is_set))
@@ -61,11 +61,11 @@ async def open_to_devices(
     everyone = certificates.server(mutual=False)
     await ports.open("submission", settings.listen, service, server, everyone, pipelines["submission"], shared=shared)
     if devices is not None:
-        certified = grpc_server.new_server(many, largest, shared=shared)
-        serve_mtls(certified, admission, pipelines["devices"], envelope_bytes)
+        mtls_server = grpc_server.new_server(many, largest, shared=shared)
+        serve_mtls(mtls_server, admission, pipelines["devices"], envelope_bytes)
         credentials = devices.port(certificates)
         await ports.open(
-            "devices", settings.devices_listen, service, certified, credentials, pipelines["devices"], shared=shared
+            "devices", settings.devices_listen, service, mtls_server, credentials, pipelines["devices"], shared=shared
         )
     if settings.https_listen:
         of_address = None if settings.behind_proxy else limits.address_connections
@@ -78,7 +78,7 @@ async def open_to_devices(
     return pipelines
 
 
-def warn_if_exposed(settings: DevicePortSettings) -> None:
+def warn_without_proxy(settings: DevicePortSettings) -> None:
     """Log a warning for each port of devices that is open beyond loopback without a proxy in front of it.
 
     gRPC takes any number of connections, and any number of streams that are reset at once (CVE-2023-44487): what they

@@ -14,7 +14,7 @@ from pathlib import Path
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 
-ROOM_SECONDS = 30.0
+RETRY_SECONDS = 30.0
 """When a device may try again after DISK_FULL: rounds are erased, and disks cleared, within minutes and not seconds."""
 
 LOOK_SECONDS = 0.1
@@ -71,4 +71,4 @@ class DiskReserve:
             return None
         text = f"{text}; make room there"
         self._incidents.open(key, IncidentKind.STORE, "disk full: new submissions are refused", text)
-        return Refusal(Reason.DISK_FULL, "the shuffler's disk has no room for more; try again later", ROOM_SECONDS)
+        return Refusal(Reason.DISK_FULL, "the shuffler's disk has no room for more; try again later", RETRY_SECONDS)

@@ -1,6 +1,6 @@
 """A device's ticket becomes its credential, once; and the operator turns master keys over and revokes.
 
-A ticket is spent by the secret of the device that brings it first. The same device gets the same credential again, or
+The secret of the device that brings a ticket first redeems it. The same device gets the same credential again, or
 one under the master key that is active by now; any other device is refused, so a copied ticket is worth nothing more.
 """
 
@@ -20,7 +20,7 @@ from hubbub.protos.enrollment.credentials import (
     Credential,
     authority_tag,
     master_fingerprint,
-    spent_by,
+    redeemed_by,
 )
 from hubbub.protos.enrollment.tickets import Ticket
 from hubbub.protos.errors import SignatureError
@@ -40,7 +40,7 @@ RETRY_SECONDS = 1.0
 RATE = 2000
 """Tickets in a second by default: checking as many takes a quarter of a core, so that a flood leaves the rest."""
 
-ASIDE = 20
+IN_THREAD = 20
 """From so many tickets on they are checked in a thread: OpenSSL checks them without the interpreter's lock, so that who
 submits meanwhile does not wait for all of them."""
 
@@ -105,7 +105,7 @@ class CredentialIssuer:
         checked = [self._checked(*each) for each in zip(redemptions, signed, strict=True)]
         good = [each for each in checked if not isinstance(each, Refusal)]
         try:
-            stored = iter(await self._store.spend([spent for _ticket, spent in good]) if good else [])
+            stored = iter(await self._store.redeem([redeemed for _ticket, redeemed in good]) if good else [])
         except StoreError:
             text = "the shuffler cannot write to its disk now; try again later"
             checked = [Refusal(Reason.OVERLOADED, text, RETRY_SECONDS) for _ in redemptions]
@@ -121,7 +121,7 @@ class CredentialIssuer:
         """Return the tickets whose signatures hold, and why others are refused."""
         taken = [self._rate.takes() for _ in redemptions]
         pairs = list(zip(redemptions, taken, strict=True))
-        if len(redemptions) < ASIDE:
+        if len(redemptions) < IN_THREAD:
             return [self._read(*each) for each in pairs]
         return await asyncio.to_thread(lambda: [self._read(*each) for each in pairs])
 
@@ -136,7 +136,7 @@ class CredentialIssuer:
         return ticket
 
     def _checked(self, redemption: Redemption, ticket: Ticket | Refusal) -> tuple[Ticket, RedeemedTicket] | Refusal:
-        """Return a ticket that holds, and what is noted if it is not spent yet."""
+        """Return a ticket that holds, and what is noted if it is not redeemed yet."""
         if isinstance(ticket, Refusal):
             return ticket
         if ticket.expires <= self._clock():
@@ -145,7 +145,7 @@ class CredentialIssuer:
         if ticket.device in self._credentials.revoked.devices:
             return revoked()
         number = self._random(NUMBER_BYTES)
-        return ticket, RedeemedTicket(ticket.device, spent_by(redemption.device_key), number, ticket.expires)
+        return ticket, RedeemedTicket(ticket.device, redeemed_by(redemption.device_key), number, ticket.expires)
 
     def _check_signatures(self, ticket: Ticket) -> None:
         if ticket.shuffler not in self._shufflers:
@@ -159,9 +159,11 @@ class CredentialIssuer:
             ticket.check(signer)
 
     def _issued(self, ticket: Ticket, offered: RedeemedTicket, stored: RedeemedTicket) -> Enrolled:
-        if stored.spent_by != offered.spent_by:
-            text = "the ticket was spent by another device, or by this one before it lost its state; ask for a new one"
-            return Refusal(Reason.TICKET_SPENT, text)
+        if stored.redeemed_by != offered.redeemed_by:
+            text = (
+                "the ticket was redeemed by another device, or by this one before it lost its state; ask for a new one"
+            )
+            return Refusal(Reason.TICKET_REDEEMED, text)
         second = next((signer for signer, _ in ticket.signatures if signer not in self._operators), None)
         issued = self._credentials.issue(stored.number, ticket.expires, authority_tag(second))
         if issued is None:
@@ -211,10 +213,10 @@ class EnrollmentControl(CredentialIssuer):
                     await self._kept.step_masters(step, self._random(KEY_BYTES), int(self._clock()))
                 await self._credentials.read(self._kept)
                 if step is CredentialAction.REVOKE:
-                    # A ticket that was checked before this was read may have been spent since: once more, behind it.
+                    # A ticket that was checked before this was read may have been redeemed since: once more, behind it.
                     await self._kept.revoke(())
                     await self._credentials.read(self._kept)
-                spent = await self._kept.spent()
+                redeemed = await self._kept.redeemed()
                 masters = await self._kept.masters()
             except StoreError as error:
                 text = f"nothing was changed; try again once the store can be used: {error}"
@@ -225,4 +227,4 @@ class EnrollmentControl(CredentialIssuer):
             MasterKey(master.generation, master.state, master.since, master_fingerprint(master.secret))
             for master in masters
         )
-        return CredentialStatus(keys, spent, len(self._credentials.revoked.devices))
+        return CredentialStatus(keys, redeemed, len(self._credentials.revoked.devices))

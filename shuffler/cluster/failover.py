@@ -144,7 +144,7 @@ async def _stand_by(
 
 
 async def _at_once(settings: ShufflerSettings, incidents: Incidents) -> Lease | None:
-    """Take the term where nobody has it, without standing by first."""
+    """Take the lease where nobody has it, without standing by first."""
     try:
         return await asyncio.to_thread(take_lease, settings, incidents)
     except StoreError as error:

@@ -56,7 +56,7 @@ async def serve_frontend(
 
 
 @dataclass(frozen=True)
-class _Frontend:
+class _FrontendParts:
     settings: FrontendSettings
     tasks: Tasks
     admission: DeviceHandler
@@ -98,7 +98,7 @@ async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> AsyncIterator[_Frontend]:
+async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> AsyncIterator[_FrontendParts]:
     tasks, who = tasks_for(settings, load_public(settings.shuffler_key))
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
@@ -131,7 +131,7 @@ async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> 
         handler = DeviceHandler(admission, issuing, metrics.stage(ShufflerStage.ADMIT))
         async with certificates.watched():
             parts = (store, credentials, metrics, certificates, devices, incidents, going_on)
-            yield _Frontend(settings, tasks, handler, *parts)
+            yield _FrontendParts(settings, tasks, handler, *parts)
     finally:
         for task in going_on:
             task.cancel()

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from hubbub.protos.records.batch import LeftOut
-from hubbub.service.processes.opening_pool import Job, Opened
+from hubbub.service.processes.opening_pool import Opened, OpeningJob
 from hubbub.service.receiving.deduplication import Chunks, distinct
 from hubbub.shuffler.mix.external_sort import Column
 from hubbub.shuffler.mix.mix import Random, blocks, in_uniform_order
 
-Open = Callable[[Job, Iterable[bytes], int], Iterator[Opened]]
+Open = Callable[[OpeningJob, Iterable[bytes], int], Iterator[Opened]]
 """What opens them: `OpeningPool.open`."""
 
 
@@ -40,7 +40,7 @@ class OpenedLayer:
 
 
 def opened(
-    job: Job, parts: Chunks, envelopes: int, width: int, opener: Open, folder: Path, random: Random
+    job: OpeningJob, parts: Chunks, envelopes: int, width: int, opener: Open, folder: Path, random: Random
 ) -> OpenedLayer:
     """Open a batch of that many `envelopes`, and permute what was inside of them, `width` bytes each.
 

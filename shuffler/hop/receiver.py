@@ -26,7 +26,7 @@ from hubbub.protos.sealing.suites import Suite
 from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.observability.incidents import Incidents
-from hubbub.service.processes.opening_pool import Job, OpeningPool
+from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool
 from hubbub.service.receiving.key_check import usable_key
 from hubbub.service.receiving.receiver import FINAL, Receiver, erased
 from hubbub.service.receiving.record_checks import check_key_set, check_record, check_width, read_record, task_of
@@ -52,7 +52,7 @@ T = TypeVar("T")
 _LOG = structlog.get_logger(__name__)
 
 
-class _Receiver(Receiver[HopBatch]):
+class _HopReceiver(Receiver[HopBatch]):
     async def check_envelopes(self, delivery: HopBatch) -> None:
         """Return only if what arrived is what the record says; once it is mixed, it was checked and is erased."""
         if delivery.mixed is None:
@@ -87,7 +87,7 @@ class Hop:
         self._random = random
         self._new_key = new_key
         self._announced: dict[BatchId, tuple[KeySet, ReleaseChunk]] = {}
-        self._receiver = _Receiver(store, self._pass_on, incidents)
+        self._receiver = _HopReceiver(store, self._pass_on, incidents)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the key record of a round, around that of who comes after; the same each time.
@@ -142,7 +142,7 @@ class Hop:
             Refusal: MALFORMED, WRONG_OFFSET, DIGEST_DIFFERS, INCOMPLETE.
         """
         task = self._task(chunk.batch.task_id, chunk.batch.round)
-        check_width(task, chunk, task.arriving_bytes(self._place(task)))
+        check_width(task, chunk, task.arriving_bytes(self._position(task)))
         return await self._receiver.put(chunk)
 
     async def commit(self, batch: BatchId, digest: bytes) -> Committed:
@@ -177,17 +177,17 @@ class Hop:
         key = await usable_key(self._store, task, stored.id.round, Role.HOP, self._identity)
         if key.private is None or key.key_set_hash is None:
             raise erased(task, stored.id.round)
-        place, query = self._place(task), stored.id.query
+        position, query = self._position(task), stored.id.query
         destination = Destination(task.id, stored.id.round, key.key_set_hash)
-        job = Job(destination, key.private, query, task.arriving_bytes(place)[query], task.suite, place)
-        width = task.arriving_bytes(place + 1)[query]
+        job = OpeningJob(destination, key.private, query, task.arriving_bytes(position)[query], task.suite, position)
+        width = task.arriving_bytes(position + 1)[query]
         chunks = functools.partial(self._store.arrived, stored.id)
         opening = await asyncio.to_thread(
             opened, job, chunks, stored.envelopes, width, self._opening_pool.open, self._store.folder, self._random
         )
 
         def sign(digest: bytes, released: int) -> SignedDocument:
-            record = HopRecord(place, stored.record, stored.envelopes, opening.left_out, digest)
+            record = HopRecord(position, stored.record, stored.envelopes, opening.left_out, digest)
             if record.released != released:
                 raise HubbubError(f"{released} envelopes were stored, {record.released} opened; is the disk damaged?")
             return record.signed_by(self._identity)
@@ -199,8 +199,8 @@ class Hop:
     async def _deliver(self, task: Task, stored: HopBatch) -> Committed:
         if stored.mixed is None:
             raise HubbubError("a batch is to be passed on that is not mixed; is the store damaged?")
-        place = self._place(task)
-        width = task.arriving_bytes(place + 1)[stored.id.query]
+        position = self._position(task)
+        width = task.arriving_bytes(position + 1)[stored.id.query]
 
         async def read(offset: int) -> Sequence[bytes]:
             return await self._store.envelopes(stored.id, offset, width)
@@ -208,7 +208,7 @@ class Hop:
         digest = self._signed_digest(task, stored, stored.mixed)
         delivery = BatchDelivery(stored.id, stored.mixed, *self._announced[stored.id], digest)
         look = functools.partial(self._look, task, stored, digest, read)
-        parties = FIRST_HOP + len(task.identities.hops) - place
+        parties = FIRST_HOP + len(task.identities.hops) - position
         return await deliver_batch(self._taker, delivery, read, parties, look=look)
 
     def _signed_digest(self, task: Task, stored: HopBatch, record: SignedDocument) -> bytes:
@@ -234,7 +234,7 @@ class Hop:
             raise _damaged(str(error)) from error
 
     def _whose(self, task: Task, stored: HopBatch) -> str:
-        return f"at {hop_name(self._place(task))} query {task.queries[stored.id.query].name} of the round"
+        return f"at {hop_name(self._position(task))} query {task.queries[stored.id.query].name} of the round"
 
     async def _key_behind(self, task: Task, round_number: int) -> SignedDocument:
         """Return the signed key record of who comes after, checked to hold those of all the others."""
@@ -263,7 +263,7 @@ class Hop:
     def _index(self, task: Task) -> int:
         return task.identities.hops.index(self._identity.public)
 
-    def _place(self, task: Task) -> int:
+    def _position(self, task: Task) -> int:
         return FIRST_HOP + self._index(task)
 
     def _known(self, task_id: bytes) -> Task:

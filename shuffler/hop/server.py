@@ -55,7 +55,7 @@ async def serve(
 
 
 @dataclass
-class _Hop:
+class _HopParts:
     settings: HopSettings
     store: HopStore
     hop: TimedDelivery
@@ -87,7 +87,7 @@ class _Hop:
 
 
 @contextlib.asynccontextmanager
-async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> AsyncIterator[_Hop]:
+async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> AsyncIterator[_HopParts]:
     try:
         identity = Identity.load(settings.identity)
     except OSError as error:
@@ -108,7 +108,7 @@ async def _assembled(settings: HopSettings, clock: Callable[[], float]) -> Async
         for each in (collector, Disk("hop", settings.data), IncidentCollector("hop", incidents), certificates):
             metrics.registry.register(each)
         async with certificates.watched():
-            yield _Hop(settings, store, timed, metrics, incidents, certificates, clock)
+            yield _HopParts(settings, store, timed, metrics, incidents, certificates, clock)
     finally:
         # The store last, as it still writes what waits.
         await taker.close()

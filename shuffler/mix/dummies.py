@@ -46,13 +46,13 @@ async def seal_dummies(
     try:
         for index, width in enumerate(task.inner_bytes):
             fits = folder is None or task.privacy.dummies * width <= IN_MEMORY
-            column = _Memory() if fits or folder is None else Spool(folder, width, random)
+            column = _MemoryColumn() if fits or folder is None else Spool(folder, width, random)
             if isinstance(column, Spool):
                 sealed.append(column)
             for count in range(task.privacy.dummies, 0, -CHUNK):
                 some = min(CHUNK, count)
                 column.add(await asyncio.to_thread(_chunk, sealer, task, index, some, random))
-            if isinstance(column, _Memory):
+            if isinstance(column, _MemoryColumn):
                 sealed.append(column.whole())
     except BaseException:
         let_go(sealed)
@@ -67,7 +67,7 @@ def let_go(sealed: Sequence[Column | Spool]) -> None:
             column.close()
 
 
-class _Memory:
+class _MemoryColumn:
     """A column that is filled in memory."""
 
     def __init__(self) -> None:

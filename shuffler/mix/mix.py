@@ -78,11 +78,11 @@ class RoundContents(Protocol):
     def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
         """Store a permuted list's digest and signed record."""
 
-    def place(self) -> ChainPosition:
+    def position(self) -> ChainPosition:
         """Return where the round stands among the releases of its task."""
 
     def put_release(self, release: Release) -> None:
-        """Store the round's release, at the place that `place` gave."""
+        """Store the round's release, at the position that `position` gave."""
 
 
 def keystream(random: Random = os.urandom) -> Draw:
@@ -117,13 +117,13 @@ def mix(
 
     `order` permutes them; `in_uniform_order` where it is None.
 
-    The records state the round's place among its task's releases, which is stored too.
+    The records state the round's position among its task's releases, which is stored too.
 
     Raises:
         StoreError: where the store does not hold as many submissions as were acknowledged, or there are not as many
             dummies as the task wants.
     """
-    place = inners.place()
+    position = inners.position()
     documents = []
     for query in range(len(task.queries)):
         none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
@@ -136,7 +136,7 @@ def mix(
         mixed = (order or in_uniform_order)(rows, count, width, inners.folder, random)
         # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
         digest = released_digest(_stored(inners, query, mixed, width))
-        documents.append(_record(task, round_, query, digest, len(added), place).signed_by(identity))
+        documents.append(_record(task, round_, query, digest, len(added), position).signed_by(identity))
         inners.put_batch(query, digest, documents[-1])
     inners.put_release(Release.signed(round_.number, round_.submissions, task.privacy.dummies, documents))
 
@@ -241,7 +241,7 @@ def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
         yield rest.tobytes()
 
 
-def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: ChainPosition) -> BatchRecord:
+def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, position: ChainPosition) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
         raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
     return BatchRecord(
@@ -253,5 +253,5 @@ def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, 
         refusals=round_.refusals_at_cut,
         dummies=dummies,
         admission=task.admission.mode.value,
-        place=place,
+        position=position,
     )

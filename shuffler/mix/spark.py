@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.files import Files
-from hubbub.service.spark.session import Session, begin_task, failures, session, workplace
+from hubbub.service.spark.session import SparkApplication, begin_task, failures, session, workplace
 from hubbub.shuffler.mix import mix
 from hubbub.shuffler.mix.external_sort import Column, Keys
 from hubbub.shuffler.mix.mix import Order, Random, Rows
@@ -88,7 +88,7 @@ def in_uniform_order(
 
 
 def mixed_on(
-    begun: Session,
+    begun: SparkApplication,
     place: Path,
     rows: Rows,
     width: int,
@@ -198,7 +198,7 @@ def _parts(count: int, width: int) -> int:
     return max(1, math.ceil(count * (KEY_BYTES + width) / PART_BYTES))
 
 
-def _mixed(begun: Session, mixing: Mixing, blocks: int, count: int) -> bool:
+def _mixed(begun: SparkApplication, mixing: Mixing, blocks: int, count: int) -> bool:
     """Make all parts; return False where two keys were equal, and all is to be drawn again."""
     with failures():
         spread = begun.context.parallelize(range(blocks), max(1, blocks)).flatMap(mixing.spread)

@@ -1,6 +1,6 @@
 """A mixed round's batches go to the analyzer, once each, however often anything dies on the way.
 
-Where the task's records state their places, the analyzer is first asked which releases it knows: one that it counted
+Where the task's records state their positions, the analyzer is first asked which releases it knows: one that it counted
 and knows no more shows that its store is an old copy. Begin says where to go on, Put sends chunks, Commit has the
 batch counted; all may be repeated. Only a Commit that was acknowledged is noted, and only when all are does the round
 go on. An analyzer that is down, slow or refuses only delays.
@@ -62,7 +62,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Analyzer(Protocol):
-    """The analyzer as the shuffler calls it (`wire.DeliveryCaller`), or a hop, which is called alike."""
+    """The analyzer as the shuffler calls it (`protos.rpc.clients.DeliveryCaller`), or a hop, which is called alike."""
 
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
         """Return the analyzer's key record for a round."""
@@ -117,7 +117,7 @@ async def deliver_batch(
 
     Raises:
         Refusal, Unreachable: what the calls raise; all of it may be done again.
-        HubbubError: what `look` raises; then no other try mends it.
+        HubbubError: what `look` raises; then no other try repairs it.
     """
     try:
         return await _delivered(taker, delivery, read, parties, moved)
@@ -219,7 +219,7 @@ class Deliverer:
             except StoreError:
                 raise
             except HubbubError as error:
-                # Another try mends neither.
+                # Another try repairs neither.
                 if isinstance(error, Undeliverable) or (isinstance(error, Refusal) and error.reason in GIVEN_UP):
                     raise
                 notice(error)

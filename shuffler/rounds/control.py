@@ -75,8 +75,8 @@ class Control:
             Refusal: NOT_READY where the disk does not take it.
         """
         found = await self._enrollment.manage(step, devices)
-        # A ticket is spent when its device submits for the first time.
-        return replace(found, spent=self._counts.round_down(found.spent))
+        # A ticket is redeemed when its device submits for the first time.
+        return replace(found, redeemed=self._counts.round_down(found.redeemed))
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)

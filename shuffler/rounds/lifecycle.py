@@ -250,7 +250,7 @@ class RoundLifecycle:
             try:
                 round_ = await self._observed_step(task, round_)
             except Undeliverable as error:
-                # No further try mends it. The next start looks again; the incident lasts until then.
+                # No further try repairs it. The next start looks again; the incident lasts until then.
                 text = f"it cannot be delivered: {error} ({_give_up(round_)})"
                 self._notice(task, round_, IncidentKind.ROUNDS, "not delivered, damaged", text, error)
                 return

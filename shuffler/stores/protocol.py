@@ -23,7 +23,7 @@ from hubbub.protos.task.task import Close
 from hubbub.service.ledger.charges import Charges
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.mix import RoundContents
-from hubbub.shuffler.records import InsertOutcome, MasterKey, Opened, RedeemedTicket, Revoked, Round, StoredBatch
+from hubbub.shuffler.records import InsertOutcome, MasterSecret, Opened, RedeemedTicket, Revoked, Round, StoredBatch
 
 
 class IngestStore(Protocol):
@@ -68,11 +68,11 @@ class IngestStore(Protocol):
         the same transaction, what is not new is counted, and `unopenable` more that did not open.
         """
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         """Return the master keys, oldest first."""
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Note tickets as redeemed, those that are not yet; return what is then known of each device, in order."""
 
     async def revoked(self) -> Revoked:
         """Return who is admitted no more."""
@@ -103,7 +103,7 @@ class ShufflerStore(IngestStore, Protocol):
         """Return a task's ledger, oldest charge first."""
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
-        """Return a task's releases, the first of them first; none of a task whose records state no place."""
+        """Return a task's releases, the first of them first; none of a task whose records state no position."""
 
     # A round's life
 
@@ -135,7 +135,7 @@ class ShufflerStore(IngestStore, Protocol):
         the transaction lists may be stored in part; a round that is not MIXED has none, whatever lies there.
 
         `work` runs in a thread, reads what arrived, and may be called again where it has to be begun anew: it draws its
-        permutation each time. The place among the task's releases that it is told is the one that it stores at.
+        permutation each time. The position among the task's releases that it is told is the one that it stores at.
         A round that is MIXED already stays as it is, and is not charged again.
 
         Raises:
@@ -160,14 +160,14 @@ class ShufflerStore(IngestStore, Protocol):
     # What devices are admitted with
 
     async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:
-        """PREPARE, ACTIVATE or FORGET master keys, as `Step` says; `secret` is a new one's, if one is made.
+        """PREPARE, ACTIVATE or FORGET master keys, as `CredentialAction` says; `secret` is a new one's, if one is made.
 
         A store without any gets an active one first, whatever the step. FORGET forgets besides what is known of
         tickets that have expired at `now`; what was forgotten is in no file of the store any more.
         """
 
-    async def spent(self) -> int:
-        """Return how many tickets were spent, and not forgotten."""
+    async def redeemed(self) -> int:
+        """Return how many tickets were redeemed, and not forgotten."""
 
     async def revoke(self, devices: Collection[bytes]) -> None:
         """Admit these devices no more."""

@@ -41,7 +41,7 @@ class Frame(IntEnum):
     KNOWN = 3
     INSERT = 4
     COUNT = 5
-    SPEND = 6
+    REDEEM = 6
     SERVING = 7
     """The ports are open, or why they are not."""
     REPORT = 8

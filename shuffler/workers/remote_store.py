@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from hubbub.protos.enrollment.admitted import Admitted, MasterKey, RedeemedTicket, Revoked
+from hubbub.protos.enrollment.admitted import Admitted, MasterSecret, RedeemedTicket, Revoked
 from hubbub.service.rpc import ipc_messages
 from hubbub.shuffler.records import ANY_ROUND, InsertOutcome, Opened, Round, RoundId
 from hubbub.shuffler.workers import codec
@@ -121,7 +121,7 @@ class RemoteStore:
 
     # Who is admitted
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         """Return the master keys as they were last told."""
         return list(self.admitted.masters)
 
@@ -129,6 +129,6 @@ class RemoteStore:
         """Return who is admitted no more, as it was last told."""
         return self.admitted.revoked
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Have tickets noted as spent; return what is then known of each device, in order."""
-        return ipc_messages.read_tickets(await self._channel.ask(Frame.SPEND, ipc_messages.write_tickets(tickets)))
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Have tickets noted as redeemed; return what is then known of each device, in order."""
+        return ipc_messages.read_tickets(await self._channel.ask(Frame.REDEEM, ipc_messages.write_tickets(tickets)))

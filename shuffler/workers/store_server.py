@@ -44,7 +44,7 @@ class StoreServer:
             Frame.KNOWN: self._known,
             Frame.INSERT: self._insert,
             Frame.COUNT: self._count,
-            Frame.SPEND: self._spend,
+            Frame.REDEEM: self._redeem,
             Frame.ADMITTED: self._admitted,
         }
 
@@ -86,8 +86,8 @@ class StoreServer:
         self._store.count(*codec.read_counts(payload))
         return b""
 
-    async def _spend(self, payload: bytes) -> bytes:
-        return ipc_messages.write_tickets(await self._store.spend(ipc_messages.read_tickets(payload)))
+    async def _redeem(self, payload: bytes) -> bytes:
+        return ipc_messages.write_tickets(await self._store.redeem(ipc_messages.read_tickets(payload)))
 
     async def _admitted(self, _payload: bytes) -> bytes:
         return ipc_messages.write_admitted(self._credentials.admitted)

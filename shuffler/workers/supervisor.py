@@ -24,7 +24,7 @@ from hubbub.service.rpc import ipc_messages
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import memory_of
 from hubbub.service.transport.ports import DRAIN_SECONDS, Ports
-from hubbub.shuffler.admit.device_ports import warn_if_exposed
+from hubbub.shuffler.admit.device_ports import warn_without_proxy
 from hubbub.shuffler.settings import ShufflerSettings
 from hubbub.shuffler.workers import codec
 from hubbub.shuffler.workers.handshake import Served, Start, write_start
@@ -79,7 +79,7 @@ class WorkerSupervisor:
         Raises:
             HubbubError: where an address cannot be used, or one does not start; nothing is left of them then.
         """
-        warn_if_exposed(self._settings)
+        warn_without_proxy(self._settings)
         addresses = {name: getattr(self._settings, setting) for name, setting in PORTS.items()}
         found = {}
         try:

@@ -42,7 +42,7 @@ from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.protos.transport.channels import Pems
 from hubbub.queries.longitudinal.over_rounds import Encoded, RoundContext
 from hubbub.queries.texts.prefixes import Prefix
-from hubbub.service.processes.opening_pool import Job
+from hubbub.service.processes.opening_pool import OpeningJob
 from hubbub.service.receiving.receiver import StoredKey
 from hubbub.service.receiving.round_keys import NewRoundKey
 from hubbub.service.spark.files import Files
@@ -51,7 +51,7 @@ from hubbub.shuffler.admit.opening_pool import _Piece, _Waiting
 from hubbub.shuffler.admit.opening_worker import RoundKey
 from hubbub.shuffler.keys import RoundKeyMaterial
 from hubbub.shuffler.mix.spark import Mixing, keys_at
-from hubbub.shuffler.records import MasterKey, Opened, RedeemedTicket, Revoked
+from hubbub.shuffler.records import MasterSecret, Opened, RedeemedTicket, Revoked
 from hubbub.shuffler.stores.postgres.keyring import StorageSecrets
 from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from support.planted_secrets import found_in
@@ -108,9 +108,9 @@ HOLDERS: tuple[Any, ...] = (
     StoredSubmission(SECRET, SECRET, None, SECRET),
     Envelopes(BatchId(bytes(32), 0, 0), 0, (SECRET,)),
     Files(Path(), SECRET),
-    Job(TO, SECRET, 0, 48),
+    OpeningJob(TO, SECRET, 0, 48),
     Mixing(SECRET, 1, 48, Files(Path(), SECRET), Files(Path(), SECRET), keys_at),
-    MasterKey(0, SECRET, KeyState.ACTIVE, 0),
+    MasterSecret(0, SECRET, KeyState.ACTIVE, 0),
     RoundContext(0, {"state": SYMBOL}),
     NewRoundKey(SECRET, SIGNED, 0),
     Opened(SECRET, bytes(16), SECRET),

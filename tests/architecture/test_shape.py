@@ -133,3 +133,22 @@ def test_validity_is_never_checked_by_assert() -> None:
 
 def test_the_package_is_typed() -> None:
     assert (ROOT / "src" / "hubbub" / "py.typed").is_file()
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """What a name means does not depend on where it stands. A message may be called like what it carries."""
+    assert shared_names({str(path.relative_to(ROOT)): path.read_text() for path in MODULES}) == {}
+
+
+def shared_names(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Names of classes of several modules, by these; one that is private to its module counts without its mark."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name.lstrip("_")].append(name)
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_the_check_itself_sees_a_shared_name() -> None:
+    assert shared_names({"a": "class A: ...", "b": "class B: ...", "c": "class _A: ..."}) == {"A": ["a", "c"]}

@@ -35,7 +35,7 @@ from hubbub.queries.questions.histogram import Histogram
 from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool
+from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPool
 from hubbub.shuffler.mix.mix import RELEASED_BLOCK
 
 REPORTS = 60_000
@@ -94,7 +94,7 @@ class Analyzer:
         record = BatchRecord(
             *(self.batch, count, released_digest([envelopes]), key_set.hash, "operator"),
             admission=self.parts.task.admission.mode.value,
-            place=position_after(self.batch.task_id, ()),
+            position=position_after(self.batch.task_id, ()),
         )
         document = record.signed_by(self.parts.shuffler)
         releases = ReleaseChunk(0, (Release.signed(self.batch.round, count, 0, [document]),))
@@ -160,7 +160,7 @@ class _Counted(OpeningPool):
 
     finished = 0.0
 
-    def open(self, _job: Job, chunks: Iterable[bytes], _expected: int) -> Iterator[Opened]:
+    def open(self, _job: OpeningJob, chunks: Iterable[bytes], _expected: int) -> Iterator[Opened]:
         for place, chunk in enumerate(chunks):
             count = len(chunk) // INNER_BYTES
             yield np.fromiter(repeat(place % 2, count), dtype=">u4").tobytes(), 0

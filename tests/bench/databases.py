@@ -99,7 +99,7 @@ async def _receiving() -> float:
     chunks = _chunks()
     batch = BatchId(task.id, 0, 0)
     record = BatchRecord(
-        batch, ENVELOPES, bytes(32), bytes(32), "schedule", admission="open", place=position_after(task.id, ())
+        batch, ENVELOPES, bytes(32), bytes(32), "schedule", admission="open", position=position_after(task.id, ())
     )
     with tempfile.TemporaryDirectory() as folder:
         store = postgres.ANALYZER.store_in(Path(folder) / "data")

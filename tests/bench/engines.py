@@ -22,10 +22,10 @@ from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Tally
-from hubbub.service.processes.opening_pool import Job
+from hubbub.service.processes.opening_pool import OpeningJob
 from hubbub.service.settings import SettingsError, SparkSettings
 from hubbub.service.spark.opening import opened_on
-from hubbub.service.spark.session import Session, check_installed, session, workplace
+from hubbub.service.spark.session import SparkApplication, check_installed, session, workplace
 from hubbub.shuffler.mix.spark import mixed_on
 
 REPORTS, TIMES = 100_000, 4
@@ -42,7 +42,7 @@ TO = Destination(bytes(32), 0, bytes(32))
 
 
 @contextmanager
-def _begun() -> Iterator[tuple[Session, Path]]:
+def _begun() -> Iterator[tuple[SparkApplication, Path]]:
     with (
         tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder,
         workplace(SETTINGS, Path(folder)) as place,
@@ -66,7 +66,7 @@ def open_spark() -> Iterator[Outcome]:
     if _skipped("open_spark"):
         return
     private, public = DEFAULT.generate_key()
-    job = Job(TO, private, 0, INNER_BYTES)
+    job = OpeningJob(TO, private, 0, INNER_BYTES)
     use = partial(counted, KRandomizedResponse(5, 2**30))
     limits, values = [], []
     with all_cores() as pool:
@@ -120,7 +120,7 @@ def _mixing(name: str, count: int) -> Iterator[Outcome]:
     yield Row(name, statistics.median(mixes[1:]), "s", statistics.median(sorts[1:]), "<=", 6.0)
 
 
-def _sorted(begun: Session, count: int) -> None:
+def _sorted(begun: SparkApplication, count: int) -> None:
     """Sort so many rows, a random key and as many bytes as an envelope, in Spark itself; the result is dropped."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as sql

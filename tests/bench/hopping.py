@@ -89,8 +89,8 @@ class _Sender:
         width, batch = self.task.inner_bytes[0], BatchId(self.task.id, number, 0)
         parts = [envelopes[start : start + width] for start in range(0, len(envelopes), width)]
         blocks = [tuple(parts[first : first + RELEASED_BLOCK]) for first in range(0, len(parts), RELEASED_BLOCK)]
-        digest, place = released_digest([envelopes]), position_after(self.task.id, ())
-        record = BatchRecord(batch, REPORTS, digest, key_set.hash, "operator", admission="enrolled", place=place)
+        digest, position = released_digest([envelopes]), position_after(self.task.id, ())
+        record = BatchRecord(batch, REPORTS, digest, key_set.hash, "operator", admission="enrolled", position=position)
         document, offset = record.signed_by(self.shuffler), 0
         started = time.perf_counter()
         await self.hop.begin(document, key_set, NO_RELEASES)

@@ -39,7 +39,7 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
 from hubbub.service.runtime import event_loop
 from hubbub.service.transport import grpc_server
-from hubbub.shuffler.records import MasterKey
+from hubbub.shuffler.records import MasterSecret
 from hubbub.shuffler.stores.sqlite.enrollment import masters
 
 CALLS = 4000
@@ -113,7 +113,7 @@ async def _made(pool: Any, public: bytes, to: Destination, count: int) -> list[S
     return [submission for piece in await asyncio.gather(*pieces) for submission in piece]
 
 
-def _master(pipeline: LocalPipeline) -> MasterKey:
+def _master(pipeline: LocalPipeline) -> MasterSecret:
     """The running shuffler's master key: redeeming as many tickets would take longer than all the rest."""
     path = pipeline.folder.of("shuffler") / "data" / "shuffler.db"
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -121,7 +121,7 @@ def _master(pipeline: LocalPipeline) -> MasterKey:
     return master
 
 
-def _proven(master: MasterKey, to: Destination, made: Sequence[Submission]) -> list[Submission]:
+def _proven(master: MasterSecret, to: Destination, made: Sequence[Submission]) -> list[Submission]:
     """Each with the proof of a device of its own."""
     ids = [CredentialId(master.generation, 2**33, NO_AUTHORITY, os.urandom(16)).encode() for _ in made]
     return [

@@ -95,7 +95,7 @@ async def _measured(pool: Any) -> list[Outcome]:
 
 @dataclass(frozen=True)
 class _Target:
-    """A running shuffler, ways to it by both doors, and what is left to be sent to it."""
+    """A running shuffler, ways to it by both servers, and what is left to be sent to it."""
 
     pipeline: LocalPipeline
     channel: grpc.aio.Channel

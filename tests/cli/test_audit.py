@@ -77,7 +77,7 @@ def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.slow
 def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
     """130 rounds at confidence 0.99999: a right system is accused once in 100,000 runs at most."""
-    words = ("--rounds", "130", "--short", "0", "--confidence", "0.99999")
+    words = ("--rounds", "130", "--under-minimum", "0", "--confidence", "0.99999")
     ran = hubbub("audit", task, *words, "--out", tmp_path / "kept", "--plot", tmp_path / "audit.svg", "--json")
     assert ran.status == 0, ran.err
     document = ran.json

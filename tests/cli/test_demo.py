@@ -155,7 +155,7 @@ def test_demo_keeps_what_it_says_and_nothing_secret(tmp_path: Path, table: Path)
 
 
 def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
-    words = ("--histogram", "city", "--sum", "minutes:0:60", "--post-quantum")
+    words = ("--histogram", "city", "--sum", "minutes:0:60", "--post-quantum", "--explain")
     ran = hubbub("demo", "--data", table, *words)
     assert "sealed with MLKEM768-X25519, 3,416 bytes a submission" in ran.out
     assert ran.status == 0, ran.err
@@ -183,10 +183,14 @@ def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
 def test_every_mode_of_admission_runs_whole_and_says_what_its_numbers_rest_on(
     tmp_path: Path, table: Path, words: tuple[str, ...], table_says: str, verify_says: str
 ) -> None:
-    asked = ("--data", table, "--histogram", "city", "--out", tmp_path / "kept", "--admission", *words)
+    asked = ("--data", table, "--histogram", "city", "--out", tmp_path / "kept", "--explain", "--admission", *words)
     ran = hubbub("demo", *asked)
     assert ran.status == 0, ran.err
     assert table_says in ran.out
+    first, last = ran.out.splitlines()[0], ran.out.splitlines()[-1]
+    assert first.startswith("Everyone in the batch keeps ε ≤ ")
+    assert ("ASSUMED" in first) is (words[0] == "open")
+    assert last.endswith(f"next: hubbub verify {tmp_path}/kept/certificate-trips-0.json")
     shown = hubbub("verify", tmp_path / "kept" / "certificate-trips-0.json")
     assert shown.status == 0, shown.err
     assert verify_says in shown.out

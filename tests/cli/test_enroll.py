@@ -173,7 +173,7 @@ async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revo
         renew = ("enroll", longer, "--renew", lost, "--days", "700", "--key", folder / "identity.pem")
         assert (await asyncio.to_thread(hubbub, *renew)).status == 0
         revoked = (await keys("revoke", operator, "--tickets", lost)).json
-        assert revoked == {"tickets_spent": 20, "devices_revoked": 1}
+        assert revoked == {"tickets_redeemed": 20, "devices_revoked": 1}
         for ticket in (lost, longer):
             pipeline._tickets["lost"] = ticket.read_bytes()
             async with pipeline.device("lost") as device:

@@ -118,14 +118,14 @@ categories = ["no", "yes"]
 """
 
 
-@pytest.mark.parametrize(("most", "worthless"), [(100_000, ["on"]), (100, [])])
-def test_plan_says_where_a_full_round_is_promised_nothing(tmp_path: Path, most: int, worthless: list[str]) -> None:
+@pytest.mark.parametrize(("most", "too_weak"), [(100_000, ["on"]), (100, [])])
+def test_plan_says_where_a_full_round_is_promised_nothing(tmp_path: Path, most: int, too_weak: list[str]) -> None:
     """A δ that is held against the minimum alone allows whatever is told in a large round: ε <= 0, without a word."""
     path = tmp_path / "task.toml"
     path.write_text(FEW_REPORTS.format(most=most))
-    assert hubbub("plan", path, "--json").json["worthless_when_full"] == worthless
+    assert hubbub("plan", path, "--json").json["too_weak_when_full"] == too_weak
     says = "in a round of maximum_reports = 100,000 the certificate would state epsilon <= 0 for on: δ = 0.033 alone"
-    assert (says in hubbub("plan", path).out) is bool(worthless)
+    assert (says in hubbub("plan", path).out) is bool(too_weak)
 
 
 def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path) -> None:

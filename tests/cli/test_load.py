@@ -75,7 +75,7 @@ async def test_a_deployment_is_loaded_from_its_client_settings(tmp_path: Path, h
         assert "acknowledged" in ran.out
         (status,) = await running.status()
         assert status.submissions > 0
-        # The same tickets again are no new devices: they were spent by secrets that nobody has any more.
+        # The same tickets again are no new devices: they were redeemed by secrets that nobody has any more.
         again = await asyncio.to_thread(hubbub, "load", *words, "--tickets", deployment.tickets, "--json")
         assert again.status == 1
         assert "ticket" in again.json["error"]

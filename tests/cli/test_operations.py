@@ -185,10 +185,6 @@ def test_every_place_that_is_pointed_to_exists() -> None:
         assert anchor in anchors(page), anchor
 
 
-def test_the_readme_leads_here() -> None:
-    assert "docs/howto/operate.md" in (ROOT / "README.md").read_text()
-
-
 def events_logged() -> Iterator[str]:
     """The events that services log: the text that a line begins with, or what an incident is logged as."""
     for path in (each for folder in ("analyzer", "shuffler", "service") for each in (ROOT / folder).rglob("*.py")):

@@ -80,7 +80,7 @@ class Batch:
             KEY_SET,
             "schedule",
             admission="open",
-            place=position_after(task_id, ()),
+            position=position_after(task_id, ()),
         )
         return cls(batch, envelopes, record, record.signed_by(PARTIES.shuffler))
 
@@ -388,7 +388,7 @@ async def test_charges_that_do_not_follow_are_refused_and_nothing_is_committed(s
     assert (found.committed, found.counts) == (None, None)
     assert list(await store.charges(TASK.id)) == charges(0)
     await store.commit(two.id, COUNTS, SIGNATURE, Committed(6, {}), charges(1, charges(0)))
-    assert [charge.place for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
+    assert [charge.position for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
 
 
 async def test_of_rounds_that_are_charged_together_one_is_first(store: AnalyzerStore) -> None:

@@ -25,7 +25,7 @@ ID = bytes(32)
 OF_SHUFFLER: dict[str, Callable[[Any], Awaitable[Any]]] = {
     "releases": lambda store: store.releases(ID),
     "masters": lambda store: store.masters(),
-    "spent": lambda store: store.spent(),
+    "redeemed": lambda store: store.redeemed(),
     "revoked": lambda store: store.revoked(),
 }
 OF_ANALYZER: dict[str, Callable[[Any], Awaitable[Any]]] = {

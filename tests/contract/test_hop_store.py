@@ -48,7 +48,7 @@ class Batch:
             bytes(32),
             "schedule",
             admission="enrolled",
-            place=position_after(TASK.id, ()),
+            position=position_after(TASK.id, ()),
         )
         self.document = self.record.signed_by(PARTIES.shuffler)
 

@@ -58,7 +58,7 @@ def mixing(round_: Round) -> Any:
     """Work that gives the lists back in the order of their arrival; the real one draws, and nobody could compare."""
 
     def work(inners: RoundContents) -> None:
-        arrived, place, records = b"".join(inners.arrived()), inners.place(), []
+        arrived, position, records = b"".join(inners.arrived()), inners.position(), []
         width = INNER_BYTES * QUERIES
         for query in range(QUERIES):
             starts = range(query * INNER_BYTES, len(arrived), width)
@@ -67,7 +67,7 @@ def mixing(round_: Round) -> Any:
             digest = released_digest([envelopes])
             batch = BatchId(round_.task_id, round_.number, query)
             record = BatchRecord(
-                batch, len(arrived) // width, digest, b"k" * 32, "schedule", admission="open", place=place
+                batch, len(arrived) // width, digest, b"k" * 32, "schedule", admission="open", position=position
             )
             records.append(record.signed_by(PARTIES.shuffler))
             inners.put_batch(query, digest, records[-1])
@@ -102,22 +102,22 @@ def a_ticket(number: int, by: bytes = b"s", expires: int = 1000) -> RedeemedTick
     return RedeemedTicket(bytes([number]) * 16, by * 32, os.urandom(16), expires)
 
 
-async def test_a_ticket_is_spent_once_and_keeps_its_number(store: ShufflerStore) -> None:
+async def test_a_ticket_is_redeemed_once_and_keeps_its_number(store: ShufflerStore) -> None:
     first, second = a_ticket(1), a_ticket(2)
-    assert await store.spend([first, second]) == [first, second]
+    assert await store.redeem([first, second]) == [first, second]
     copy, longer = a_ticket(1, b"t", 9000), a_ticket(1, expires=5000)
     kept = replace(first, expires=5000)
-    assert await store.spend([copy, longer, copy]) == [kept] * 3
-    assert await store.spent() == 2
+    assert await store.redeem([copy, longer, copy]) == [kept] * 3
+    assert await store.redeemed() == 2
 
 
-async def test_devices_are_revoked_whether_their_tickets_are_spent_or_not(store: ShufflerStore) -> None:
+async def test_devices_are_revoked_whether_their_tickets_are_redeemed_or_not(store: ShufflerStore) -> None:
     early, late = a_ticket(1), a_ticket(2)
-    await store.spend([early])
+    await store.redeem([early])
     for _ in range(2):
         await store.revoke([early.device, late.device])
     assert await store.revoked() == Revoked(frozenset({early.device, late.device}), frozenset({early.number}))
-    await store.spend([late])
+    await store.redeem([late])
     assert (await store.revoked()).numbers == {early.number, late.number}
 
 
@@ -126,7 +126,7 @@ async def test_master_keys_are_prepared_activated_and_forgotten_and_each_step_ma
 ) -> None:
     assert await store.masters() == []
     states = []
-    await store.spend([a_ticket(1, expires=10), a_ticket(2, expires=11)])
+    await store.redeem([a_ticket(1, expires=10), a_ticket(2, expires=11)])
     for step in (
         KeyStep(each) for each in ("status", "activate", "forget", "prepare", "activate", "prepare", "forget")
     ):
@@ -137,7 +137,7 @@ async def test_master_keys_are_prepared_activated_and_forgotten_and_each_step_ma
     assert states[:3] == [[first]] * 3
     assert states[3:5] == [[first, (2, "pending")], [(1, "retired"), second]]
     assert states[5:] == [[(1, "retired"), second, third], [second, third]]
-    assert await store.spent() == 1
+    assert await store.redeemed() == 1
     assert len({each.secret for each in await store.masters()}) == 2
 
 
@@ -356,7 +356,7 @@ async def test_a_release_is_stored_with_its_lists_behind_those_before_it(store: 
         releases = list(await store.releases(TASK.id))
         before, own = releases[:-1], releases[-1]
         records = [BatchRecord.read(each.record, PARTIES.shuffler.public) for each in await store.batches(round_)]
-        assert {record.place for record in records} == {position_after(TASK.id, before)}
+        assert {record.position for record in records} == {position_after(TASK.id, before)}
         assert own == Release.signed(number, 3, 0, [batch.record for batch in await store.batches(round_)])
     assert [release.round for release in releases] == [1, 0]
     # What is erased was released all the same.
@@ -395,7 +395,7 @@ async def test_charges_that_do_not_follow_are_refused_and_nothing_is_mixed(store
         assert await store.batches(cut) == []
     right = charges(1, await store.charges(TASK.id))
     assert (await store.mix(cut, mixing(cut), right)).state is RoundState.MIXED
-    assert [charge.place for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
+    assert [charge.position for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
 
 
 async def test_work_that_fails_leaves_the_round_as_it_was(store: ShufflerStore) -> None:
@@ -552,7 +552,7 @@ def an_enrollment() -> Story[ShufflerStore]:
 
     steps = [
         Step("begin", lambda store: step(store, "status", first)),
-        Step("spend", lambda store: store.spend(tickets)),
+        Step("redeem", lambda store: store.redeem(tickets)),
         Step("revoke", lambda store: store.revoke([tickets[1].device, bytes(16)])),
         Step("prepare", lambda store: step(store, "prepare")),
         Step("activate", lambda store: step(store, "activate")),
@@ -562,7 +562,7 @@ def an_enrollment() -> Story[ShufflerStore]:
 
 
 async def describe_enrollment(store: ShufflerStore) -> Any:
-    return await store.masters(), await store.spent(), await store.revoked()
+    return await store.masters(), await store.redeemed(), await store.revoked()
 
 
 @pytest.mark.slow

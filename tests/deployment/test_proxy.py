@@ -18,9 +18,9 @@ from cryptography import x509
 
 from hubbub.deploy.init.folders import LOOPBACK, Folder, Placement, initialise
 from hubbub.deploy.init.proxy import (
-    CERTIFIED_SHUFFLER_PORT,
     HTTPS_SHUFFLER_PORT,
     METRICS_PORT,
+    MTLS_SHUFFLER_PORT,
     PUBLIC_PORT,
     SHUFFLER_PORT,
     Proxy,
@@ -73,7 +73,7 @@ def test_haproxy_takes_the_configuration_without_a_warning(made: Folder, monkeyp
     assert checked(configuration(made)) == ""
 
 
-@pytest.mark.parametrize("parts", [["certified"], ["https"], ["certified", "https"]])
+@pytest.mark.parametrize("parts", [["mtls"], ["https"], ["mtls", "https"]])
 def test_haproxy_takes_it_with_the_parts_for_other_ports(made: Folder, parts: list[str]) -> None:
     text = configuration(made).read_text()
     taken = with_parts(text, *parts)
@@ -114,7 +114,7 @@ def test_devices_reach_the_proxy_and_the_proxy_the_shuffler(made: Folder) -> Non
     assert settings.behind_proxy
     assert settings.listen == f"127.0.0.1:{SHUFFLER_PORT}"
     assert any(f'server shuffler "${{SHUFFLER-{settings.listen}}}"' in line for line in lines)
-    assert f'`devices_listen = "127.0.0.1:{CERTIFIED_SHUFFLER_PORT}"`' in configuration(made).read_text()
+    assert f'`devices_listen = "127.0.0.1:{MTLS_SHUFFLER_PORT}"`' in configuration(made).read_text()
     assert f'`https_listen = "127.0.0.1:{HTTPS_SHUFFLER_PORT}"`' in configuration(made).read_text()
     # Devices call it by the shuffler's name, on the port that they would call without it.
     client = tomllib.loads((made.of("client") / "client.toml").read_text())
@@ -208,7 +208,7 @@ def test_every_limit_is_in_the_documentation_with_its_number(made: Folder) -> No
         re.findall(r"(?m)^\| `([^`]+)` \| ([0-9]+) ?[a-z]* \|", OPERATIONS.read_text().partition("### The proxy")[2])
     )
     text = "\n".join(directives(configuration(made)))
-    ports = ("devices", "certified", "https")
+    ports = ("devices", "mtls", "https")
     every_part = with_parts(configuration(made).read_text(), *ports)
     for name in (
         "maxconn",

@@ -17,7 +17,7 @@ from hubbub.analyzer.opening import counted
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse
-from hubbub.service.processes.opening_pool import Job
+from hubbub.service.processes.opening_pool import OpeningJob
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.opening import opened_on
@@ -77,7 +77,11 @@ def test_a_cluster_that_knows_the_secret_mixes_and_opens(cluster: SparkSettings,
     private, public = DEFAULT.generate_key()
     sealer = Sealer(DESTINATION, DEFAULT.generate_key()[1], public)
     rows = np.frombuffer(b"".join(sealer.inner(report(place % 5), 0) for place in range(COUNT)), dtype=np.uint8)
-    column, job, secrets = rows.reshape(-1, INNER_BYTES), Job(DESTINATION, private, 0, INNER_BYTES), list[bytes]()
+    column, job, secrets = (
+        rows.reshape(-1, INNER_BYTES),
+        OpeningJob(DESTINATION, private, 0, INNER_BYTES),
+        list[bytes](),
+    )
 
     def random(count: int) -> bytes:
         secrets.append(os.urandom(count))

@@ -56,7 +56,7 @@ class Willing:
         return [kinds[submission.id[0] % 2] for submission in submissions]
 
     async def enroll(self, redemptions: Any) -> Any:
-        kinds = (Credential(bytes(CREDENTIAL_BYTES), bytes(KEY_BYTES)), Refusal(Reason.TICKET_SPENT, "spent"))
+        kinds = (Credential(bytes(CREDENTIAL_BYTES), bytes(KEY_BYTES)), Refusal(Reason.TICKET_REDEEMED, "redeemed"))
         return [kinds[redemption.device_key[0] % 2] for redemption in redemptions]
 
     async def manage_credentials(self, *_: Any) -> Any:
@@ -101,7 +101,7 @@ class Willing:
     async def get_admitted(self, *_: Any) -> Any:
         return self._samples["admitted"]
 
-    async def spend(self, tickets: Any) -> Any:
+    async def redeem(self, tickets: Any) -> Any:
         return tickets
 
     async def follow(self, *_: Any) -> Any:

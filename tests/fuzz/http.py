@@ -36,8 +36,8 @@ class Taken:
         """Have no buffer."""
 
 
-class Hall:
-    """What a connection needs of its door."""
+class FakeOwner:
+    """What a connection needs of its server."""
 
     date = "Thu, 01 Jan 2026 00:00:00 GMT"
     unfinished_seconds = idle_seconds = age_seconds = math.inf
@@ -81,7 +81,7 @@ async def _answered(samples: dict[str, Any], pieces: list[bytes]) -> bytes:
     pipeline = RequestPipeline()
     pipeline.admission.pause = _at_once  # type: ignore[method-assign]
     transport = Taken()
-    connection = Connection(Hall(submission_router(Willing(samples), pipeline)), "127.0.0.1", "one")
+    connection = Connection(FakeOwner(submission_router(Willing(samples), pipeline)), "127.0.0.1", "one")
     connection.connection_made(cast(asyncio.Transport, transport))
     for piece in pieces:
         connection.data_received(piece)

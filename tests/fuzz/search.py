@@ -3,7 +3,7 @@
     python tests/fuzz/search.py                       every target, a minute each
     python tests/fuzz/search.py --seconds 600 draft   one of them, longer
 
-`.fuzz/TARGET/corpus` keeps the inputs that reached new code, `.fuzz/TARGET/finding-*` those that broke a promise: mend
+`.fuzz/TARGET/corpus` keeps the inputs that reached new code, `.fuzz/TARGET/finding-*` those that broke a promise: fix
 the code, cut the input down, and put it into tests/vectors/fuzz.json.
 """
 

@@ -209,7 +209,7 @@ RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_ra
 BATCH = BatchRecord(
     *(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3),
     admission="enrolled",
-    place=position_after(TASK.id, (Release(0, 20, 3, (bytes(32),)),)),
+    position=position_after(TASK.id, (Release(0, 20, 3, (bytes(32),)),)),
 )
 HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32))
 
@@ -259,7 +259,7 @@ def _documents() -> dict[str, Any]:
             "5 of 23 envelopes of carrier",
         ),
         "redemptions": [Redemption(TICKET.encode(), bytes(32))],
-        "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_SPENT, "by another device")],
+        "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_REDEEMED, "by another device")],
         "credential_action": (CredentialAction.REVOKE, [ID]),
         "credential_status": CredentialStatus(
             (MasterKey(2, KeyState.ACTIVE, 1_700_000_000, "0123456789abcdef"),), 20, 1
@@ -268,7 +268,7 @@ def _documents() -> dict[str, Any]:
         "version": ID,
         "admitted": admitted.Admitted(
             ID,
-            (admitted.MasterKey(1, KEY, KeyState.ACTIVE, 1_700_000_000),),
+            (admitted.MasterSecret(1, KEY, KeyState.ACTIVE, 1_700_000_000),),
             admitted.Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})),
         ),
         "tickets": [admitted.RedeemedTicket(bytes(16), KEY, ID, 1_800_000_000)],
@@ -348,7 +348,7 @@ def _requests() -> dict[str, Message]:
         "Follow": write_replication_request(_documents()["replication_request"]),
         "GetSecrets": leader_pb2.GetSecretsRequest(task_id=TASK.id, round=1),
         "GetAdmitted": write_version(_documents()["version"]),
-        "SpendTickets": write_tickets(_documents()["tickets"]),
+        "RedeemTickets": write_tickets(_documents()["tickets"]),
         "ManageCredentials": control_pb2.ManageCredentialsRequest(step="revoke", devices=[ID]),
     }
 

@@ -69,7 +69,7 @@ class Recorder:
         drawn = self._random.randbytes(width)
         if width == 4:
             self._drawn.append(int.from_bytes(drawn, "big"))
-        elif width == SUBMISSION_ID_BYTES:  # else it is the secret that a ticket is spent by
+        elif width == SUBMISSION_ID_BYTES:  # else it is the secret that a ticket is redeemed by
             self._world.model.sealed(self._answers.device, drawn, told(self._answers, iter(self._drawn)))
         return drawn
 

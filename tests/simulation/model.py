@@ -76,7 +76,7 @@ def _response(symbol: int, symbols: int, draws: Iterator[int]) -> int:
 
 @dataclass
 class Arrival:
-    """Submissions that came to the shuffler's door, and how each may be answered."""
+    """Submissions that came to the shuffler's port, and how each may be answered."""
 
     destination: Destination
     submissions: Sequence[Submission]

@@ -94,7 +94,7 @@ async def _serve(server: Life, name: str, work: Callable[[], Awaitable[T]]) -> T
 
 
 class DeviceLine:
-    """The shuffler as a device calls it (`wire.SubmissionCaller`), through the service's own reading of messages."""
+    """The shuffler as a device calls it (`SubmissionCaller`), through the service's own reading of messages."""
 
     def __init__(self, world: Simulation, caller: Life) -> None:
         self._world = world

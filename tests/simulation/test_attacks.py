@@ -120,7 +120,7 @@ SUBMITTING = {
     "a device takes an envelope for its own under another id": Reason.UNOPENABLE,
 }
 REDEEMING = {
-    "a ticket is copied": Reason.TICKET_SPENT,
+    "a ticket is copied": Reason.TICKET_REDEEMED,
     "a ticket is signed by a stranger": Reason.BAD_TICKET,
     "a ticket is for another shuffler": Reason.BAD_TICKET,
     "a ticket is changed": Reason.BAD_TICKET,
@@ -253,8 +253,8 @@ def _open_as_shuffler(attack: Attack) -> None:
 async def at_ports(attack: Attack) -> None:
     """Knock at every port with every certificate, before anybody has submitted."""
     pipeline, task = attack.pipeline, attack.task
-    places = pipeline.services[Role.SHUFFLER].addresses | pipeline.services[Role.ANALYZER].addresses
-    doors: dict[str, tuple[str, Callable[..., Awaitable[object]]]] = {
+    addresses = pipeline.services[Role.SHUFFLER].addresses | pipeline.services[Role.ANALYZER].addresses
+    calls: dict[str, tuple[str, Callable[..., Awaitable[object]]]] = {
         "closes the round": ("control", lambda channel: ControlCaller(channel).close_round(task.id, 0, DEADLINE)),
         "delivers": ("delivery", lambda channel: DeliveryCaller(channel).get_key(task.id, 0, DEADLINE)),
         "reads results": ("results", lambda channel: ResultsCaller(channel).list_results(task.id, DEADLINE)),
@@ -262,8 +262,8 @@ async def at_ports(attack: Attack) -> None:
     for name in AT_PORTS:
         _the, party, what = name.removesuffix(" under its minimum").split(" ", 2)
         tls = TLS(pipeline.authority) if party == "device" else pipeline._tls(party)
-        place, knock = doors[what]
-        async with open_channel(places[place], tls) as channel:
+        port, knock = calls[what]
+        async with open_channel(addresses[port], tls) as channel:
             attack.seen.reasons[name] = await reason_of(knock(channel))
 
 
@@ -285,7 +285,7 @@ async def deliver_falsely(attack: Attack) -> None:
     record = BatchRecord(
         *(BatchId(attack.task.id, 0, 0), PEOPLE, bytes(32), attack.keys.hash, "operator"),
         admission="enrolled",
-        place=position_after(attack.task.id, []),
+        position=position_after(attack.task.id, []),
     )
     await _announce(attack, "a record is signed by the operator", record, operator)
     await _announce(attack, "a record is under the minimum", replace(record, reports=PEOPLE - 1), shuffler)

@@ -41,7 +41,7 @@ def tasks(identities: Identities) -> tuple[Task, ...]:
 
 
 @dataclass
-class Played:
+class AttackedChain:
     """A chain that released round 0, with its certificate, and why lies about that round were refused before."""
 
     running: Attacked
@@ -82,7 +82,7 @@ def made_up(running: Attacked, keys: KeySet, number: int, envelopes: list[bytes]
     record = BatchRecord(
         *(BatchId(task.id, number, 0), len(envelopes), digest, keys.hash, "operator"),
         admission="open",
-        place=position_after(task.id, before),
+        position=position_after(task.id, before),
     )
     first = record.signed_by(running.identity(Role.SHUFFLER))
     released = ReleaseChunk(0, (*before, Release.signed(number, record.reports, 0, [first])))
@@ -101,7 +101,10 @@ LIES: dict[str, tuple[str, Callable[[Attacked, Made], SignedDocument]]] = {
         HOP,
         lambda running, made: replace(made.hop, received=made.hop.received - 1).signed_by(hop_of(running)),
     ),
-    "the hop takes another place": (HOP, lambda running, made: replace(made.hop, place=3).signed_by(hop_of(running))),
+    "the hop takes another position": (
+        HOP,
+        lambda running, made: replace(made.hop, position=3).signed_by(hop_of(running)),
+    ),
     "the hop speaks for the shuffler": (
         HOP,
         lambda running, made: replace(made.hop, previous=SignedDocument(made.first.body, os.urandom(64))).signed_by(
@@ -112,7 +115,7 @@ LIES: dict[str, tuple[str, Callable[[Attacked, Made], SignedDocument]]] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def played(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Played]:
+async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AttackedChain]:
     async with Attacked(tasks, tmp_path_factory.mktemp("chain") / "pipeline", hops=2) as running:
         task, refused = running.task.task, {}
         async with open_channel(running.shuffler, TLS(running.authority)) as channel:
@@ -127,7 +130,7 @@ async def played(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Play
             assert [await visitor.send(visitor.sealed()) for _ in range(MINIMUM)] == [None] * MINIMUM
         await running.close_round()
         certificate = (await running.results()).certificate
-        yield Played(running, refused, certificate, verify(certificate, pins(running)))
+        yield AttackedChain(running, refused, certificate, verify(certificate, pins(running)))
 
 
 def pins(running: Attacked) -> Pins:
@@ -143,39 +146,41 @@ async def announced(running: Attacked, party: str, to: str, made: Made, record: 
     return caught.value.reason
 
 
-async def test_no_lie_about_a_chain_gets_past_the_next_of_it_and_the_honest_round_is_certified(played: Played) -> None:
-    assert set(played.refused.values()) == {Reason.BAD_RECORD}
-    assert len(played.refused) == len(LIES) + 1
-    (record,) = played.verified.records
-    assert [(hop.place, hop.received, hop.released) for hop in record.hops] == [(2, MINIMUM, MINIMUM)]
+async def test_no_lie_about_a_chain_gets_past_the_next_of_it_and_the_honest_round_is_certified(
+    attacked: AttackedChain,
+) -> None:
+    assert set(attacked.refused.values()) == {Reason.BAD_RECORD}
+    assert len(attacked.refused) == len(LIES) + 1
+    (record,) = attacked.verified.records
+    assert [(hop.position, hop.received, hop.released) for hop in record.hops] == [(2, MINIMUM, MINIMUM)]
 
 
-async def test_no_certificate_of_the_analyzer_leaves_a_hop_out_or_speaks_for_it(played: Played) -> None:
+async def test_no_certificate_of_the_analyzer_leaves_a_hop_out_or_speaks_for_it(attacked: AttackedChain) -> None:
     """Signed anew as it is, the certificate is the same."""
-    assert played.signed() == played.certificate
-    said = played.hop_record
-    analyzer = played.running.identity(Role.ANALYZER)
+    assert attacked.signed() == attacked.certificate
+    said = attacked.hop_record
+    analyzer = attacked.running.identity(Role.ANALYZER)
     for record in (
         said.previous,
         said.signed_by(analyzer),
         replace(said, digest=os.urandom(32)).signed_by(analyzer),
-        replace(said, previous=said.signed_by(hop_of(played.running))).signed_by(hop_of(played.running)),
+        replace(said, previous=said.signed_by(hop_of(attacked.running))).signed_by(hop_of(attacked.running)),
     ):
         with pytest.raises(VerificationError):
-            verify(played.signed(batches=[record.as_json()]), pins(played.running))
-    stranger = replace(pins(played.running), hops=(Identity.generate().public,))
+            verify(attacked.signed(batches=[record.as_json()]), pins(attacked.running))
+    stranger = replace(pins(attacked.running), hops=(Identity.generate().public,))
     with pytest.raises(VerificationError, match="its hops are"):
-        verify(played.certificate, stranger)
+        verify(attacked.certificate, stranger)
 
 
-async def test_a_hop_that_delivers_other_bytes_than_it_signed_is_refused(played: Played) -> None:
-    running, task = played.running, played.running.task.task
+async def test_a_hop_that_delivers_other_bytes_than_it_signed_is_refused(attacked: AttackedChain) -> None:
+    running, task = attacked.running, attacked.running.task.task
     async with open_channel(running.shuffler, TLS(running.authority)) as channel:
         keys = await SubmissionCaller(channel).get_round(task.id, 1, DEADLINE)
     (width,) = task.counted_bytes
     signed, others = ([os.urandom(width) for _ in range(MINIMUM)] for _ in range(2))
-    assert played.verified.release is not None
-    made = made_up(running, keys, 1, signed, (played.verified.release,))
+    assert attacked.verified.release is not None
+    made = made_up(running, keys, 1, signed, (attacked.verified.release,))
     batch = BatchId(task.id, 1, 0)
     async with open_channel(running.services[Role.ANALYZER].addresses["delivery"], running._tls(HOP)) as channel:
         caller = DeliveryCaller(channel)

@@ -95,7 +95,7 @@ async def refused(device: Device, number: int, answers: dict[str, Any] = ANSWERS
 # Who is let in
 
 
-async def test_devices_that_the_operator_makes_up_take_no_place_where_a_second_authority_must_sign(
+async def test_devices_that_the_operator_makes_up_take_no_part_where_a_second_authority_must_sign(
     running: Attacked,
 ) -> None:
     """The same made-up devices fill a batch of a task that asks for no second authority."""

@@ -98,7 +98,7 @@ def who(number: int) -> list[str]:
 
 
 @dataclass
-class Played:
+class ReleasedRounds:
     """A deployment whose first rounds are over, their certificates, and what the shuffler's files told meanwhile."""
 
     running: Attacked
@@ -106,7 +106,7 @@ class Played:
     taking_part: list[set[bytes]]
     """By round the devices that take part, as the files tell while it lasts."""
     secrets: set[bytes]
-    """Places, and what they are computed with, of the rounds that are over."""
+    """Pseudonyms, and what they are computed with, of the rounds that are over."""
 
     @property
     def task(self) -> Task:
@@ -136,25 +136,25 @@ def folder() -> Iterator[Path]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def played(folder: Path) -> AsyncIterator[Played]:
+async def deployment(folder: Path) -> AsyncIterator[ReleasedRounds]:
     programs = {role: (*PROGRAM, role.value) for role in STORES}
     async with Attacked(tasks, folder / "pipeline", programs=programs) as running:
         yield await released(running)
 
 
-async def released(running: Attacked) -> Played:
+async def released(running: Attacked) -> ReleasedRounds:
     """Release the first rounds."""
     async with open_channel(running.shuffler, TLS(running.authority)) as channel:
         await keys_ready(channel, [each.task for each in running.tasks])
-    played = Played(running, [], [], set())
+    deployment = ReleasedRounds(running, [], [], set())
     for number in range(RELEASED):
-        await play(played, number)
-    return played
+        await run_round(deployment, number)
+    return deployment
 
 
-async def play(played: Played, number: int) -> None:
+async def run_round(deployment: ReleasedRounds, number: int) -> None:
     """Have half of the people answer a round, look at the shuffler's files, and have the round released and erased."""
-    running = played.running
+    running = deployment.running
     people = Fleet(
         running.task.encode(),
         operator_key=running.operator_key,
@@ -168,10 +168,10 @@ async def play(played: Played, number: int) -> None:
         summary = await people.submit_many([(name, {"theme": "dark"}) for name in who(number)], number)
     assert summary.accepted == len(who(number)), summary.messages
     found = taking_part(running)
-    played.taking_part.append({device for device, _ in found})
-    played.secrets |= {secret for _, secrets in found for secret in secrets}
+    deployment.taking_part.append({device for device, _ in found})
+    deployment.secrets |= {secret for _, secrets in found for secret in secrets}
     await running.close(running.task.task, number)
-    played.certificates.append((await running.results(number)).certificate)
+    deployment.certificates.append((await running.results(number)).certificate)
     await running.erased(number)
 
 
@@ -179,7 +179,7 @@ async def play(played: Played, number: int) -> None:
 
 
 def taking_part(running: Attacked) -> list[tuple[bytes, tuple[bytes, bytes]]]:
-    """Each device that takes part in a round that lasts, as the files tell, its place, and what that is made with."""
+    """Each device that takes part in a round that lasts, as the files tell, its pseudonym, and what makes it."""
     with closing(sqlite3.connect(running.folder.of("shuffler") / "data" / "shuffler.db")) as connection:
         devices = connection.execute("SELECT device, number FROM ticket").fetchall()
         keys = [
@@ -187,21 +187,21 @@ def taking_part(running: Attacked) -> list[tuple[bytes, tuple[bytes, bytes]]]:
             for (key,) in connection.execute("SELECT pseudonym_key FROM round WHERE pseudonym_key IS NOT NULL")
         ]
         held = b"".join(entries for (entries,) in connection.execute("SELECT entries FROM known"))
-    places = [(device, (pseudonym_of(key, number), key)) for device, number in devices for key in keys]
-    return [(device, secrets) for device, secrets in places if secrets[0] in held]
+    pseudonyms = [(device, (pseudonym_of(key, number), key)) for device, number in devices for key in keys]
+    return [(device, secrets) for device, secrets in pseudonyms if secrets[0] in held]
 
 
 async def test_the_shufflers_files_tell_who_takes_part_while_a_round_lasts_and_nothing_once_it_is_over(
-    played: Played,
+    deployment: ReleasedRounds,
 ) -> None:
-    running = played.running
-    for number, told in enumerate(played.taking_part):
+    running = deployment.running
+    for number, told in enumerate(deployment.taking_part):
         assert told == {Ticket.decode(running.ticket(name)).device for name in who(number)}
     assert taking_part(running) == []
     files = running.files_of("shuffler", "analyzer")
     assert {"shuffler.db", "shuffler.log", "analyzer.db"} <= {path.name for path in files}
-    assert len(played.secrets) > len(PEOPLE)
-    wanted = played.secrets | {name.encode() for name in PEOPLE}
+    assert len(deployment.secrets) > len(PEOPLE)
+    wanted = deployment.secrets | {name.encode() for name in PEOPLE}
     assert {path: found for path, content in files.items() if (found := found_in(content, wanted))} == {}
     # The search finds a name where there is one: on the side of those whose names they are.
     assert any(found_in(content, wanted) for content in running.files_of("client").values())
@@ -210,42 +210,42 @@ async def test_the_shufflers_files_tell_who_takes_part_while_a_round_lasts_and_n
 # The analyzer, with its real identity
 
 
-def without(played: Played, *left_out: int) -> dict[str, Any]:
+def without(deployment: ReleasedRounds, *left_out: int) -> dict[str, Any]:
     """The last certificate as if those places among the releases had not been; its numbers are recomputed."""
-    content = played.content(RELEASED - 1)
+    content = deployment.content(RELEASED - 1)
     rounds = [entry for place, entry in enumerate(content["all_rounds"]["history"]) if place not in left_out]
-    history = [counts(played.task, each["round"], each["queries"][0]["reports"]) for each in rounds]
+    history = [counts(deployment.task, each["round"], each["queries"][0]["reports"]) for each in rounds]
     releases = [each for place, each in enumerate(content["releases"]) if place not in left_out]
-    return {**content, **statement(Terms.of(played.task), history), "releases": releases}
+    return {**content, **statement(Terms.of(deployment.task), history), "releases": releases}
 
 
-def other_records(played: Played) -> dict[str, Any]:
+def other_records(deployment: ReleasedRounds) -> dict[str, Any]:
     """The last certificate with the records of the first round, before which nothing was released."""
-    return {**without(played, 0, 1), "batches": played.content(0)["batches"]}
+    return {**without(deployment, 0, 1), "batches": deployment.content(0)["batches"]}
 
 
-def replaced(played: Played) -> dict[str, Any]:
+def replaced(deployment: ReleasedRounds) -> dict[str, Any]:
     """The last certificate with the second release in the first one's place, too."""
-    content = without(played)
+    content = without(deployment)
     content["releases"][0] = content["releases"][1]
     return content
 
 
-def enlarged(played: Played) -> dict[str, Any]:
+def enlarged(deployment: ReleasedRounds) -> dict[str, Any]:
     """The last certificate with more people in the first round, which costs everybody less."""
-    content = played.content(RELEASED - 1)
+    content = deployment.content(RELEASED - 1)
     rounds = [(each["round"], each["queries"][0]["reports"]) for each in content["all_rounds"]["history"]]
-    history = [counts(played.task, number, reports + 1000 * (not number)) for number, reports in rounds]
+    history = [counts(deployment.task, number, reports + 1000 * (not number)) for number, reports in rounds]
     content["releases"][0]["reports"] += 1000
-    return {**content, **statement(Terms.of(played.task), history)}
+    return {**content, **statement(Terms.of(deployment.task), history)}
 
 
-LEFT_OUT: dict[str, tuple[Callable[[Played], dict[str, Any]], str]] = {
-    "the first": (lambda played: without(played, 0), "2 rounds were released before it, 1 are listed"),
-    "the second": (lambda played: without(played, 1), "2 rounds were released before it, 1 are listed"),
-    "all": (lambda played: without(played, 0, 1), "2 rounds were released before it, 0 are listed"),
+LEFT_OUT: dict[str, tuple[Callable[[ReleasedRounds], dict[str, Any]], str]] = {
+    "the first": (lambda deployment: without(deployment, 0), "2 rounds were released before it, 1 are listed"),
+    "the second": (lambda deployment: without(deployment, 1), "2 rounds were released before it, 1 are listed"),
+    "all": (lambda deployment: without(deployment, 0, 1), "2 rounds were released before it, 0 are listed"),
     "from what is composed alone": (
-        lambda played: {**without(played, 0), "releases": played.content(RELEASED - 1)["releases"]},
+        lambda deployment: {**without(deployment, 0), "releases": deployment.content(RELEASED - 1)["releases"]},
         r"rounds \[1\] are composed with it, the shuffler released \[0, 1\] before it",
     ),
     "by another in its place": (replaced, "are not those that the shuffler's batch records attest"),
@@ -256,37 +256,37 @@ LEFT_OUT: dict[str, tuple[Callable[[Played], dict[str, Any]], str]] = {
 
 @pytest.mark.parametrize("case", LEFT_OUT)
 async def test_a_certificate_of_the_analyzer_that_leaves_a_released_round_out_does_not_verify(
-    played: Played, case: str
+    deployment: ReleasedRounds, case: str
 ) -> None:
     make, says = LEFT_OUT[case]
-    last = played.content(RELEASED - 1)
+    last = deployment.content(RELEASED - 1)
     # Signed anew it is what it was: what is refused is refused for what was changed.
-    assert played.signed(without(played)) == played.signed(last) == played.certificates[-1]
-    verify(played.certificates[-1], played.pins)
-    content = make(played)
+    assert deployment.signed(without(deployment)) == deployment.signed(last) == deployment.certificates[-1]
+    verify(deployment.certificates[-1], deployment.pins)
+    content = make(deployment)
     if "releases" in content and len(content["releases"]) < len(last["releases"]):
         assert content["all_rounds"]["epsilon_upper"] < last["all_rounds"]["epsilon_upper"]
     with pytest.raises(VerificationError, match=says):
-        verify(played.signed(content), played.pins)
+        verify(deployment.signed(content), deployment.pins)
 
 
 async def test_a_round_that_is_left_out_with_the_shufflers_help_is_missed_by_who_has_its_certificate(
-    played: Played, tmp_path: Path
+    deployment: ReleasedRounds, tmp_path: Path
 ) -> None:
     """With both identities such a certificate holds by itself; beside the others `hubbub verify DIR` names it."""
-    content = without(played, 0)
-    place = position_after(played.task.id, [read_release(each) for each in content["releases"]])
-    (record,) = verify(played.certificates[-1], played.pins).records
-    signed = replace(record, place=place).signed_by(played.running.identity(Role.SHUFFLER))
-    forged = played.signed({**content, "batches": [signed.as_json()]})
-    verify(forged, played.pins)
+    content = without(deployment, 0)
+    position = position_after(deployment.task.id, [read_release(each) for each in content["releases"]])
+    (record,) = verify(deployment.certificates[-1], deployment.pins).records
+    signed = replace(record, position=position).signed_by(deployment.running.identity(Role.SHUFFLER))
+    forged = deployment.signed({**content, "batches": [signed.as_json()]})
+    verify(forged, deployment.pins)
     kept, doctored = tmp_path / "kept", tmp_path / "doctored"
-    for folder, last in ((kept, played.certificates[-1]), (doctored, forged)):
+    for folder, last in ((kept, deployment.certificates[-1]), (doctored, forged)):
         folder.mkdir()
-        for number, certificate in enumerate([*played.certificates[:-1], last]):
+        for number, certificate in enumerate([*deployment.certificates[:-1], last]):
             (folder / f"{number}.json").write_bytes(certificate)
-    (tmp_path / "left out.json").write_bytes(played.signed(without(played, 0)))
-    assert read_histories([kept], played.pins).problems == ()
+    (tmp_path / "left out.json").write_bytes(deployment.signed(without(deployment, 0)))
+    assert read_histories([kept], deployment.pins).problems == ()
     history, alone = await asyncio.gather(
         *(asyncio.to_thread(hubbub, "verify", path) for path in (doctored, tmp_path / "left out.json"))
     )
@@ -294,74 +294,76 @@ async def test_a_round_that_is_left_out_with_the_shufflers_help_is_missed_by_who
     assert "it is not of one history with" in history.err
     assert "2 rounds were released before it, 1 are listed" in alone.err
     (kept / "1.json").unlink()
-    (gap,) = read_histories([kept], played.pins).problems
+    (gap,) = read_histories([kept], deployment.pins).problems
     assert "there is no certificate of it here" in gap.text
 
 
 # Files that are handed to services
 
 
-def signed_by(played: Played, task: Task, *roles: Role) -> SignedTask:
+def signed_by(deployment: ReleasedRounds, task: Task, *roles: Role) -> SignedTask:
     document = SignedTask(task)
     for role in roles:
-        document = document.signed_by(played.running.identity(role))
+        document = document.signed_by(deployment.running.identity(role))
     return document
 
 
-def weaker(played: Played, **changes: Any) -> Task:
+def weaker(deployment: ReleasedRounds, **changes: Any) -> Task:
     """The task with less privacy: nearly no answer is hidden, or what else is given."""
     changes = changes or {"queries": (krr_query(Histogram("theme", ("dark", "light")), 1),)}
-    return replace(played.task, name="weaker", **changes)
+    return replace(deployment.task, name="weaker", **changes)
 
 
-def weaker_tasks(played: Played) -> dict[str, tuple[bytes, str]]:
+def weaker_tasks(deployment: ReleasedRounds) -> dict[str, tuple[bytes, str]]:
     """Tasks that protect less, as somebody may hand them out, and what each is refused with."""
     both = (Role.OPERATOR, Role.SHUFFLER)
-    alone = signed_by(played, weaker(played, minimum_reports=2), Role.OPERATOR)
+    alone = signed_by(deployment, weaker(deployment, minimum_reports=2), Role.OPERATOR)
     forged = replace(alone, shuffler_signature=os.urandom(64))
-    privacy = replace(played.task.privacy, epsilon=0.01)
-    lower = played.running.task.encode().replace(b'"minimum_reports":3', b'"minimum_reports":2')
-    assert lower != played.running.task.encode()
+    privacy = replace(deployment.task.privacy, epsilon=0.01)
+    lower = deployment.running.task.encode().replace(b'"minimum_reports":3', b'"minimum_reports":2')
+    assert lower != deployment.running.task.encode()
     return {
         "by the operator alone": (alone.encode(), "the shuffler has not signed"),
         "with a forged signature": (forged.encode(), "signature is not by"),
         "changed after it was signed": (lower, "signature is not by"),
-        "above its cap": (signed_by(played, weaker(played), *both).encode(), "add up"),
+        "above its cap": (signed_by(deployment, weaker(deployment), *both).encode(), "add up"),
         "with a promise that is not kept": (
-            signed_by(played, weaker(played, privacy=privacy), *both).encode(),
+            signed_by(deployment, weaker(deployment, privacy=privacy), *both).encode(),
             "is promised",
         ),
     }
 
 
-async def test_no_service_and_no_device_takes_a_task_that_protects_less(played: Played, tmp_path: Path) -> None:
+async def test_no_service_and_no_device_takes_a_task_that_protects_less(
+    deployment: ReleasedRounds, tmp_path: Path
+) -> None:
     """One with another name that both signed is taken, so that it is for what they say that these are refused."""
-    cases = weaker_tasks(played)
-    sound = signed_by(played, replace(played.task, name="another"), Role.OPERATOR, Role.SHUFFLER).encode()
+    cases = weaker_tasks(deployment)
+    sound = signed_by(deployment, replace(deployment.task, name="another"), Role.OPERATOR, Role.SHUFFLER).encode()
     files = {case: {"tasks/weaker.json": document} for case, (document, _) in cases.items()}
-    said = await all_started(played.running, tmp_path / "shuffler", Role.SHUFFLER, files)
+    said = await all_started(deployment.running, tmp_path / "shuffler", Role.SHUFFLER, files)
     unsigned = {case: files[case] for case in ("by the operator alone",)}
-    said_too = await all_started(played.running, tmp_path / "analyzer", Role.ANALYZER, unsigned)
+    said_too = await all_started(deployment.running, tmp_path / "analyzer", Role.ANALYZER, unsigned)
     for case, (document, says) in cases.items():
         assert re.search(says, said[case]), (case, said[case])
         assert re.search(says, said_too.get(case, says)), (case, said_too[case])
         # Whether a promise is kept takes the accountant, which devices do not have; the shuffler has refused it.
         if case != "with a promise that is not kept":
             with pytest.raises((SignatureError, TaskError), match=says):
-                device(played, tmp_path, task=document)
-    await device(played, tmp_path, task=sound).close()
+                device(deployment, tmp_path, task=document)
+    await device(deployment, tmp_path, task=sound).close()
 
 
-def device(played: Played, folder: Path, **changes: Any) -> Device:
+def device(deployment: ReleasedRounds, folder: Path, **changes: Any) -> Device:
     """A device whose state is in that folder."""
     arguments: dict[str, Any] = {
-        "task": played.running.task.encode(),
-        "operator_key": played.running.operator_key,
-        "shuffler_key": played.running.shuffler_key,
+        "task": deployment.running.task.encode(),
+        "operator_key": deployment.running.operator_key,
+        "shuffler_key": deployment.running.shuffler_key,
         "state": folder / "device.db",
-        "shuffler": played.running.shuffler,
-        "authority": played.running.authority,
-        "ticket": played.running.ticket(PEOPLE[0]),
+        "shuffler": deployment.running.shuffler,
+        "authority": deployment.running.authority,
+        "ticket": deployment.running.ticket(PEOPLE[0]),
     }
     return Device(**{**arguments, **changes})
 
@@ -369,7 +371,7 @@ def device(played: Played, folder: Path, **changes: Any) -> Device:
 # Stores that somebody changed
 
 
-LAST_OF = "DELETE FROM {0} WHERE place = (SELECT max(place) FROM {0}) AND task = (SELECT max(task) FROM {0})"
+LAST_OF = "DELETE FROM {0} WHERE position = (SELECT max(position) FROM {0}) AND task = (SELECT max(task) FROM {0})"
 CHEAPER = "UPDATE ledger SET entry = replace(entry, '{}', '{}')"
 FORGOTTEN: dict[str, tuple[Change, str]] = {
     "the last charge left off": (grown("ledger", LAST_OF.format("ledger")), "restore the store from a copy"),
@@ -379,21 +381,23 @@ FORGOTTEN: dict[str, tuple[Change, str]] = {
 }
 
 
-async def test_no_service_starts_on_a_store_that_forgets_what_was_spent(played: Played, tmp_path: Path) -> None:
+async def test_no_service_starts_on_a_store_that_forgets_what_was_spent(
+    deployment: ReleasedRounds, tmp_path: Path
+) -> None:
     """Nor without one. A store whose charges go with its digests is started on in the next test."""
     for role, cases in ((Role.SHUFFLER, 4), (Role.ANALYZER, 1)):
         tried = dict(list(FORGOTTEN.items())[:cases])
         starts = [
-            start_anew(played.running, tmp_path / f"{role.value} {case}", role, {}, change)
+            start_anew(deployment.running, tmp_path / f"{role.value} {case}", role, {}, change)
             for case, (change, _) in tried.items()
         ]
         for (case, (_, says)), said in zip(tried.items(), await asyncio.gather(*starts), strict=True):
             assert re.search(says, said), (role, case, said)
 
 
-async def test_what_one_service_forgets_with_all_its_digests_the_other_remembers(played: Played) -> None:
+async def test_what_one_service_forgets_with_all_its_digests_the_other_remembers(deployment: ReleasedRounds) -> None:
     """The budget pays for two rounds. By its changed ledger the shuffler releases a third; the analyzer takes none."""
-    running, task = played.running, played.running.named("budgeted").task
+    running, task = deployment.running, deployment.running.named("budgeted").task
     async with open_channel(running.shuffler, TLS(running.authority)) as channel:
         for number in range(RELEASED):
             visitor = await Visitor.at(channel, task, number)
@@ -416,16 +420,18 @@ async def test_what_one_service_forgets_with_all_its_digests_the_other_remembers
 # Successions that somebody made up
 
 
-async def test_no_service_starts_with_a_succession_that_somebody_made_up(played: Played, tmp_path: Path) -> None:
+async def test_no_service_starts_with_a_succession_that_somebody_made_up(
+    deployment: ReleasedRounds, tmp_path: Path
+) -> None:
     for role, cases in ((Role.SHUFFLER, 3), (Role.ANALYZER, 1)):
-        made_up = dict(list(Usurper(played.running, role, Identity.generate()).made_up().items())[:cases])
+        made_up = dict(list(Usurper(deployment.running, role, Identity.generate()).made_up().items())[:cases])
         files = {case: successions_of(found) for case, (found, _) in made_up.items()}
-        said = await all_started(played.running, tmp_path / role.value, role, files)
+        said = await all_started(deployment.running, tmp_path / role.value, role, files)
         assert {case: bool(re.search(says, said[case])) for case, (_, says) in made_up.items()} == dict.fromkeys(
             said, True
         )
-    sound = Usurper(played.running, Role.ANALYZER, Identity.generate()).sound
-    assert await start_anew(played.running, tmp_path / "sound", Role.SHUFFLER, successions_of([sound])) == ""
+    sound = Usurper(deployment.running, Role.ANALYZER, Identity.generate()).sound
+    assert await start_anew(deployment.running, tmp_path / "sound", Role.SHUFFLER, successions_of([sound])) == ""
 
 
 def usurped(usurper: Usurper, successions: Sequence[Succession]) -> Answered:
@@ -446,43 +452,45 @@ def usurped(usurper: Usurper, successions: Sequence[Succession]) -> Answered:
 
 
 async def test_no_device_seals_to_who_follows_by_a_succession_that_somebody_made_up(
-    played: Played, tmp_path: Path
+    deployment: ReleasedRounds, tmp_path: Path
 ) -> None:
     """The thief has the TLS authority too, and stands between. With all three signatures it is sent the answer."""
-    running, operator = played.running, played.running.folder.of("operator")
-    usurper = Usurper(played.running, Role.SHUFFLER, Identity.generate())
+    running, operator = deployment.running, deployment.running.folder.of("operator")
+    usurper = Usurper(deployment.running, Role.SHUFFLER, Identity.generate())
     authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
     cases = {**usurper.made_up(), "no succession": ([], "signature")}
     async with between(running.shuffler, TLS(running.authority), authority, tmp_path / "between") as thief:
         for case, (successions, says) in cases.items():
             thief.change = usurped(usurper, successions)
             (tmp_path / case).mkdir()
-            async with device(played, tmp_path / case, shuffler=thief.address) as robbed:
+            async with device(deployment, tmp_path / case, shuffler=thief.address) as robbed:
                 with pytest.raises(SignatureError, match=says):
                     await robbed.submit({"theme": "dark"}, ROUNDS - 1)
         assert set(thief.methods) == {"GetRound"}
         thief.change = usurped(usurper, [usurper.sound])
-        async with device(played, tmp_path, shuffler=thief.address, ticket=running.ticket("robbed")) as robbed:
+        async with device(deployment, tmp_path, shuffler=thief.address, ticket=running.ticket("robbed")) as robbed:
             with pytest.raises(Refusal) as caught:
                 await robbed.submit({"theme": "dark"}, ROUNDS - 1)
         assert caught.value.reason is Reason.KEY_SET_DIFFERS
         assert "Submit" in thief.methods
 
 
-async def test_no_certificate_verifies_by_a_succession_that_somebody_made_up(played: Played, tmp_path: Path) -> None:
-    usurper = Usurper(played.running, Role.ANALYZER, Identity.generate())
-    content = played.content(RELEASED - 1)
+async def test_no_certificate_verifies_by_a_succession_that_somebody_made_up(
+    deployment: ReleasedRounds, tmp_path: Path
+) -> None:
+    usurper = Usurper(deployment.running, Role.ANALYZER, Identity.generate())
+    content = deployment.content(RELEASED - 1)
     for case, (successions, says) in usurper.made_up().items():
         stated = {**content, "successions": [each.as_json() for each in successions]}
         with pytest.raises(VerificationError, match=says):
-            verify(played.signed(stated, usurper.new), played.pins)
+            verify(deployment.signed(stated, usurper.new), deployment.pins)
         with pytest.raises(VerificationError, match=says):
-            verify(played.signed(content, usurper.new), played.pins, successions)
+            verify(deployment.signed(content, usurper.new), deployment.pins, successions)
         assert case
     with pytest.raises(VerificationError, match="signature"):
-        verify(played.signed(content, usurper.new), played.pins)
+        verify(deployment.signed(content, usurper.new), deployment.pins)
     sound = {**content, "successions": [usurper.sound.as_json()]}
-    assert verify(played.signed(sound, usurper.new), played.pins).pinned
+    assert verify(deployment.signed(sound, usurper.new), deployment.pins).pinned
 
 
 # Who shares the machine
@@ -516,10 +524,10 @@ def neighbour(secret: bytes, *steps: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-async def test_no_neighbour_of_the_account_reads_the_memory_of_a_running_service(played: Played) -> None:
+async def test_no_neighbour_of_the_account_reads_the_memory_of_a_running_service(deployment: ReleasedRounds) -> None:
     """Without privileges on either side. The same spy reads a program that does not keep its memory in."""
-    master, secret = master_key(played.running), os.urandom(16)
-    services = list(processes(played.running))
+    master, secret = master_key(deployment.running), os.urandom(16)
+    services = list(processes(deployment.running))
     assert len(services) >= 3  # two services, and what opens envelopes
     async with asyncio.timeout(PATIENCE):
         # One that was started a moment ago may still be read, and holds nothing yet.
@@ -547,9 +555,9 @@ def readable(folder: Path, account: int) -> set[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to become another account")
-async def test_no_other_account_reads_a_file_that_holds_a_secret(played: Played, folder: Path) -> None:
+async def test_no_other_account_reads_a_file_that_holds_a_secret(deployment: ReleasedRounds, folder: Path) -> None:
     """Neither behind the parties' folders nor where somebody opened these: then the files' own modes hold."""
-    running = played.running
+    running = deployment.running
     secrets = in_key_files(running.directory) | {master_key(running)}
     assert {path.name for path in readable(running.directory, NOBODY)} >= {"task.json"}
     copy = folder / "opened"

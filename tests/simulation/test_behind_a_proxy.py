@@ -137,7 +137,7 @@ async def test_a_submission_gets_through_the_proxy_and_no_address_is_written(tmp
     assert proxy.folder / "proxy.log" in files
 
 
-async def passed_on(proxy: Running, part: str = "certified") -> float:
+async def passed_on(proxy: Running, part: str = "mtls") -> float:
     """How many connections of devices with certificates, or of another part, reached the shuffler so far."""
     return (await scrape(proxy.metrics)).total("haproxy_server_sessions_total", proxy=part)
 
@@ -156,7 +156,7 @@ async def test_a_device_with_a_certificate_shows_it_to_the_shuffler_through_the_
                 operator_key=pipeline.operator_key,
                 shuffler_key=pipeline.shuffler_key,
                 state=tmp_path / "device.db",
-                shuffler=proxy.certified,
+                shuffler=proxy.mtls,
                 authority=pipeline.authority,
                 certificate=certificate,
                 key=key,
@@ -167,7 +167,7 @@ async def test_a_device_with_a_certificate_shows_it_to_the_shuffler_through_the_
             # What is no TLS is not passed on.
             before = await passed_on(proxy)
             assert before > 0
-            with socket.create_connection(place(proxy.certified), 5.0) as stranger:
+            with socket.create_connection(place(proxy.mtls), 5.0) as stranger:
                 stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 assert await asyncio.to_thread(stranger.recv, 1) == b""
             assert await passed_on(proxy) == before

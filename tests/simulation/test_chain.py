@@ -75,8 +75,8 @@ def _check_certificate(certificate: bytes, pins: Pins) -> None:
     assert verified.pinned
     assert list(verified.fingerprints) == ["operator", "shuffler", "analyzer", "hop-2", "hop-3"]
     for record in verified.records:
-        numbers = [(hop.place, hop.received, hop.released) for hop in record.hops]
-        assert numbers == [(place, DEVICES + DUMMIES, DEVICES + DUMMIES) for place in (2, 3)]
+        numbers = [(hop.position, hop.received, hop.released) for hop in record.hops]
+        assert numbers == [(position, DEVICES + DUMMIES, DEVICES + DUMMIES) for position in (2, 3)]
     # A bit of every 31st byte, each bit in turn: what a certificate of one round does alike is tried at all of them.
     for place in range(0, len(certificate), 31):
         changed = bytearray(certificate)

@@ -30,15 +30,15 @@ def test_the_story_comes_to_every_point_of_enrolling_and_strangers_to_nothing() 
 
 
 @pytest.mark.parametrize(("party", "point"), PLACES)
-def test_killed_wherever_devices_enroll_each_has_one_place(party: str, point: str) -> None:
+def test_killed_wherever_devices_enroll_each_has_one_submission(party: str, point: str) -> None:
     simulation = run([ops.Kill(party, point), *STORY])
     assert simulation.everybody[party].killed_at == [point]
     assert len(simulation.model.held[0]) >= 8
     tickets = simulation.model.answers
-    assert tickets["ticket_spent"] == tickets["bad_ticket"] == 0
+    assert tickets["ticket_redeemed"] == tickets["bad_ticket"] == 0
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_happens_to_enrolled_devices_services_and_model_agree(seed: int) -> None:
     simulation = run(ops.from_seed(seed, 40), seed)
-    assert simulation.model.answers["ticket_spent"] == 0
+    assert simulation.model.answers["ticket_redeemed"] == 0

@@ -65,7 +65,7 @@ class Succeeded(LocalPipeline):
         return (self.logs / f"{role.value}.log").read_text().count("TLS files taken")
 
 
-class Crowd:
+class DeviceLoad:
     """Devices that come one after the other, each to both rounds, until they are told to stop."""
 
     def __init__(self, pipeline: LocalPipeline) -> None:
@@ -103,8 +103,8 @@ class Crowd:
 class Operator:
     """Turns keys over, waiting for devices after each step."""
 
-    def __init__(self, pipeline: Succeeded, crowd: Crowd) -> None:
-        self._pipeline, self._crowd = pipeline, crowd
+    def __init__(self, pipeline: Succeeded, load: DeviceLoad) -> None:
+        self._pipeline, self._load = pipeline, load
         settings = pipeline.settings(Role.OPERATOR)
         text = settings.read_text()
         control = pipeline.services[Role.SHUFFLER].addresses["control"]
@@ -119,7 +119,7 @@ class Operator:
             "remove": lambda: kinds.remove(place),
         }
         await asyncio.to_thread(change[verb])
-        await self._crowd.more()
+        await self._load.more()
 
     async def master(self) -> None:
         for verb in ("add", "activate", "remove"):
@@ -155,7 +155,7 @@ class Operator:
 
     async def _all_have_taken(self, before: dict[Role, int]) -> None:
         while any(self._pipeline.taken(role) == count for role, count in before.items()):
-            await self._crowd.more(1)
+            await self._load.more(1)
 
 
 @pytest.mark.slow
@@ -163,20 +163,20 @@ async def test_every_kind_of_key_is_turned_over_under_load_and_every_acknowledge
     tmp_path: Path,
 ) -> None:
     async with asyncio.timeout(PATIENCE), Succeeded(draft(), tmp_path / "pipeline") as pipeline:
-        crowd = Crowd(pipeline)
-        operator = Operator(pipeline, crowd)
+        load = DeviceLoad(pipeline)
+        operator = Operator(pipeline, load)
         async with asyncio.TaskGroup() as group:
             for worker in range(WORKERS):
-                group.create_task(crowd.come(worker))
+                group.create_task(load.come(worker))
             await operator.master()
             await operator.certificates()
             await operator.authority()
             for role in SERVICES:
                 await pipeline.stop(role)
                 await pipeline.start(role)
-                await crowd.more()
-            crowd.stop()
-        await check_rounds(pipeline, [crowd.acknowledged[number] for number in (0, 1)])
+                await load.more()
+            load.stop()
+        await check_rounds(pipeline, [load.acknowledged[number] for number in (0, 1)])
 
 
 async def check_rounds(pipeline: Succeeded, acknowledged: Sequence[int]) -> None:

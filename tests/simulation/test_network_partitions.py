@@ -3,7 +3,7 @@
 All count once.
 
 Real processes, and a cable of their own for each way between them. What is on its way when a cable is cut arrives when
-it is mended: a statement of a leader may come when another has long taken over.
+it is healed: a statement of a leader may come when another has long taken over.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ async def cut(partitionable_links: list[Cable]) -> AsyncIterator[None]:
         yield
     finally:
         for cable in partitionable_links:
-            cable.mend()
+            cable.heal()
 
 
 @pytest.mark.parametrize("seed", [1, 2])

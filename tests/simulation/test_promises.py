@@ -67,9 +67,9 @@ def test_promise_1_acknowledged_means_kept(point: str) -> None:
     ids=str,
 )
 def test_promise_2_exactly_once(fault: ops.Operation) -> None:
-    mended = [Wait(3.0), Start("analyzer"), Start("shuffler"), Wait(30.0)]
+    repaired = [Wait(3.0), Start("analyzer"), Start("shuffler"), Wait(30.0)]
     simulation = run(
-        [*EVERYBODY, Lose("devices", "answers", 4), SubmitMany((0, 1, 2), 2), Wait(30.0), fault, Close(), *mended]
+        [*EVERYBODY, Lose("devices", "answers", 4), SubmitMany((0, 1, 2), 2), Wait(30.0), fault, Close(), *repaired]
     )
     assert len(simulation.model.held[0]) == ops.DEVICES + 3
     assert len(simulation.model.delivered[0]) == 2 * (ops.DEVICES + 3)

@@ -1,4 +1,4 @@
-"""Real processes answer devices by both doors; they and the shuffler are killed at drawn moments."""
+"""Real processes answer devices by both servers; they and the shuffler are killed at drawn moments."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_who_is_revoked_is_refused_by_each_once_the_operator_is_answered(t
         ) as channel:
             await ControlCaller(channel).manage_credentials(CredentialAction.REVOKE, revoked, CALL_SECONDS)
         for number, name in enumerate(names):
-            # Each comes over a connection of its own: both workers are asked, by both doors.
+            # Each comes over a connection of its own: both workers are asked, by both servers.
             with pytest.raises(Refusal) as refused:
                 async with device(pipeline, name, ("https", "submission")[number % 2]) as each:
                     await each.submit({"theme": "dark"})

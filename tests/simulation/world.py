@@ -277,7 +277,7 @@ class Simulation:
     # The end
 
     async def finish(self) -> None:
-        """Mend everything, have every round come to its end, and check it all against the model."""
+        """Repair everything, have every round come to its end, and check it all against the model."""
         for party in self.everybody.values():
             party.full, party.skew = False, 0.0
             party.kill_at("never", 1)

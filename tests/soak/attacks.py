@@ -1,4 +1,4 @@
-"""Attacks on the public port, the metrics port and the HTTPS port (`door.py`), each a process of its own, on loopback.
+"""Attacks on the public, the metrics and the HTTPS port (`https_attacks.py`), each a process of its own, on loopback.
 
     python tests/soak/attacks.py NAME --address HOST:PORT --authority PEM --seconds 60 [--source 127.0.0.2] …
 
@@ -293,8 +293,8 @@ class Attack:
     """An attack: which hole it tries, and its threads, each of which has a connection at a time.
 
     With `scrapes` it is on the metrics port too. With `by_proxy`, it is the proxy's to keep latency: without one, only
-    memory and what is after the attack are held to the goals. With `door` it is on the HTTPS port
-    instead of gRPC's port.
+    memory and what is after the attack are held to the goals. With `https` it is on the HTTPS port instead
+    of gRPC's.
     """
 
     hole: str

@@ -70,7 +70,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Played:
+class SoakedRound:
     """One round: what was done to it, what devices were told, what was counted, what both services held after it."""
 
     number: int
@@ -149,7 +149,7 @@ class Soak:
         """Close the fleet."""
         await self._fleet.close()
 
-    async def play(self, number: int, fault: str) -> Played:
+    async def run_round(self, number: int, fault: str) -> SoakedRound:
         """Play one round from its first device to its erasure."""
         started = time.monotonic()
         failing = asyncio.create_task(self._fail(fault))
@@ -160,7 +160,7 @@ class Soak:
         while not await self._is_erased(number):  # noqa: ASYNC110 - over the wire
             await asyncio.sleep(0.05)
         shown = {role: await self.metrics(role) for role in SERVICES}
-        return Played(
+        return SoakedRound(
             number=number,
             fault=fault,
             accepted=accepted,
@@ -226,7 +226,7 @@ def _workers_bytes(pid: int | None) -> int:
     return found
 
 
-def verdicts(rounds: Sequence[Played], depth: float, incident: float) -> dict[str, tuple[bool, str]]:
+def verdicts(rounds: Sequence[SoakedRound], depth: float, incident: float) -> dict[str, tuple[bool, str]]:
     """Return each promise with whether it was kept and the figures that say so."""
     accepted, held = sum(each.accepted for each in rounds), sum(each.submissions for each in rounds)
     counted = [sum(each.valid[query] for each in rounds) for query in range(len(rounds[0].valid))]
@@ -265,18 +265,18 @@ def _after(values: Sequence[float], place: int) -> list[tuple[int, float]]:
 
 
 async def soak(
-    folder: Path, seconds: float, rate: float, length: float, say: Callable[[Played], None]
+    folder: Path, seconds: float, rate: float, length: float, say: Callable[[SoakedRound], None]
 ) -> dict[str, tuple[bool, str]]:
     """Play rounds for about so many seconds, at least four disturbed and four not; return the verdicts."""
     most = 2 * len(FAULTS) + int(seconds / length)
     async with LocalPipeline(draft(most), folder) as pipeline:
         soaking = Soak(pipeline, rate, length)
         ends, faults = time.monotonic() + seconds, list(FAULTS)
-        rounds: list[Played] = []
+        rounds: list[SoakedRound] = []
         try:
             while len(rounds) < most and (time.monotonic() < ends or len(rounds) < 2 * len(faults)):
                 fault = faults[len(rounds)] if len(rounds) < len(faults) else ""
-                rounds.append(await soaking.play(len(rounds), fault))
+                rounds.append(await soaking.run_round(len(rounds), fault))
                 say(rounds[-1])
             shown = {role: await soaking.metrics(role) for role in SERVICES}
         finally:
@@ -286,13 +286,13 @@ async def soak(
     return verdicts(rounds, depth, incident)
 
 
-def line(played: Played) -> str:
+def line(round_: SoakedRound) -> str:
     """Return a round in words."""
     uses = "; ".join(
-        f"{role.value} {use.mebibytes:.0f} MiB, {use.descriptors} files" for role, use in played.use.items()
+        f"{role.value} {use.mebibytes:.0f} MiB, {use.descriptors} files" for role, use in round_.use.items()
     )
-    what = f"round {played.number}: {played.accepted} devices in {played.seconds:.1f} s; {uses}"
-    return f"{what}; {played.fault}" if played.fault else what
+    what = f"round {round_.number}: {round_.accepted} devices in {round_.seconds:.1f} s; {uses}"
+    return f"{what}; {round_.fault}" if round_.fault else what
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

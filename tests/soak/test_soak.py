@@ -37,9 +37,9 @@ def test_a_short_soak_keeps_every_promise(tmp_path: Path) -> None:
     assert len(found) == 7
 
 
-def played(number: int, *, mebibytes: float = 100.0, files: int = 20) -> object:
+def soaked(number: int, *, mebibytes: float = 100.0, files: int = 20) -> object:
     use = {role: RUN.Use(mebibytes, files) for role in (Role.SHUFFLER, Role.ANALYZER)}
-    return RUN.Played(number, "", 100, 3, 100, (100, 100), 1.0, use, 3.0 * number)
+    return RUN.SoakedRound(number, "", 100, 3, 100, (100, 100), 1.0, use, 3.0 * number)
 
 
 def broken(rounds: list[object], depth: float = 0.0, incident: float = 0.0) -> set[str]:
@@ -47,31 +47,31 @@ def broken(rounds: list[object], depth: float = 0.0, incident: float = 0.0) -> s
 
 
 def test_steady_rounds_keep_every_promise() -> None:
-    noisy = [played(number, mebibytes=100.0 + 7 * (number % 3)) for number in range(20)]
+    noisy = [soaked(number, mebibytes=100.0 + 7 * (number % 3)) for number in range(20)]
     assert broken(noisy) == set()
 
 
 def test_memory_that_grows_is_noticed_and_one_outlier_is_not() -> None:
-    growing = [played(number, mebibytes=100.0 + 2 * number) for number in range(20)]
+    growing = [soaked(number, mebibytes=100.0 + 2 * number) for number in range(20)]
     assert broken(growing) == {"shuffler: memory flat", "analyzer: memory flat"}
-    spike = [played(number, mebibytes=400.0 if number == 19 else 100.0) for number in range(20)]
+    spike = [soaked(number, mebibytes=400.0 if number == 19 else 100.0) for number in range(20)]
     assert broken(spike) == set()
 
 
 def test_descriptors_that_stay_open_are_noticed() -> None:
-    leaking = [played(number, files=20 + number) for number in range(4)]
+    leaking = [soaked(number, files=20 + number) for number in range(4)]
     assert len(broken(leaking)) == 2
 
 
 @pytest.mark.parametrize("change", [{"submissions": 99}, {"submissions": 101}, {"valid": (100, 99)}])
 def test_counts_that_do_not_add_up_are_noticed(change: dict[str, object]) -> None:
-    rounds = [played(number) for number in range(4)]
+    rounds = [soaked(number) for number in range(4)]
     rounds[2] = replace(rounds[2], **change)  # type: ignore[type-var]
     assert broken(rounds) == {"each acknowledged device counted once"}
 
 
 def test_lost_refusals_and_work_left_over_are_noticed() -> None:
-    rounds = [played(number) for number in range(4)]
+    rounds = [soaked(number) for number in range(4)]
     rounds[3] = replace(rounds[3], refused=8.0)  # type: ignore[type-var]
     assert broken(rounds) == {"refusals add up"}
     assert broken(rounds[:3], depth=1.0) == broken(rounds[:3], incident=1.0) == {"queues empty, no incidents"}

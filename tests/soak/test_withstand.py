@@ -43,7 +43,7 @@ def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> Non
         ("https-handshakes", "connections"),
     ],
 )
-def test_an_attack_on_the_https_door_in_small_is_withstood(tmp_path: Path, name: str, count: str) -> None:
+def test_an_attack_on_the_https_port_in_small_is_withstood(tmp_path: Path, name: str, count: str) -> None:
     found = asyncio.run(asyncio.wait_for(withstand.withstand(name, tmp_path, 2.0, False), 100))
     assert found.counts[count] > 10
     assert found.served > 0.5
@@ -92,7 +92,7 @@ def test_without_its_proxy_a_rapid_reset_is_held_to_memory_and_recovery_alone() 
     assert [name for name, attack in ATTACKS.items() if attack.by_proxy] == ["resets"]
 
 
-def test_attacks_on_the_https_door_come_without_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attacks_on_the_https_port_come_without_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     ways = []
 
     async def found(name: str, folder: Path, seconds: float, proxied: bool) -> Withstood:

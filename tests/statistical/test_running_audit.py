@@ -82,16 +82,16 @@ def power(right: float, wrong: float, certified: float, judged: int = ROUNDS // 
 
 
 def test_the_right_system_is_consistent(tmp_path: Path) -> None:
-    found = audited(HIDDEN_BY_DUMMIES, tmp_path, AuditOptions(128, confidence=1 - FALSE_ALARM, short=4))
+    found = audited(HIDDEN_BY_DUMMIES, tmp_path, AuditOptions(128, confidence=1 - FALSE_ALARM, under_minimum=4))
     assert found.consistent
     assert found.attained <= found.certified < found.visible
     assert [each.opened for each in found.attacks] == [124, 0]
-    assert found.released_short == 0
+    assert found.released_under_minimum == 0
 
 
 def test_an_order_that_is_kept_is_caught(tmp_path: Path) -> None:
     """The victim's report is the first, so its place gives it away. Missed with probability 10⁻⁶."""
-    options = AuditOptions(ROUNDS, confidence=CONFIDENCE, short=0)
+    options = AuditOptions(ROUNDS, confidence=CONFIDENCE, under_minimum=0)
     found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, shuffler("keep_order"))
     assert power(0.99, 0.01, found.certified) > 1 - 1e-6
     assert not found.consistent
@@ -101,7 +101,7 @@ def test_an_order_that_is_kept_is_caught(tmp_path: Path) -> None:
 
 def test_dummies_that_the_shuffler_knows_are_caught(tmp_path: Path) -> None:
     """Only the other person's γ = 0.02 is left to hide the victim: 0.99 against 0.02. Missed with probability 10⁻⁵."""
-    options = AuditOptions(ROUNDS, confidence=CONFIDENCE, short=0)
+    options = AuditOptions(ROUNDS, confidence=CONFIDENCE, under_minimum=0)
     found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, shuffler("know_dummies"))
     assert power(0.99, 0.02, found.certified) > 1 - 1e-5
     assert not found.consistent
@@ -109,7 +109,7 @@ def test_dummies_that_the_shuffler_knows_are_caught(tmp_path: Path) -> None:
 
 def test_dummies_that_are_left_out_are_in_no_certificate_that_verifies(tmp_path: Path) -> None:
     """Whatever the analyzer overlooks as it takes a batch: what it counts beside dummies is bound to the task's."""
-    options = AuditOptions(24, confidence=0.9, short=0)
+    options = AuditOptions(24, confidence=0.9, under_minimum=0)
     with pytest.raises(Refusal, match="0 dummies are stored, the task says 32"):
         audited(HIDDEN_BY_DUMMIES, tmp_path, options, both("leave_dummies_out"))
 
@@ -122,7 +122,7 @@ def test_a_biased_randomizer_is_caught(tmp_path: Path, monkeypatch: pytest.Monke
         return right(KRandomizedResponse(self.symbols, self.gamma // 40), symbol, random)
 
     monkeypatch.setattr(KRandomizedResponse, "randomize", biased)
-    found = audited(HIDDEN_BY_CHANCE, tmp_path, AuditOptions(ROUNDS, confidence=CONFIDENCE, short=0))
+    found = audited(HIDDEN_BY_CHANCE, tmp_path, AuditOptions(ROUNDS, confidence=CONFIDENCE, under_minimum=0))
     assert power(0.99, 0.02, found.certified) > 1 - 1e-5
     assert not found.consistent
 
@@ -141,7 +141,7 @@ def test_retries_that_are_randomized_anew_are_caught(tmp_path: Path) -> None:
     More rounds than elsewhere, as the event that is chosen on half of them need not be the best: of 96, two in 8,000
     simulated audits missed it, of 128 none in 4,000.
     """
-    options = AuditOptions(rounds := 128, confidence=CONFIDENCE, short=0)
+    options = AuditOptions(rounds := 128, confidence=CONFIDENCE, under_minimum=0)
     found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, AuditParts(victim=Forgetful))
     # The mean number of "yes" is 28 or 16, and half of them lies between.
     rates = _more_say_yes(22, 0.99), _more_say_yes(22, 0.01)
@@ -166,7 +166,7 @@ class Flood(Participants):
             raise refused[0]
 
 
-FLOODED = AuditOptions(160, confidence=CONFIDENCE, short=0)
+FLOODED = AuditOptions(160, confidence=CONFIDENCE, under_minimum=0)
 
 
 def crowded(admission: AdmissionPolicy) -> Task:
@@ -189,6 +189,6 @@ def test_a_flood_in_an_enrolled_task_is_refused(tmp_path: Path) -> None:
 
 def test_a_batch_under_the_minimum_is_caught(tmp_path: Path) -> None:
     """One that is released is enough, whatever its numbers are."""
-    found = audited(HIDDEN_BY_CHANCE, tmp_path, AuditOptions(32, confidence=0.8, short=8), both("release_few"))
-    assert found.released_short == 8
+    found = audited(HIDDEN_BY_CHANCE, tmp_path, AuditOptions(32, confidence=0.8, under_minimum=8), both("release_few"))
+    assert found.released_under_minimum == 8
     assert not found.consistent

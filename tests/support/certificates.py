@@ -35,7 +35,7 @@ def batch_records(
 ) -> list[SignedDocument]:
     """The shuffler's record of each query's batch, with the task's dummies or another number of them.
 
-    They state the place after the releases `before`; hops pass on all they got.
+    They state the position after the releases `before`; hops pass on all they got.
     """
     added = task.privacy.dummies if dummies is None else dummies
     records = [
@@ -48,7 +48,7 @@ def batch_records(
             {"too_late": 2},
             added,
             admission=task.admission.mode.value,
-            place=position_after(task.id, before),
+            position=position_after(task.id, before),
         ).signed_by(parties.shuffler)
         for index, query in enumerate(latest.queries)
     ]

@@ -158,7 +158,7 @@ class Chain:
     ) -> dict[int, BatchDelivery]:
         """The batches of a round, signed together and released after the rounds before."""
         key_set, before = await self.key_set(number), [each for each in self.released if each.round != number]
-        place, dummies = position_after(self.task.id, before), self.task.privacy.dummies
+        position, dummies = position_after(self.task.id, before), self.task.privacy.dummies
         reports = len(next(iter(batches.values()))) - dummies
         records = []
         for query in range(len(self.task.queries)):
@@ -166,7 +166,7 @@ class Chain:
             record = BatchRecord(
                 *(BatchId(self.task.id, number, query), reports, digest, key_set.hash, "schedule", {}, dummies),
                 admission="enrolled",
-                place=place,
+                position=position,
             )
             records.append(dataclasses.replace(record, **changes))
         documents = [record.signed_by(self.parties.shuffler) for record in records]

@@ -1,37 +1,17 @@
-"""Running `hubbub` as people do: a process of its own, its exit status, stdout and stderr.
-
-Each is forked from one that has loaded what commands load, half a second of every start; how `hubbub` starts from
-nothing is shown by the tests of the README, the demo and `tests/cli/test_start.py`, and a child inherits nothing else:
-the first process runs no command, opens no file and starts no thread.
-"""
+"""Running `hubbub` as people do: a process of its own (`support.forked`), its exit status, stdout and stderr."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
+from support.forked import Place, be, context
 from support.patience import PATIENCE
-
-# Nothing of gRPC, which starts threads and reads its variables when it is loaded.
-LOADED = (
-    "hubbub.accountant",
-    "hubbub.cli.main",
-    "hubbub.cli.app",
-    "hubbub.deploy.init.folders",
-    "hubbub.planning.plan",
-    "hubbub.protos.sealing.envelope",
-    "rich.table",
-    "rich.progress",
-)
 
 
 @dataclass(frozen=True)
@@ -54,8 +34,9 @@ def hubbub(*words: str | Path, folder: Path | None = None) -> Ran:
         out, err = Path(said) / "out", Path(said) / "err"
         out.touch()
         err.touch()
-        place = _Place(folder or Path.cwd(), dict(os.environ), _umask(), out, err)
-        process = _context().Process(target=_run, args=([str(word) for word in words], place))
+        process = context().Process(
+            target=_run, args=([str(word) for word in words], Place.here(folder=folder), out, err)
+        )
         process.start()
         process.join(PATIENCE)
         if process.exitcode is None:
@@ -67,44 +48,12 @@ def hubbub(*words: str | Path, folder: Path | None = None) -> Ran:
         return ran
 
 
-@dataclass(frozen=True)
-class _Place:
-    """What a process is given beside its words; `out` and `err` are files."""
-
-    folder: Path
-    environment: Mapping[str, str]
-    umask: int
-    out: Path
-    err: Path
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-@cache
-def _context() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(LOADED))
-    return context
-
-
-def _run(words: Sequence[str], place: _Place) -> None:
-    """Be `hubbub WORDS` there."""
-    from hubbub.cli.main import main
-
-    os.chdir(place.folder)
-    os.umask(place.umask)
-    os.environ.clear()
-    os.environ.update(place.environment)
+def _run(words: Sequence[str], place: Place, out: Path, err: Path) -> None:
+    place.enter()
     _become(0, os.devnull, os.O_RDONLY)
-    _become(1, place.out, os.O_WRONLY)
-    _become(2, place.err, os.O_WRONLY)
-    sys.stdin = os.fdopen(0, closefd=False)
-    sys.argv = ["hubbub", *words]
-    main()
+    _become(1, out, os.O_WRONLY)
+    _become(2, err, os.O_WRONLY)
+    be(words)
 
 
 def _become(number: int, path: Path | str, flags: int) -> None:

@@ -60,7 +60,7 @@ class FakeShuffler:
         self.refuse: dict[int, Refusal] = {}
         self.untaken: dict[bytes, Refusal | Exception] = {}
         self.generation = 1
-        self.spent: dict[bytes, bytes] = {}
+        self.redeemed_by: dict[bytes, bytes] = {}
         self.redeemed: list[Redemption] = []
         self.redeemed_together: list[int] = []
         self._keys: dict[int, tuple[bytes, bytes, KeySet]] = {}
@@ -148,8 +148,8 @@ class FakeShuffler:
             raise failure
         ticket = Ticket.decode(redemption.ticket)
         ticket.check(self.parties.operator.public)
-        if self.spent.setdefault(ticket.device, redemption.device_key) != redemption.device_key:
-            return Refusal(Reason.TICKET_SPENT, "another device has it")
+        if self.redeemed_by.setdefault(ticket.device, redemption.device_key) != redemption.device_key:
+            return Refusal(Reason.TICKET_REDEEMED, "another device has it")
         second = next((signer for signer, _ in ticket.signatures if signer != self.parties.operator.public), None)
         found = CredentialId(self.generation, ticket.expires, authority_tag(second), ticket.device).encode()
         return Credential(found, credential_key(self._master(self.generation), found))

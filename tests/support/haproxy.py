@@ -27,12 +27,12 @@ END_SECONDS = 10.0
 class Running:
     """A proxy that runs: where devices call it, its folder, its process id, and where it shows its numbers.
 
-    `certified` is where devices with certificates call it, empty where the pipeline has no port for them; `https` is
+    `mtls` is where devices with certificates call it, empty where the pipeline has no port for them; `https` is
     the same for those that come by HTTPS.
     """
 
     address: str
-    certified: str
+    mtls: str
     https: str
     folder: Path
     pid: int
@@ -76,20 +76,20 @@ def proxy_before(pipeline: LocalPipeline, folder: Path, host: str = "127.0.0.1")
     with contextlib.ExitStack() as held:
         # HAProxy takes sockets that listen already: connections wait there until it is up, and no port is raced for.
         listening = [held.enter_context(socket.create_server((host, 0), backlog=1024)) for _ in range(4)]
-        devices, metrics, certified, by_tls = (f"fd@{each.fileno()}" for each in listening)
+        devices, metrics, mtls, by_tls = (f"fd@{each.fileno()}" for each in listening)
         behind, https = ports.get("devices", ""), ports.get("https", "")
         proxy = Proxy(
             devices,
             ports["submission"],
             metrics=metrics,
-            certified=certified,
-            certified_shuffler=behind,
+            mtls=mtls,
+            mtls_shuffler=behind,
             https=by_tls,
             https_shuffler=https,
         )
         make_proxy(folder, proxy, authority, [*LOOPBACK, host])
         configuration = folder / "haproxy.cfg"
-        parts = [name for name, address in (("certified", behind), ("https", https)) if address]
+        parts = [name for name, address in (("mtls", behind), ("https", https)) if address]
         configuration.write_text(with_parts(configuration.read_text(), *parts))
         log = held.enter_context((folder / "proxy.log").open("wb"))
         descriptors = [each.fileno() for each in listening]

@@ -29,7 +29,7 @@ async def opened(
     connection_limits: ConnectionLimits | None = None,
     **limits: Any,
 ) -> AsyncIterator[int]:
-    """A door for that handler; gives its port. `limits` are of its connections."""
+    """A port for that handler; gives its port. `limits` are of its connections."""
     connection_limits = connection_limits or ConnectionLimits(replace(Connections(), **limits))
     https = HttpsServer(submission_router(handler, pipeline or RequestPipeline()), connection_limits, tls, lambda: 0)
     port = https.listen("127.0.0.1:0")

@@ -26,7 +26,7 @@ class Cable:
         """Let nothing through, in either direction, not even that a connection is over."""
         self._whole.clear()
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         """Let everything through that waits."""
         self._whole.set()
 

@@ -94,11 +94,11 @@ def made_cheap(connection: sqlite3.Connection) -> None:
     """Have each round cost what one of a thousand times as many people would, with the digests that go with it."""
     grown("ledger", "UPDATE ledger SET digest = ''")(connection)
     for (task,) in connection.execute("SELECT DISTINCT task FROM ledger").fetchall():
-        stored = connection.execute("SELECT entry FROM ledger WHERE task = ? ORDER BY place", (task,)).fetchall()
+        stored = connection.execute("SELECT entry FROM ledger WHERE task = ? ORDER BY position", (task,)).fetchall()
         cheap = [LedgerEntry.from_canonical(text.replace(AT_MINIMUM, AT_MANY)) for (text,) in stored]
         records = Ledger.from_records(task.hex(), math.inf, 0.5, ()).charge(cheap).records()
-        rows = [(entry, digest, task, place) for place, (entry, digest) in enumerate(records)]
-        connection.executemany("UPDATE ledger SET entry = ?, digest = ? WHERE task = ? AND place = ?", rows)
+        rows = [(entry, digest, task, position) for position, (entry, digest) in enumerate(records)]
+        connection.executemany("UPDATE ledger SET entry = ?, digest = ? WHERE task = ? AND position = ?", rows)
 
 
 def lost(_connection: sqlite3.Connection) -> None:

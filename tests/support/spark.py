@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.service.settings import SparkSettings
-from hubbub.service.spark.session import Session, java, session, workplace
+from hubbub.service.spark.session import SparkApplication, java, session, workplace
 
 NEEDS_JAVA = pytest.mark.skipif(
     java() is None, reason="needs Java 17 or newer: apt-get install openjdk-17-jre-headless"
@@ -27,7 +27,7 @@ SETTINGS = SparkSettings(master=f"local[2,{TRIES}]", minimum_envelopes=1)
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Session]:
+def running(folder: Path) -> Iterator[SparkApplication]:
     """Give a session whose tasks can run what the calling test's module defines."""
     with workplace(SETTINGS, folder) as place, session(SETTINGS, place) as begun:
         yield begun

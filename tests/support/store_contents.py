@@ -60,7 +60,7 @@ async def shuffler_content(store: ShufflerStore | ShufflerPostgresStore) -> dict
         "charges": charges,
         "releases": releases,
         "masters": [[each.generation, _digest([each.secret]), each.state.value, each.since] for each in masters],
-        "tickets": await store.spent(),
+        "tickets": await store.redeemed(),
         "revoked": [sorted(each.hex() for each in part) for part in (revoked.devices, revoked.numbers)],
     }
 

@@ -152,7 +152,7 @@ def _batch(task: Task, number: int, reports: bytes) -> ReceivedBatch:
     record = BatchRecord(
         *(BatchId(task.id, number, 0), tally.valid, bytes(32), bytes(32), "schedule"),
         admission=task.admission.mode.value,
-        place=position_after(task.id, ()),
+        position=position_after(task.id, ()),
     )
     document, committed = record.signed_by(PARTIES.shuffler), Committed(tally.valid, {})
     counted = tally.counts.astype("<i8").tobytes()

@@ -106,7 +106,7 @@ async def shuffler(world: World) -> dict[str, Any]:
     enrolled = await world.store.add_round(world.task.id, 3)
     await world.store.install(enrolled, replace(open_.keys, pseudonym_key=os.urandom(32)))
     await world.store.step_masters(MasterStep.STATUS, os.urandom(32), 0)
-    await world.store.spend([RedeemedTicket(bytes(32), bytes(32), bytes(16), 2**40)])
+    await world.store.redeem([RedeemedTicket(bytes(32), bytes(32), bytes(16), 2**40)])
     await world.store.revoke([bytes(32)])
     content = await shuffler_content(world.store)
     await world.stop()

@@ -39,10 +39,10 @@ def disk(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
 
 def capacity(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """OVERLOADED. It comes last: what is refused for good must not be told to try again, and takes no room."""
-    room = max(arrival.room, 0)
-    if len(submissions) <= room:
+    free = max(arrival.free, 0)
+    if len(submissions) <= free:
         return None
-    return [None] * room + [overloaded(arrival.limit)] * (len(submissions) - room)
+    return [None] * free + [overloaded(arrival.limit)] * (len(submissions) - free)
 
 
 def overloaded(limit: int) -> Refusal:

@@ -16,7 +16,7 @@ from hubbub.shuffler.records import Round
 class Arrival:
     """A call as a check sees it: where its submissions say they go, the round there, the time, and the room for more.
 
-    `now` is in seconds since 1970; `room` is how many more submissions may be in work, of `limit` at once. `revoked`
+    `now` is in seconds since 1970; `free` is how many more submissions may be in work, of `limit` at once. `revoked`
     are the numbers of enrolled devices that are admitted no more. `held` is how many submissions the round has;
     `disk_full` is the refusal where the disk has no room for more. `key_damaged`: the round's private key opens
     nothing.
@@ -26,7 +26,7 @@ class Arrival:
     round: Round
     destination: Destination
     now: float
-    room: int
+    free: int
     limit: int
     revoked: Collection[bytes] = field(default=frozenset(), repr=False)
     held: int = 0

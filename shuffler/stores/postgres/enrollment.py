@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from hubbub.protos.messages import CredentialAction, KeyState
 from hubbub.service.postgres.sessions import Sessions
-from hubbub.shuffler.records import MasterKey, RedeemedTicket, Revoked
+from hubbub.shuffler.records import MasterSecret, RedeemedTicket, Revoked
 from hubbub.shuffler.stores.postgres.ingest import PostgresIngestStore
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
 from hubbub.shuffler.stores.sqlite import enrollment
@@ -27,7 +27,7 @@ class EnrollmentStore(PostgresIngestStore):
         """Change what is kept of devices; see `ShufflerKeyring.change`."""
         return await self._in_thread(lambda: self._keyring.change(work, everywhere=everywhere))
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         return await self._in_thread(lambda: self._keyring.read(enrollment.masters))
 
     async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:
@@ -49,11 +49,11 @@ class EnrollmentStore(PostgresIngestStore):
         if step is CredentialAction.FORGET:
             await self._in_thread(self._keyring.clean)
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        return await self._enrolled(lambda connection: enrollment.spend(connection, tickets))
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        return await self._enrolled(lambda connection: enrollment.redeem(connection, tickets))
 
-    async def spent(self) -> int:
-        return await self._in_thread(lambda: self._keyring.read(enrollment.spent))
+    async def redeemed(self) -> int:
+        return await self._in_thread(lambda: self._keyring.read(enrollment.redeemed))
 
     async def revoke(self, devices: Collection[bytes]) -> None:
         await self._enrolled(lambda connection: enrollment.revoke(connection, devices))

@@ -1,6 +1,6 @@
 """What must be erasable for good, in a small SQLite file of the one who keeps the rounds.
 
-A round's secret, its private key and the key of its pseudonyms; and what devices are admitted with: spent tickets,
+A round's secret, its private key and the key of its pseudonyms; and what devices are admitted with: redeemed tickets,
 revoked devices, master keys. None of it is ever in the database. A round's row stays when its keys are destroyed,
 without them: so a round that is being erased is told from one whose keys were lost.
 """
@@ -37,7 +37,7 @@ LAYOUT = Layout(
 -- Which copy of the keyring this is: those that follow have the id of the one that they follow.
 CREATE TABLE copy (id BLOB NOT NULL) STRICT;
 INSERT INTO copy VALUES (randomblob(16));
--- A round's secret (what is stored of it is enciphered under keys from it), private key and place key; none: destroyed.
+-- A round's secret (what is stored of it is enciphered under keys from it), private and pseudonym key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
     storage BLOB, private_key BLOB, pseudonym_key BLOB,

@@ -96,7 +96,7 @@ def insert_round(connection: Connection, task_id: bytes, number: int) -> Round |
     key: int = row[0]
     for statement in (
         "CREATE TABLE {ids} (id bytea PRIMARY KEY, digest bytea NOT NULL)",
-        "CREATE TABLE {arrived} (place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, block bytea, inners bytea)",
+        "CREATE TABLE {arrived} (position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, block bytea, inners bytea)",
         "CREATE TABLE {released} (query integer, block bigint, envelopes bytea NOT NULL, PRIMARY KEY (query, block))",
     ):
         connection.execute(of_round(statement, key))
@@ -182,7 +182,7 @@ class RoundTables:
         """Blocks of submissions as they came."""
         with self._connection.cursor("arrived") as cursor:
             cursor.itersize = _READ_BLOCKS
-            cursor.execute(of_round("SELECT block, inners FROM {arrived} ORDER BY place", self._round.key))
+            cursor.execute(of_round("SELECT block, inners FROM {arrived} ORDER BY position", self._round.key))
             for block, inners in cursor:
                 yield self._cipher.open_arrived(block, inners)
 
@@ -197,7 +197,7 @@ class RoundTables:
             (self._round.key, query, digest, record.body, record.signature),
         )
 
-    def place(self) -> ChainPosition:
+    def position(self) -> ChainPosition:
         """Where the round stands among the releases of its task."""
         return ChainPosition(*last_of(self._connection, self._round.task_id))
 

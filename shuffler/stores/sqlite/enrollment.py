@@ -1,6 +1,6 @@
-"""The tables of what devices are admitted with: spent tickets, revoked devices, master keys.
+"""The tables of what devices are admitted with: redeemed tickets, revoked devices, master keys.
 
-None of it is beside a submission: a round holds places, which only the round's own key leads to from a device's number.
+None of it is beside a submission: a round holds pseudonyms, which only the round's key leads to from a device's number.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Collection, Sequence
 
 from hubbub.protos.messages import KeyState
 from hubbub.service.sqlite.secure_delete import pad_for_erasure, unpad
-from hubbub.shuffler.records import MasterKey, RedeemedTicket, Revoked
+from hubbub.shuffler.records import MasterSecret, RedeemedTicket, Revoked
 
 KEPT_SECONDS = 366 * 86_400
 """How long a device's number is kept after its ticket has expired: longer than rounds last."""
 
 ADMISSION_TABLES = """
--- A ticket, by its device: a hash of the secret it was spent by, and the number drawn for the device.
+-- A ticket, by its device: a hash of the secret it was redeemed by, and the number drawn for the device.
 CREATE TABLE ticket (
-    device BLOB PRIMARY KEY, spent_by BLOB NOT NULL, number BLOB NOT NULL, expires INTEGER NOT NULL
+    device BLOB PRIMARY KEY, redeemed_by BLOB NOT NULL, number BLOB NOT NULL, expires INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE revoked (device BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE master (
@@ -28,10 +28,10 @@ CREATE TABLE master (
 """What every store keeps of those who may submit."""
 
 
-def masters(connection: sqlite3.Connection) -> list[MasterKey]:
+def masters(connection: sqlite3.Connection) -> list[MasterSecret]:
     """Return the master keys, oldest first."""
     rows = connection.execute("SELECT generation, secret, state, since FROM master ORDER BY generation").fetchall()
-    return [MasterKey(number, unpad(secret), KeyState(state), since) for number, secret, state, since in rows]
+    return [MasterSecret(number, unpad(secret), KeyState(state), since) for number, secret, state, since in rows]
 
 
 def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState, now: int) -> None:
@@ -56,27 +56,27 @@ def activate(connection: sqlite3.Connection, now: int) -> None:
 def forget(connection: sqlite3.Connection, now: int) -> None:
     """Destroy the retired keys, and what is known of devices whose tickets expired more than `KEPT_SECONDS` ago.
 
-    A device keeps its number as long as that, so that a ticket which lasts longer gives it no second place in a round.
+    A device keeps its number as long as that: a ticket which lasts longer gives it no second pseudonym in a round.
     """
     connection.execute("DELETE FROM master WHERE state = ?", (KeyState.RETIRED.value,))
     connection.execute("DELETE FROM ticket WHERE expires <= ?", (now - KEPT_SECONDS,))
 
 
-def spend(connection: sqlite3.Connection, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-    """Note tickets as spent, those that are not yet; return what is then known of each, in order."""
+def redeem(connection: sqlite3.Connection, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+    """Note tickets as redeemed, those that are not yet; return what is then known of each, in order."""
     noted = connection.executemany(
-        "INSERT INTO ticket (device, spent_by, number, expires) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        [(ticket.device, ticket.spent_by, ticket.number, ticket.expires) for ticket in tickets],
+        "INSERT INTO ticket (device, redeemed_by, number, expires) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(ticket.device, ticket.redeemed_by, ticket.number, ticket.expires) for ticket in tickets],
     )
     if noted.rowcount == len(tickets):
         # As nearly always: none of them was there before.
         return list(tickets)
     # The first stands. The same device may come with a ticket that lasts longer, and keeps its number then.
     connection.executemany(
-        "UPDATE ticket SET expires = max(expires, ?) WHERE device = ? AND spent_by = ?",
-        [(ticket.expires, ticket.device, ticket.spent_by) for ticket in tickets],
+        "UPDATE ticket SET expires = max(expires, ?) WHERE device = ? AND redeemed_by = ?",
+        [(ticket.expires, ticket.device, ticket.redeemed_by) for ticket in tickets],
     )
-    query = "SELECT device, spent_by, number, expires FROM ticket WHERE device = ?"
+    query = "SELECT device, redeemed_by, number, expires FROM ticket WHERE device = ?"
     return [RedeemedTicket(*connection.execute(query, (ticket.device,)).fetchone()) for ticket in tickets]
 
 
@@ -86,12 +86,12 @@ def revoke(connection: sqlite3.Connection, devices: Collection[bytes]) -> None:
 
 
 def revoked(connection: sqlite3.Connection) -> Revoked:
-    """Return who is admitted no more, by the devices of tickets, and by the numbers of those that were spent."""
+    """Return who is admitted no more, by the devices of tickets, and by the numbers of those that were redeemed."""
     devices = connection.execute("SELECT device FROM revoked").fetchall()
     numbers = connection.execute("SELECT number FROM ticket JOIN revoked USING (device)").fetchall()
     return Revoked(frozenset(device for (device,) in devices), frozenset(number for (number,) in numbers))
 
 
-def spent(connection: sqlite3.Connection) -> int:
-    """Return how many tickets were spent."""
+def redeemed(connection: sqlite3.Connection) -> int:
+    """Return how many tickets were redeemed."""
     return int(connection.execute("SELECT count(*) FROM ticket").fetchone()[0])

@@ -45,7 +45,7 @@ class IdIndex:
     """
 
     def __init__(self, recent: int = RECENT, random: Callable[[int], bytes] = os.urandom) -> None:
-        self._parts = [_Part(recent) for _ in range(_PARTS)]
+        self._parts = [_IndexPart(recent) for _ in range(_PARTS)]
         # Block by block, which hides nothing of equal blocks, and need not: ids differ, and nothing mapped leaves here.
         self._mapping = Cipher(AES256(random(32)), ECB()).encryptor()  # noqa: S305
         self._alone = threading.Lock()
@@ -124,7 +124,7 @@ def _gathered(blocks: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(gathered)
 
 
-class _Part:
+class _IndexPart:
     """The hashed ids of this part: `recent` ones, and sorted ones, their first 8 bytes apart from the rest."""
 
     def __init__(self, limit: int) -> None:

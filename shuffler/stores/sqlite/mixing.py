@@ -149,7 +149,7 @@ class Staging:
         self._bytes = 0
         self._writing: Future[None] | None = None
         self._batches: list[tuple[int, bytes, SignedDocument]] = []
-        self._place: ChainPosition | None = None
+        self._position: ChainPosition | None = None
         self._releases: list[Release] = []
         self._stopped = False
 
@@ -178,10 +178,10 @@ class Staging:
         """Keep a permuted list's digest and signed record until the round is adopted."""
         self._batches.append((query, digest, record))
 
-    def place(self) -> ChainPosition:
+    def position(self) -> ChainPosition:
         """Where the round stands among the releases of its task, if none comes before it is adopted."""
-        self._place = self._read(lambda: ChainPosition(*last_of(self._database.reader, self._round.task_id)))
-        return self._place
+        self._position = self._read(lambda: ChainPosition(*last_of(self._database.reader, self._round.task_id)))
+        return self._position
 
     def put_release(self, release: Release) -> None:
         """Keep the round's release until it is adopted."""
@@ -205,7 +205,7 @@ class Staging:
     def adopt(self, transaction: StoreTransaction, charges: Charges) -> Round:
         """Make the round MIXED with what was staged, in one transaction; return it as it is then.
 
-        It stays CUT, and nothing is done, where another round took its place among the task's releases.
+        It stays CUT, and nothing is done, where another round took its position among the task's releases.
 
         Raises:
             LedgerMoved: where the charges do not follow the task's last; nothing was done.
@@ -215,7 +215,7 @@ class Staging:
             return current
         # First: a job that fails alone must not have written anything.
         transaction.check_charges(current, charges)
-        if self._place not in (None, ChainPosition(*last_of(transaction.connection, current.task_id))):
+        if self._position not in (None, ChainPosition(*last_of(transaction.connection, current.task_id))):
             return current
         for query, digest, record in self._batches:
             tables.insert_batch(transaction.connection, current, query, digest, record)

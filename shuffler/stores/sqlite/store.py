@@ -39,7 +39,7 @@ from hubbub.shuffler.records import (
     ANY_ROUND,
     RETRIED,
     InsertOutcome,
-    MasterKey,
+    MasterSecret,
     Opened,
     RedeemedTicket,
     Revoked,
@@ -297,7 +297,7 @@ class ShufflerSqliteStore:
 
     # What devices are admitted with
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         return await asyncio.to_thread(self._read, lambda: enrollment.masters(self._database.reader))
 
     async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:
@@ -318,11 +318,11 @@ class ShufflerSqliteStore:
             # The log still holds the key that was destroyed.
             await self._writer.submit_bare(lambda _transaction: self._database.cut_log())
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        return await self._writer.submit(lambda transaction: enrollment.spend(transaction.connection, tickets))
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        return await self._writer.submit(lambda transaction: enrollment.redeem(transaction.connection, tickets))
 
-    async def spent(self) -> int:
-        return await asyncio.to_thread(self._read, lambda: enrollment.spent(self._database.reader))
+    async def redeemed(self) -> int:
+        return await asyncio.to_thread(self._read, lambda: enrollment.redeemed(self._database.reader))
 
     async def revoke(self, devices: Collection[bytes]) -> None:
         await self._writer.submit(lambda transaction: enrollment.revoke(transaction.connection, devices))

@@ -189,7 +189,7 @@ class StoreTransaction:
 def _without_private_key(round_: Round) -> Round:
     if round_.keys is None:
         return round_
-    # Its places are still looked up, for retries, until the round is erased.
+    # Its pseudonyms are still looked up, for retries, until the round is erased.
     return replace(round_, keys=replace(round_.keys, private_key=b""))
 
 

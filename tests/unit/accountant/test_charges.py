@@ -8,7 +8,7 @@ import pytest
 from hubbub.accountant.divergence import binomial_shift, contour, dummies
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
-from hubbub.accountant.divergence.tilted import Tilted
+from hubbub.accountant.divergence.tilted import TiltedDraw
 from hubbub.accountant.losses import convolution
 from hubbub.accountant.mechanisms import KRR
 
@@ -19,7 +19,7 @@ def test_a_node_that_is_drowned_is_charged_twice_its_size() -> None:
     """Half of the draws go up by 1, half stay: at t = π the transform is 0, known only to be small."""
     drowned = IidSum(3, (1.0,), (0.5,), 0.0, 0.5, 1.0, 1 / 3)
     place = contour.Contour(1e-9, 1e-12, 2 * math.pi, 1)
-    damping, _, charge = contour._power(drowned, Tilted.of(drowned, place.tilt), place, np.array([math.pi]))
+    damping, _, charge = contour._power(drowned, TiltedDraw.of(drowned, place.tilt), place, np.array([math.pi]))
     assert math.expm1(float(charge[0])) > 2
     assert float(damping[0]) < -20
 

@@ -133,7 +133,7 @@ class Bench:
         record = BatchRecord(
             *(self.batch(query, round_number), len(envelopes), digest, key_set.hash, "schedule"),
             admission=self.task.admission.mode.value,
-            place=position_after(self.task.id, self.before(round_number)),
+            position=position_after(self.task.id, self.before(round_number)),
         )
         return dataclasses.replace(record, **changes)  # type: ignore[arg-type]
 
@@ -170,8 +170,10 @@ class Bench:
 
         Who delivers several batches of a round one by one has it released first: a release has the records of all.
         """
-        place = position_after(self.task.id, self.chain)
-        records = [await self.record(query, each, round_number, place=place) for query, each in enumerate(batches)]
+        position = position_after(self.task.id, self.chain)
+        records = [
+            await self.record(query, each, round_number, position=position) for query, each in enumerate(batches)
+        ]
         return records, self.release(records)
 
     def release(self, records: Sequence[BatchRecord]) -> ReleaseChunk:

@@ -118,10 +118,10 @@ async def test_a_round_that_cannot_be_certified_has_an_incident(bench: Bench) ->
 async def test_a_round_that_cannot_be_counted_has_an_incident_until_it_is(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, mended = bench.store.commit, asyncio.Event()
+    real, repaired = bench.store.commit, asyncio.Event()
 
     async def fail(*parts: Any) -> Any:
-        if not mended.is_set():
+        if not repaired.is_set():
             raise RuntimeError("a bug")
         return await real(*parts)
 
@@ -132,7 +132,7 @@ async def test_a_round_that_cannot_be_counted_has_an_incident_until_it_is(
     (incident,) = (await bench.results.get_incidents()).incidents
     assert (incident.kind, incident.text) == ("rounds", "round 0 of flights is not counted, query carrier: a bug")
     assert (await Shown(bench)()).value("hubbub_analyzer_rounds_with_incidents") == 1
-    mended.set()
+    repaired.set()
     await bench.deliver(0, envelopes)
     assert (await Shown(bench)()).value("hubbub_analyzer_rounds_with_incidents") == 0
     assert (await bench.results.get_incidents()).incidents == ()

@@ -17,13 +17,13 @@ from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.randomizer import Tally
 from hubbub.queries.randomizers.unary import UnaryEncoding
-from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool, open_chunk
+from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPool, open_chunk
 from support.queries import INNER_BYTES, report
 from support.samples import HALF
 
 DESTINATION = Destination(bytes(32), 0, bytes(32))
 PRIVATE, PUBLIC = DEFAULT.generate_key()
-JOB = Job(DESTINATION, PRIVATE, 0, INNER_BYTES)
+JOB = OpeningJob(DESTINATION, PRIVATE, 0, INNER_BYTES)
 
 
 def krr(symbols: int) -> KRandomizedResponse:
@@ -35,11 +35,11 @@ def seal(symbols: Iterable[int]) -> list[bytes]:
     return [sealer.inner(report(symbol), 0) for symbol in symbols]
 
 
-def in_process(job: Job, parts: Iterable[bytes], expected: int, use: object) -> Iterator[Opened]:
+def in_process(job: OpeningJob, parts: Iterable[bytes], expected: int, use: object) -> Iterator[Opened]:
     return (open_chunk(job, part) for part in parts)
 
 
-def read(job: Job, parts: Iterable[bytes], expected: int, use: object) -> Iterator[Opened]:
+def read(job: OpeningJob, parts: Iterable[bytes], expected: int, use: object) -> Iterator[Opened]:
     """Envelopes in these tests are not sealed: what stands behind the overhead is the report."""
     for part in parts:
         rows = np.frombuffer(part, dtype=np.uint8).reshape(-1, job.width)
@@ -82,7 +82,7 @@ def test_an_empty_batch_is_nothing() -> None:
 def test_envelopes_are_as_wide_as_the_randomizer_s_reports(symbols: int) -> None:
     """Unary reports: one bit each, a copy, one beyond the last symbol where there is room, one that does not open."""
     randomizer = UnaryEncoding(symbols, 3 * 2**30, 2**30)
-    job = Job(DESTINATION, PRIVATE, 0, inner_bytes(randomizer.report_bytes))
+    job = OpeningJob(DESTINATION, PRIVATE, 0, inner_bytes(randomizer.report_bytes))
     sealer = Sealer(DESTINATION, DEFAULT.generate_key()[1], PUBLIC)
     places = [*range(symbols), symbols] if symbols % 8 else range(symbols)
     sealed = [sealer.inner((1 << place).to_bytes(randomizer.report_bytes, "little"), 0) for place in places]
@@ -97,7 +97,7 @@ def test_envelopes_are_as_wide_as_the_randomizer_s_reports(symbols: int) -> None
 
 
 def elsewhere(
-    job: Job, parts: Iterable[bytes], expected: int, use: Callable[[bytes], Counted]
+    job: OpeningJob, parts: Iterable[bytes], expected: int, use: Callable[[bytes], Counted]
 ) -> Iterator[tuple[Counted, int]]:
     """Open as a cluster does: what comes back is what `use` made, pickled."""
     for reports, unopenable in in_process(job, parts, expected, use):

@@ -48,8 +48,10 @@ def address_in(folder: Path) -> str:
 async def delivered(store: AnalyzerPostgresStore, query: int) -> list[bytes]:
     envelopes = [os.urandom(48) for _ in range(12)]
     batch = BatchId(TASK.id, 0, query)
-    place = position_after(TASK.id, ())
-    record = BatchRecord(batch, 12, released_digest(envelopes), bytes(32), "schedule", admission="open", place=place)
+    position = position_after(TASK.id, ())
+    record = BatchRecord(
+        batch, 12, released_digest(envelopes), bytes(32), "schedule", admission="open", position=position
+    )
     await store.announce(record, record.signed_by(PARTIES.shuffler), bytes(32), lambda _stored: None)
     await store.append(Envelopes(batch, 0, tuple(envelopes[:10])))
     await store.append(Envelopes(batch, 5, tuple(envelopes[5:])))

@@ -284,7 +284,7 @@ async def test_a_batch_is_counted_once_whoever_asks_and_whenever(bench: Bench, m
     assert answers == [Committed(6, {})] * 6
     assert opened == [6]
     charges = await bench.store.charges(bench.task.id)
-    assert [charge.place for charge in charges] == [0, 1]
+    assert [charge.position for charge in charges] == [0, 1]
 
 
 async def test_a_caller_that_gives_up_does_not_stop_the_count(bench: Bench) -> None:

@@ -101,7 +101,7 @@ async def test_a_round_in_the_place_of_another_is_refused_as_forked_and_told_unt
     await bench.begin(of_1[1][0], releases=of_1[2])
     bench.chain = kept
     _, records, releases = await prepared(bench, 2)
-    told = "at place 1 it has round 2 now, and had round 1 before"
+    told = "at position 1 it has round 2 now, and had round 1 before"
     await refused(bench, records[0], releases, Reason.FORKED, told, "old copy", "end the task")
     (incident,) = bench.incidents.report().incidents
     assert (incident.kind, told in incident.text) == ("peer", True)
@@ -121,7 +121,7 @@ async def test_a_round_that_is_released_once_more_is_refused_as_forked(bench: Be
 async def test_a_record_whose_head_is_not_that_of_the_rounds_before_is_refused(bench: Bench) -> None:
     await bench.deliver_round(0)
     _, records, releases = await prepared(bench, 1)
-    wrong = dataclasses.replace(records[0], place=ChainPosition(1, bytes(32)))
+    wrong = dataclasses.replace(records[0], position=ChainPosition(1, bytes(32)))
     own = dataclasses.replace(
         releases.releases[-1],
         records=Release.signed(
@@ -138,8 +138,8 @@ async def test_releases_that_do_not_hold_in_themselves_are_refused(bench: Bench)
     first, own = releases.releases
     shorter = dataclasses.replace(own, reports=4)
     for wrong, reason, word in (
-        (ReleaseChunk(), Reason.BAD_RECORD, "do not end with its round's place"),
-        (ReleaseChunk(0, (own,)), Reason.BAD_RECORD, "do not end with its round's place"),
+        (ReleaseChunk(), Reason.BAD_RECORD, "do not end with its round's position"),
+        (ReleaseChunk(0, (own,)), Reason.BAD_RECORD, "do not end with its round's position"),
         (ReleaseChunk(0, (first, shorter)), Reason.BAD_RECORD, "has 4 reports, must have 5"),
         (
             ReleaseChunk(0, (first, dataclasses.replace(own, reports=9))),
@@ -165,7 +165,7 @@ async def test_releases_behind_a_gap_are_asked_for(bench: Bench) -> None:
     await prepared(bench, 0)
     _, records, releases = await prepared(bench, 1)
     late = ReleaseChunk(1, releases.releases[1:])
-    await refused(bench, records[0], late, Reason.INCOMPLETE, "0 releases are known here; send those from place 0")
+    await refused(bench, records[0], late, Reason.INCOMPLETE, "0 releases are known here; send those from position 0")
 
 
 async def test_a_round_twice_in_the_chain_is_refused(bench: Bench) -> None:
@@ -257,8 +257,8 @@ async def test_a_store_whose_chain_was_changed_is_refused(bench: Bench) -> None:
     other = dataclasses.replace(release, records=(bytes(32),) * 2)
     for wrong, word in (
         (Changed(None), "round 0 was signed, and is not among them"),
-        (Changed(release, bytes(32)), "the release at place 0 was changed"),
-        (Changed(other), "the release at place 0 was changed"),
+        (Changed(release, bytes(32)), "the release at position 0 was changed"),
+        (Changed(other), "the release at position 0 was changed"),
         (Changed(other, head_after(task_id, [other])), "round 0 was signed, and is not among them"),
     ):
         with pytest.raises(StoreError, match=word):

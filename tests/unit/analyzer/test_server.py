@@ -125,7 +125,7 @@ async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int =
         batch = BatchRecord(
             *(BatchId(task.id, 0, index), reports, released_digest(envelopes), key_set.hash, "schedule"),
             admission="open",
-            place=position_after(task.id, ()),
+            position=position_after(task.id, ()),
         )
         prepared.append((batch, key_set, envelopes))
     return prepared

@@ -65,7 +65,7 @@ def follow(deployment: Deployment, role: Role, begins: int) -> Path:
 def records_of(parties: Parties, task: Task, key_signer: Identity) -> tuple[list[SignedDocument], SignedDocument]:
     """The batch records of round 0, by the parties' shuffler, and its key record."""
     batches = [BatchId(task.id, 0, query) for query in range(2)]
-    stated: dict[str, Any] = {"admission": "open", "place": position_after(task.id, ())}
+    stated: dict[str, Any] = {"admission": "open", "position": position_after(task.id, ())}
     records = [BatchRecord(batch, 30, bytes(32), bytes(32), "schedule", **stated) for batch in batches]
     key = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, task.hpke.generate_key()[1], 0, 2**37)
     return [record.signed_by(parties.shuffler) for record in records], key.signed_by(key_signer)

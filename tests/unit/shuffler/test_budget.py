@@ -85,7 +85,7 @@ async def test_without_a_budget_rounds_are_charged_and_none_is_refused(tmp_path:
     world = World(tmp_path)
     await world.start()
     assert [(await world.live(number)).state for number in range(3)] == [RoundState.ERASED] * 3
-    assert [charge.place for charge in await world.store.charges(world.task.id)] == list(range(6))
+    assert [charge.position for charge in await world.store.charges(world.task.id)] == list(range(6))
     await world.stop()
 
 
@@ -127,7 +127,7 @@ def changed_entry(connection: sqlite3.Connection) -> None:
 
 def missing_tail(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TRIGGER ledger_is_not_shortened")
-    connection.execute("DELETE FROM ledger WHERE place = (SELECT max(place) FROM ledger)")
+    connection.execute("DELETE FROM ledger WHERE position = (SELECT max(position) FROM ledger)")
 
 
 def emptied(connection: sqlite3.Connection) -> None:

@@ -255,7 +255,7 @@ def test_a_chain_that_forked_is_named_with_file_and_round(folder: Path) -> None:
     fork = content_of(TASK, PARTIES, [ROUNDS[0], counts(TASK, 2, 125)])
     (folder / NAMES[1]).write_bytes(encode(fork, PARTIES))
     found = problems(folder)
-    place = f"{folder / NAMES[1]}, round 2: it is not of one history with {folder / NAMES[2]}: at place 1"
+    place = f"{folder / NAMES[1]}, round 2: it is not of one history with {folder / NAMES[2]}: at position 1"
     assert any(each.startswith(place) and "the same round, with other batches" in each for each in found)
 
 

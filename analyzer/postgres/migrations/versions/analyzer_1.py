@@ -60,12 +60,12 @@ CREATE VIEW round_status AS SELECT
 FROM round JOIN task ON task.key = round.task;
 -- What each task has spent, and what was released of it: chains of digests, only ever added to.
 CREATE TABLE ledger (
-    task bytea NOT NULL, place bigint NOT NULL, entry text NOT NULL, digest text NOT NULL,
-    PRIMARY KEY (task, place)
+    task bytea NOT NULL, position bigint NOT NULL, entry text NOT NULL, digest text NOT NULL,
+    PRIMARY KEY (task, position)
 );
 CREATE TABLE chain (
-    task bytea NOT NULL, place bigint NOT NULL, entry text NOT NULL, head text NOT NULL,
-    PRIMARY KEY (task, place)
+    task bytea NOT NULL, position bigint NOT NULL, entry text NOT NULL, head text NOT NULL,
+    PRIMARY KEY (task, position)
 );
 CREATE FUNCTION only_grows() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'the % only grows', TG_TABLE_NAME; END $$;

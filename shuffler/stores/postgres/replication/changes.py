@@ -23,7 +23,7 @@ class ReplicatedTable:
 
 TABLES = {
     "secret": ReplicatedTable(("task", "number"), ("task", "number", "storage", "private_key", "pseudonym_key")),
-    "ticket": ReplicatedTable(("device",), ("device", "spent_by", "number", "expires")),
+    "ticket": ReplicatedTable(("device",), ("device", "redeemed_by", "number", "expires")),
     "revoked": ReplicatedTable(("device",), ("device",)),
     "master": ReplicatedTable(("generation",), ("generation", "secret", "state", "since")),
 }

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hubbub.protos.enrollment.admitted import Admitted, MasterKey, RedeemedTicket, Revoked
+from hubbub.protos.enrollment.admitted import Admitted, MasterSecret, RedeemedTicket, Revoked
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
@@ -234,7 +234,7 @@ class FrontendStore(PostgresIngestStore):
         """Whether there may be a master key that is not known here."""
         return self._monotonic() - self._learnt > OUTDATED_SECONDS
 
-    async def masters(self) -> list[MasterKey]:
+    async def masters(self) -> list[MasterSecret]:
         """Return the master keys as they were last told."""
         return list(self._admitted.masters)
 
@@ -242,9 +242,9 @@ class FrontendStore(PostgresIngestStore):
         """Return who is admitted no more, as it was last told."""
         return self._admitted.revoked
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Have the leader note tickets as spent; return what is then known of each device, in order."""
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+        """Have the leader note tickets as redeemed; return what is then known of each device, in order."""
         try:
-            return await self._leader.ask(lambda caller, deadline: caller.spend(tickets, deadline))
+            return await self._leader.ask(lambda caller, deadline: caller.redeem(tickets, deadline))
         except Refusal as error:
-            raise StoreError(f"the leader does not spend tickets: {error}") from error
+            raise StoreError(f"the leader does not redeem tickets: {error}") from error

@@ -18,7 +18,7 @@ cannot change who is a member, as that takes a transaction in its term; so it an
 It comes back as one that stands by, and copies everything anew.
 
 `needed` members beside the leader must have a change; while fewer are there, none is answered: no round begins, no
-keys are shown, no ticket is spent, and no round is called erased. Rounds go on as far as they need none of it.
+keys are shown, no ticket is redeemed, and no round is called erased. Rounds go on as far as they need none of it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 @dataclass
-class _Follower:
+class _FollowerProgress:
     """A copy: how many changes it has (-1: not known), whether answers wait for it, and when it last asked.
 
     Answers wait for it from before the database says that it is a `member`, and it is one of those that are needed only
@@ -94,7 +94,9 @@ class KeyringLeader:
         self._position = 0
         self._log: deque[tuple[int, Sequence[KeyringRow]]] = deque(maxlen=_LOG_CHANGES)
         members = sessions.change(lambda connection: _begin(connection, keyring.copy))
-        self._copies = {copy: _Follower(clock(), counts=True, member=True) for copy in members if copy != keyring.copy}
+        self._copies = {
+            copy: _FollowerProgress(clock(), counts=True, member=True) for copy in members if copy != keyring.copy
+        }
         keyring.replicate_to(self)
 
     def missing(self) -> int:
@@ -134,7 +136,7 @@ class KeyringLeader:
         self._leave(away)
         self.wait()
 
-    def _having(self, target: int) -> list[_Follower]:
+    def _having(self, target: int) -> list[_FollowerProgress]:
         return [each for each in self._copies.values() if each.counts and each.member and each.has >= target]
 
     def _lacking(self, target: int) -> str:
@@ -165,7 +167,7 @@ class KeyringLeader:
 
     def _answer(self, asked: FollowerPosition) -> KeyringChanges:
         with self._changed:
-            copy = self._copies.setdefault(asked.copy, _Follower(self._clock()))
+            copy = self._copies.setdefault(asked.copy, _FollowerProgress(self._clock()))
             copy.seen = self._clock()
             follows = asked.stream == self._stream and not asked.offset and self._reaches(asked.position)
             if follows:
@@ -183,7 +185,7 @@ class KeyringLeader:
         first = self._log[0][0] if self._log else self._position + 1
         return first - 1 <= position <= self._position
 
-    def _join(self, name: bytes, copy: _Follower) -> None:
+    def _join(self, name: bytes, copy: _FollowerProgress) -> None:
         statement = "INSERT INTO member (copy) VALUES (%s) ON CONFLICT DO NOTHING"
         with self._membership:
             if self._copies.get(name) is not copy:
@@ -194,7 +196,7 @@ class KeyringLeader:
                 self._changed.notify_all()
         _LOG.info("a standby has everything")
 
-    def _part(self, copy: _Follower, asked: FollowerPosition) -> KeyringChanges:
+    def _part(self, copy: _FollowerProgress, asked: FollowerPosition) -> KeyringChanges:
         """Return a part of all rows, from the beginning where the copy has none of the ones that are being fetched."""
         offset = asked.offset
         if asked.stream != self._stream or asked.position != copy.part[0] or not 0 < offset < len(copy.part[1]):

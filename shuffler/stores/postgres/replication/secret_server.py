@@ -7,7 +7,14 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted, MasterKey, RedeemedTicket, Revoked, RoundSecrets
+from hubbub.protos.enrollment.admitted import (
+    VERSION_BYTES,
+    Admitted,
+    MasterSecret,
+    RedeemedTicket,
+    Revoked,
+    RoundSecrets,
+)
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.errors import StoreError
@@ -58,11 +65,11 @@ class SecretServer:
         found = self._version(masters, revoked)
         return None if found == version else Admitted(found, tuple(masters), revoked)
 
-    async def spend(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
+    async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
         with _refused_for_now():
-            return await self._store.spend(tickets)
+            return await self._store.redeem(tickets)
 
-    def _version(self, masters: Sequence[MasterKey], revoked: Revoked) -> bytes:
+    def _version(self, masters: Sequence[MasterSecret], revoked: Revoked) -> bytes:
         told = hashlib.blake2b(key=self._key, digest_size=VERSION_BYTES)
         for each in masters:
             told.update(f"{each.generation} {each.state.value} {each.since} ".encode() + each.secret)

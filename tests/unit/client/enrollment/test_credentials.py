@@ -105,19 +105,19 @@ async def test_a_shuffler_that_takes_no_proof_is_asked_twice_and_not_for_ever(
     assert len(shuffler.seen) == 2
 
 
-async def test_a_ticket_that_was_spent_by_another_device_is_told(
+async def test_a_ticket_that_was_redeemed_by_another_device_is_told(
     device: Make, shuffler: FakeShuffler, parties: Parties, tmp_path: Path
 ) -> None:
     shared = ticket(parties)
     await device(ticket=shared).submit(ANSWERS)
     with pytest.raises(Refusal) as caught:
         await device(ticket=shared, state=tmp_path / "other.sqlite").submit(ANSWERS)
-    assert caught.value.reason is Reason.TICKET_SPENT
+    assert caught.value.reason is Reason.TICKET_REDEEMED
     fresh = device(ticket=ticket(parties), state=tmp_path / "other.sqlite")
     assert len(await fresh.resend()) == 1
 
 
-async def test_a_later_ticket_of_the_same_device_is_spent_by_the_same_secret(
+async def test_a_later_ticket_of_the_same_device_is_redeemed_by_the_same_secret(
     device: Make, shuffler: FakeShuffler, parties: Parties, clock: Any
 ) -> None:
     (first,) = tickets(parties)

@@ -125,7 +125,7 @@ def credentials(shuffler: FakeShuffler) -> list[bytes]:
             Refusal(reason, "not this one")
             for reason in (
                 *(Reason.OVERLOADED, Reason.NOT_READY, Reason.BAD_TICKET),
-                *(Reason.TICKET_EXPIRED, Reason.TICKET_SPENT, Reason.REVOKED),
+                *(Reason.TICKET_EXPIRED, Reason.TICKET_REDEEMED, Reason.REVOKED),
             )
         ),
         RuntimeError("no answer"),
@@ -383,12 +383,12 @@ async def test_a_fleet_warns_once_for_all_its_devices_and_carries_what_each_hold
     for name in names[:3]:
         held[name] = longer(given[name], parties.operator).encode()
     for name in names[:2]:
-        shuffler.untaken[held[name]] = Refusal(Reason.TICKET_SPENT, "another device has it")
+        shuffler.untaken[held[name]] = Refusal(Reason.TICKET_REDEEMED, "another device has it")
     held[names[4]] = b"no ticket"
     clock.now += ROUND
     assert (await carrier.submit_many([*many, ("unknown", ANSWERS)])).accepted == 5
     lines = sorted(each.getMessage() for each in caplog.records if each.name == "hubbub.client.tickets")
-    assert ["ticket_spent (2)" in lines[1], "bad_ticket (1)" in lines[0], len(lines)] == [True, True, 2]
+    assert ["ticket_redeemed (2)" in lines[1], "bad_ticket (1)" in lines[0], len(lines)] == [True, True, 2]
     assert "kiosk" not in "".join(lines)
     before, after = shuffler.seen[:5], shuffler.seen[5:]
     assert len({each.credential for each in after} - {each.credential for each in before}) == 1

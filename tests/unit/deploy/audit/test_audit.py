@@ -75,8 +75,8 @@ def test_an_audit_that_could_not_fail_is_refused_with_the_rounds_that_would_do()
 
 def test_rounds_with_all_their_people_are_needed() -> None:
     played = audited_task(TASK, AuditOptions())
-    with pytest.raises(UsageError, match="--rounds 100 with --short 95 leaves 5; play 8 or more"):
-        check_options(played, AuditOptions(100, short=95))
+    with pytest.raises(UsageError, match="--rounds 100 with --under-minimum 95 leaves 5; play 8 or more"):
+        check_options(played, AuditOptions(100, under_minimum=95))
 
 
 def found(attained: float, released: int = 0) -> Audit:
@@ -84,10 +84,10 @@ def found(attained: float, released: int = 0) -> Audit:
     scores = Scores(("counts",), np.array([[0.5], [-0.5], [1.0], [-1.0]]), np.array([True, False, True, False]))
     kinds = ((False, attained, 200), (True, 0.0, released))
     attacks = tuple(
-        AuditedAttack(short, AttackResult(Event("counts", 0.0), (48, 50), (2, 50), epsilon), scores, opened)
-        for short, epsilon, opened in kinds
+        AuditedAttack(under_minimum, AttackResult(Event("counts", 0.0), (48, 50), (2, 50), epsilon), scores, opened)
+        for under_minimum, epsilon, opened in kinds
     )
-    return Audit("kiosks", SignedTask(played), AuditOptions(208, short=8), 0.9, b"", 2.0, attacks)
+    return Audit("kiosks", SignedTask(played), AuditOptions(208, under_minimum=8), 0.9, b"", 2.0, attacks)
 
 
 def said(audit: Audit) -> str:

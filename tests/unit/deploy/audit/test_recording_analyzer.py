@@ -7,7 +7,7 @@ from pathlib import Path
 from hubbub.deploy.audit.recording_analyzer import RecordingPool, read_observations
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
-from hubbub.service.processes.opening_pool import Job, OpeningPool
+from hubbub.service.processes.opening_pool import OpeningJob, OpeningPool
 
 DESTINATION = Destination(b"t" * 32, 0, b"k" * 32)
 
@@ -16,7 +16,7 @@ def test_what_is_opened_is_written_down_in_its_order(tmp_path: Path) -> None:
     (private, public), reports = DEFAULT.generate_key(), [bytes([number] * 4) for number in range(5)]
     sealer = Sealer(DESTINATION, DEFAULT.generate_key()[1], public)
     sealed = [sealer.inner(report, 1) for report in reports]
-    job = Job(DESTINATION, private, 1, len(sealed[0]))
+    job = OpeningJob(DESTINATION, private, 1, len(sealed[0]))
     bad = bytes(len(sealed[0]))
     opening_pool = RecordingPool(tmp_path / "seen", 1)
     parts = [sealed[0] + sealed[1], bad + sealed[2], sealed[3] + sealed[4]]

@@ -19,7 +19,7 @@ FAILURES: dict[str, Exception] = {
 }
 
 
-class Crowd:
+class FakeDevices:
     """Makes devices that note who submits, how many at a time, and fail as they are told."""
 
     def __init__(self, failures: dict[str, Exception]) -> None:
@@ -52,7 +52,7 @@ class Crowd:
 
 
 async def test_each_device_comes_once_and_refusals_are_counted_by_reason() -> None:
-    users, dealt = Crowd(FAILURES), list[int]()
+    users, dealt = FakeDevices(FAILURES), list[int]()
     summary = await users.come(50, dealt.append)
     assert sorted(users.came) == sorted((str(number), 7) for number in range(50))
     assert (users.most, users.connected, len(dealt)) == (AT_ONCE, 0, 50)
@@ -62,4 +62,4 @@ async def test_each_device_comes_once_and_refusals_are_counted_by_reason() -> No
 
 async def test_a_shuffler_that_cannot_be_reached_ends_it_with_one_error() -> None:
     with pytest.raises(Unreachable, match="gone"):
-        await Crowd({"9": Unreachable("gone")}).come(50, lambda _: None)
+        await FakeDevices({"9": Unreachable("gone")}).come(50, lambda _: None)

@@ -49,7 +49,7 @@ def test_a_missing_answer_is_bad_use(task: Task) -> None:
         answers_in_turn(task, ["delay=1"], 3)
 
 
-async def test_devices_with_certificates_come_one_by_one_and_a_second_run_has_no_place(tmp_path: Path) -> None:
+async def test_devices_with_certificates_come_one_by_one_and_a_second_run_is_refused(tmp_path: Path) -> None:
     deployment, folder = Certified(tmp_path), tmp_path / "certificates"
     folder.mkdir()
     for name in ("a", "b", "c"):

@@ -11,7 +11,7 @@ import pytest
 from hubbub.deploy.load.schedule import LoadSchedule, LoadStep, calls_for, devices_for, due
 
 OPEN = LoadStep(rate=1000.0, seconds=20.0)
-CROWD = LoadStep(rate=0.0, seconds=20.0, users=30, think=2.0)
+CLOSED = LoadStep(rate=0.0, seconds=20.0, users=30, think=2.0)
 
 
 def test_arrivals_are_a_poisson_process() -> None:
@@ -34,7 +34,7 @@ def test_devices_of_a_call_are_due_together() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 7])
-@pytest.mark.parametrize("step", [OPEN, CROWD])
+@pytest.mark.parametrize("step", [OPEN, CLOSED])
 def test_processes_play_all_of_an_offer_between_them(step: LoadStep, processes: int) -> None:
     (mine,) = LoadSchedule((step,)).share(processes).steps
     assert math.isclose(processes * mine.rate, step.rate)
@@ -42,7 +42,7 @@ def test_processes_play_all_of_an_offer_between_them(step: LoadStep, processes: 
     assert (mine.seconds, mine.think) == (step.seconds, step.think)
 
 
-@pytest.mark.parametrize(("step", "per_call"), [(OPEN, 1), (OPEN, 100), (CROWD, 1), (CROWD, 10)])
+@pytest.mark.parametrize(("step", "per_call"), [(OPEN, 1), (OPEN, 100), (CLOSED, 1), (CLOSED, 10)])
 def test_as_many_devices_are_ready_as_surely_come(step: LoadStep, per_call: int) -> None:
     ready = calls_for(step, per_call)
     for seed in range(20):
@@ -50,10 +50,10 @@ def test_as_many_devices_are_ready_as_surely_come(step: LoadStep, per_call: int)
         if step.rate:
             assert len(list(due(step, per_call, drawn))) <= ready
         else:
-            assert _of_a_crowd_that_is_answered_at_once(step, drawn) <= ready
+            assert _of_users_who_are_answered_at_once(step, drawn) <= ready
 
 
-def _of_a_crowd_that_is_answered_at_once(step: LoadStep, drawn: random.Random) -> int:
+def _of_users_who_are_answered_at_once(step: LoadStep, drawn: random.Random) -> int:
     calls = 0
     for _ in range(step.users):
         at = drawn.expovariate(1 / step.think)
@@ -63,7 +63,7 @@ def _of_a_crowd_that_is_answered_at_once(step: LoadStep, drawn: random.Random) -
 
 
 def test_every_process_has_devices_for_its_share() -> None:
-    schedule = LoadSchedule((OPEN, CROWD), per_call=3)
+    schedule = LoadSchedule((OPEN, CLOSED), per_call=3)
     for processes in (1, 2, 5):
         share = schedule.share(processes)
         each = sum(3 * calls_for(step, 3) for step in share.steps)
@@ -71,5 +71,5 @@ def test_every_process_has_devices_for_its_share() -> None:
 
 
 def test_an_offer_is_read_as_it_was_written() -> None:
-    schedule = LoadSchedule((OPEN, CROWD), per_call=3, timeout=2.5)
+    schedule = LoadSchedule((OPEN, CLOSED), per_call=3, timeout=2.5)
     assert LoadSchedule.of(json.loads(json.dumps(schedule.content()))) == schedule

@@ -1,4 +1,4 @@
-"""A credential's key, a proof and a place have these values for ever, and follow from everything they are bound to."""
+"""A credential's key, a proof and a pseudonym have these values for ever, and follow from all they are bound to."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from hubbub.protos.enrollment.credentials import (
     is_proven,
     pseudonym_of,
     pseudonyms_of,
-    spent_by,
+    redeemed_by,
 )
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import Redemption, Submission
@@ -34,8 +34,8 @@ GOLDEN = {
     "id": "00000007000000006b49d200a3cb37dedc434a9edec6910617bf8fff000102030405060708090a0b0c0d0e0f",
     "key": "80aedad42359ce4de0116a6d0eb77cb47849f8f5910fe3b2c6c522938ca1b824",
     "proof": "e6a58345f47c5b49d66bb00e6ed25ba6",
-    "place": "cec28302356078eed7dd0854d920b5ab",
-    "spent_by": "a1bc2ee85357ca5c79dacc100bb43234152a522e3a17caad9ab41361fcb47353",
+    "pseudonym": "cec28302356078eed7dd0854d920b5ab",
+    "redeemed_by": "a1bc2ee85357ca5c79dacc100bb43234152a522e3a17caad9ab41361fcb47353",
 }
 """Made by this version, November 2026."""
 
@@ -45,19 +45,19 @@ def test_credentials_have_these_bytes_for_ever() -> None:
         "id": HELD.id,
         "key": HELD.key,
         "proof": PROVEN.proof,
-        "place": pseudonym_of(b"p" * 32, ID.number),
-        "spent_by": spent_by(b"d" * 32),
+        "pseudonym": pseudonym_of(b"p" * 32, ID.number),
+        "redeemed_by": redeemed_by(b"d" * 32),
     }
     assert {name: value.hex() for name, value in found.items()} == GOLDEN
     assert len(HELD.id) == CREDENTIAL_BYTES == 44
 
 
 def test_what_is_keyed_once_gives_each_message_what_it_gets_alone() -> None:
-    keys, places = credential_keys(MASTER), pseudonyms_of(b"p" * 32)
+    keys, pseudonyms = credential_keys(MASTER), pseudonyms_of(b"p" * 32)
     numbers = [bytes([number]) * 16 for number in range(3)]
     ids = [replace(ID, number=number).encode() for number in numbers]
     # By turns: no message leaves anything for the next.
-    assert [(keys.of(each), places.of(number)) for each, number in zip(ids, numbers, strict=True)] == [
+    assert [(keys.of(each), pseudonyms.of(number)) for each, number in zip(ids, numbers, strict=True)] == [
         (credential_key(MASTER, each), pseudonym_of(b"p" * 32, number))
         for each, number in zip(ids, numbers, strict=True)
     ]
@@ -97,9 +97,9 @@ def test_a_proof_holds_for_what_it_was_made_for_alone(to: Destination, submissio
     assert not is_proven(HELD.key, bound_to(to), submission)
 
 
-def test_places_differ_by_round_and_device() -> None:
-    places = {pseudonym_of(key, number) for key in (b"p" * 32, b"q" * 32) for number in (b"1" * 16, b"2" * 16)}
-    assert len(places) == 4
+def test_pseudonyms_differ_by_round_and_device() -> None:
+    pseudonyms = {pseudonym_of(key, number) for key in (b"p" * 32, b"q" * 32) for number in (b"1" * 16, b"2" * 16)}
+    assert len(pseudonyms) == 4
 
 
 def test_nothing_secret_is_printed() -> None:

@@ -22,7 +22,7 @@ REFUSALS = {"malformed": 3, "too_late": 0}
 RECORD = BatchRecord(
     *(BatchId(b"t" * 32, 2, 1), 100, b"d" * 32, b"k" * 32, "operator", REFUSALS, 7),
     admission="enrolled",
-    place=ChainPosition(3, b"h" * 32),
+    position=ChainPosition(3, b"h" * 32),
 )
 CONTENT = RECORD.signed_by(KEY).content(BATCH_RECORD, KEY.public)
 
@@ -43,7 +43,7 @@ def read(content: dict[str, Any], label: str = BATCH_RECORD.format) -> BatchReco
         st.dictionaries(st.sampled_from([reason.value for reason in Reason]), st.integers(0, 10**12)),
         st.integers(0, 10**6),
         admission=st.sampled_from([mode.value for mode in Mode]),
-        place=st.builds(ChainPosition, st.integers(0, 10**6), st.binary(min_size=32, max_size=32)),
+        position=st.builds(ChainPosition, st.integers(0, 10**6), st.binary(min_size=32, max_size=32)),
     )
 )
 def test_record_comes_back_as_it_was(record: BatchRecord) -> None:
@@ -64,8 +64,8 @@ def test_record_by_another_identity_or_under_another_label_is_refused() -> None:
         ("format", None),
         ("admission", "known"),
         ("admission", None),
-        ("place", -1),
-        ("place", True),
+        ("position", -1),
+        ("position", True),
         ("head", "hh" * 32),
         ("head", None),
         ("task", "00"),

@@ -27,7 +27,7 @@ RECORD = BatchRecord(
     {"too_late": 2},
     30,
     admission="enrolled",
-    place=ChainPosition(3, bytes([5]) * 32),
+    position=ChainPosition(3, bytes([5]) * 32),
 )
 
 

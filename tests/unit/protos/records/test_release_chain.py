@@ -62,15 +62,15 @@ def test_a_release_holds_the_hashes_of_what_was_signed() -> None:
 
 @given(chains())
 def test_what_was_released_is_attested_as_it_was(releases: list[Release]) -> None:
-    places = [position_after(TASK.id, releases)] * 2
-    assert attested(TASK, listed(releases), places) == tuple(releases)
+    positions = [position_after(TASK.id, releases)] * 2
+    assert attested(TASK, listed(releases), positions) == tuple(releases)
 
 
 @given(chains(), st.data())
 def test_any_release_left_out_moved_repeated_or_changed_is_refused(
     releases: list[Release], data: st.DataObject
 ) -> None:
-    place = position_after(TASK.id, releases)
+    position = position_after(TASK.id, releases)
     at = data.draw(st.integers(0, len(releases) - 1))
     other = data.draw(st.integers(0, len(releases) - 1))
     changed = {
@@ -85,7 +85,7 @@ def test_any_release_left_out_moved_repeated_or_changed_is_refused(
     for wrong in [*changed.values(), moved]:
         if wrong != releases:
             with pytest.raises(SignatureError):
-                attested(TASK, listed(wrong), [place])
+                attested(TASK, listed(wrong), [position])
 
 
 def _with(releases: list[Release], at: int, **changes: Any) -> list[Release]:

@@ -14,7 +14,7 @@ from hubbub.protos.enrollment.admitted import (
     STORAGE_BYTES,
     VERSION_BYTES,
     Admitted,
-    MasterKey,
+    MasterSecret,
     RedeemedTicket,
     Revoked,
     RoundSecrets,
@@ -37,10 +37,10 @@ OPEN = some.builds(
 )
 CUT = some.builds(RoundSecrets, exactly(STORAGE_BYTES - BLOCK_KEY_BYTES), some.just(b"") | exactly(PSEUDONYM_KEY_BYTES))
 TIMES = some.integers(0, 2**40)
-MASTERS = some.builds(MasterKey, some.integers(1, 1000), exactly(KEY_BYTES), some.sampled_from(KeyState), TIMES)
+MASTERS = some.builds(MasterSecret, some.integers(1, 1000), exactly(KEY_BYTES), some.sampled_from(KeyState), TIMES)
 REVOKED = some.builds(Revoked, some.frozensets(exactly(DEVICE_BYTES)), some.frozensets(exactly(NUMBER_BYTES)))
 ADMITTED = some.builds(Admitted, exactly(VERSION_BYTES), some.lists(MASTERS, max_size=3).map(tuple), REVOKED)
-SPENT = some.builds(RedeemedTicket, exactly(DEVICE_BYTES), exactly(KEY_BYTES), exactly(NUMBER_BYTES), TIMES)
+REDEEMED = some.builds(RedeemedTicket, exactly(DEVICE_BYTES), exactly(KEY_BYTES), exactly(NUMBER_BYTES), TIMES)
 
 
 @given(OPEN | CUT)
@@ -55,12 +55,12 @@ def test_who_is_admitted_arrives_whole(admitted: Admitted) -> None:
     assert leader.read_admitted(leader_pb2.GetAdmittedResponse.FromString(sent)) == admitted
 
 
-@given(some.lists(SPENT, max_size=5))
+@given(some.lists(REDEEMED, max_size=5))
 def test_tickets_arrive_whole_in_both_directions(tickets: list[RedeemedTicket]) -> None:
     asked = leader.write_tickets(tickets).SerializeToString()
-    assert leader.read_tickets(leader_pb2.SpendTicketsRequest.FromString(asked)) == tickets
+    assert leader.read_tickets(leader_pb2.RedeemTicketsRequest.FromString(asked)) == tickets
     told = leader.write_redeemed(tickets).SerializeToString()
-    assert leader.read_redeemed(leader_pb2.SpendTicketsResponse.FromString(told)) == tickets
+    assert leader.read_redeemed(leader_pb2.RedeemTicketsResponse.FromString(told)) == tickets
 
 
 @given(some.just(b"") | exactly(VERSION_BYTES))
@@ -70,14 +70,14 @@ def test_a_version_arrives_and_none_is_empty(version: bytes) -> None:
 
 def test_no_secret_is_shown() -> None:
     secrets = RoundSecrets(b"s" * STORAGE_BYTES, b"p" * PSEUDONYM_KEY_BYTES, b"k" * 32)
-    admitted = Admitted(bytes(VERSION_BYTES), (MasterKey(1, b"m" * KEY_BYTES, KeyState.ACTIVE, 0),))
-    spent = RedeemedTicket(b"d" * DEVICE_BYTES, b"b" * KEY_BYTES, b"n" * NUMBER_BYTES, 0)
-    shown = repr((secrets, admitted, spent))
+    admitted = Admitted(bytes(VERSION_BYTES), (MasterSecret(1, b"m" * KEY_BYTES, KeyState.ACTIVE, 0),))
+    redeemed = RedeemedTicket(b"d" * DEVICE_BYTES, b"b" * KEY_BYTES, b"n" * NUMBER_BYTES, 0)
+    shown = repr((secrets, admitted, redeemed))
     assert not any(letter * 8 in shown for letter in "spkmdbn")
 
 
 STORAGE, VERSION = bytes(STORAGE_BYTES), bytes(VERSION_BYTES)
-TICKET = leader_pb2.SpentTicket(device=bytes(DEVICE_BYTES), spent_by=bytes(KEY_BYTES), number=bytes(NUMBER_BYTES))
+TICKET = leader_pb2.RedeemedTicket(device=bytes(DEVICE_BYTES), redeemed_by=bytes(KEY_BYTES), number=bytes(NUMBER_BYTES))
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ TICKET = leader_pb2.SpentTicket(device=bytes(DEVICE_BYTES), spent_by=bytes(KEY_B
             leader.read_admitted,
             leader_pb2.GetAdmittedResponse(version=VERSION, masters=[leader_pb2.MasterSecret(state="active")]),
         ),
-        (leader.read_tickets, leader_pb2.SpendTicketsRequest(tickets=[leader_pb2.SpentTicket(device=b"d")])),
-        (leader.read_tickets, leader_pb2.SpendTicketsRequest(tickets=[TICKET] * (MOST_REDEMPTIONS + 1))),
-        (leader.read_redeemed, leader_pb2.SpendTicketsResponse(tickets=[TICKET] * (MOST_REDEMPTIONS + 1))),
+        (leader.read_tickets, leader_pb2.RedeemTicketsRequest(tickets=[leader_pb2.RedeemedTicket(device=b"d")])),
+        (leader.read_tickets, leader_pb2.RedeemTicketsRequest(tickets=[TICKET] * (MOST_REDEMPTIONS + 1))),
+        (leader.read_redeemed, leader_pb2.RedeemTicketsResponse(tickets=[TICKET] * (MOST_REDEMPTIONS + 1))),
     ],
     ids=range(12),
 )

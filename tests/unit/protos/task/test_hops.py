@@ -22,8 +22,8 @@ PARTIES = Parties.generate(2)
 TASK = sample_task(PARTIES, admission=ENROLLED)
 HOPS = TASK.identities.hops
 BATCH = BatchId(TASK.id, 1, 0)
-PLACE = ChainPosition(3, b"h" * 32)
-RECORD = BatchRecord(BATCH, 30, b"d" * 32, b"k" * 32, "schedule", {}, 5, admission="enrolled", place=PLACE)
+POSITION = ChainPosition(3, b"h" * 32)
+RECORD = BatchRecord(BATCH, 30, b"d" * 32, b"k" * 32, "schedule", {}, 5, admission="enrolled", position=POSITION)
 
 
 def around(document: SignedDocument, index: int, received: int, **left_out: int) -> SignedDocument:
@@ -41,7 +41,7 @@ def read(document: SignedDocument) -> BatchRecord:
 def test_the_last_record_holds_all_of_them() -> None:
     found = read(LAST)
     assert replace(found, hops=()) == RECORD
-    assert [(hop.place, hop.received, hop.released) for hop in found.hops] == [(2, 35, 31), (3, 31, 29)]
+    assert [(hop.position, hop.received, hop.released) for hop in found.hops] == [(2, 35, 31), (3, 31, 29)]
     assert (found.envelopes, found.last_digest) == (29, bytes([1]) * 32)
     assert found.left_out == left_out_by_hops(LAST) == {"unopenable": 5, "duplicate": 1}
     assert round_named(LAST) == (TASK.id, 1)

@@ -249,7 +249,7 @@ def test_only_who_counts_on_steady_people_needs_to_know_them(way: str) -> None:
     assert sending.counts_on_steady == (way in {"vector", "sampled"})
     if sending.counts_on_steady:
         with pytest.raises(FieldError, match="steady_share is missing"):
-            sending.check_crowd("query[0]", 10**6, None, 1e-6)
+            sending.check_steady_people("query[0]", 10**6, None, 1e-6)
     else:
         content = asked(way).content() | {"steady_share": None}
         assert Query.read("query[0]", content).content() == content

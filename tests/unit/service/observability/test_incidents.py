@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.rpc.health import PARTS
 from hubbub.service.observability import logs
 from hubbub.service.observability.incidents import REMINDER_SECONDS, IncidentKind, Incidents
+from support.source_tree import ROOT
 
 
 class Clock:
@@ -151,3 +154,9 @@ def test_a_store_that_fails_is_told_by_its_file_with_what_to_do(
     assert all(part in incident.text for part in (str(path), str(error), remedy))
     told(None)
     assert incidents.now() == ()
+
+
+def test_the_contract_and_health_list_every_kind() -> None:
+    contract = (ROOT / "protos" / "v1" / "incidents.proto").read_text()
+    (listed,) = re.findall(r"// Its kind: (.*?)\.", contract)
+    assert tuple(re.findall(r'"(\w+)"', listed)) == PARTS == tuple(IncidentKind)

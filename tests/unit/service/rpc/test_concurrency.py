@@ -65,7 +65,7 @@ async def test_the_busiest_connection_makes_room_by_its_oldest_call() -> None:
     assert [task.done() for task in held] == [True] * 3 + [False] * (len(held) - 3)
     assert not any(task.done() for task in (honest, *newcomers))
     for task in held[:3]:
-        with pytest.raises(Refusal, match="when others needed its place"):
+        with pytest.raises(Refusal, match="when others needed its slot"):
             task.result()
     assert (admission.waiting, admission.refused[PortLimit.EVICTED]) == (FEWEST_UNFINISHED, 3)
     for task in (honest, *held, *newcomers):
@@ -84,7 +84,7 @@ async def test_bytes_that_are_known_of_unfinished_messages_are_bounded() -> None
     admission.receive(1)
     await settled()
     assert [task.done() for task in held] == [True, False]
-    with pytest.raises(Refusal, match="when others needed its place"):
+    with pytest.raises(Refusal, match="when others needed its slot"):
         held[0].result()
     # What it held is let go then, and there is room again.
     admission.receive(-900)
@@ -95,7 +95,7 @@ async def test_bytes_that_are_known_of_unfinished_messages_are_bounded() -> None
     await asyncio.gather(*held, return_exceptions=True)
 
 
-async def test_a_place_whose_time_is_up_is_taken_without_harm_to_who_comes() -> None:
+async def test_a_slot_whose_time_is_up_is_taken_without_harm_to_who_comes() -> None:
     """Between a deadline and the moment at which its call notices, others come, and find it the oldest."""
 
     async def read() -> bytes:
@@ -112,7 +112,7 @@ async def test_a_place_whose_time_is_up_is_taken_without_harm_to_who_comes() -> 
     assert (admission.waiting, admission.refused) == (0, {PortLimit.UNFINISHED: FEWEST_UNFINISHED})
 
 
-async def test_a_message_that_came_just_before_its_place_was_taken_is_returned_and_nothing_kept() -> None:
+async def test_a_message_that_came_just_before_its_slot_was_taken_is_returned_and_nothing_kept() -> None:
     admission = AdmissionControl(FEW)
     arriving: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -122,7 +122,7 @@ async def test_a_message_that_came_just_before_its_place_was_taken_is_returned_a
     oldest = asyncio.create_task(admission.read_message("a", read))
     others = [asyncio.create_task(admission.read_message("a", never)) for _ in range(FEWEST_UNFINISHED - 1)]
     await settled()
-    # In this order: the newcomer takes the place of a call that has not heard of its message yet.
+    # In this order: the newcomer takes the slot of a call that has not heard of its message yet.
     newcomer = asyncio.create_task(admission.read_message("b", never))
     arriving.set_result(b"whole")
     assert await oldest == b"whole"
@@ -192,7 +192,7 @@ async def test_calls_in_work_are_bounded_for_each_kind_of_caller() -> None:
     admission.acquire("reader", 10)
     with pytest.raises(Refusal, match="2 calls are in work"):
         admission.acquire("reader", 10)
-    # Another one has places of its own.
+    # Another one has slots of its own.
     admission.acquire("operator", 10)
     admission.release("reader", 10)
     admission.acquire("reader", 10)
@@ -283,7 +283,7 @@ def test_a_connection_holds_at_most_as_much_as_is_left_for_others() -> None:
     assert "honest" not in admission._bytes_of
 
 
-def test_answers_that_nobody_takes_are_bounded_and_take_no_place_of_others() -> None:
+def test_answers_that_nobody_takes_are_bounded_and_take_no_slot_of_others() -> None:
     admission = AdmissionControl(PortLimits(message_bytes=MEBIBYTE))
     held = []
     for number in range(20):
@@ -303,7 +303,7 @@ def test_answers_that_nobody_takes_are_bounded_and_take_no_place_of_others() -> 
     assert (admission._bytes, admission._bytes_of) == (0, {})
 
 
-def test_calls_that_wait_take_no_place_of_those_that_work() -> None:
+def test_calls_that_wait_take_no_slot_of_those_that_work() -> None:
     admission = AdmissionControl(FEW)
     for _ in range(MOST_WAITING):
         admission.acquire("reader", 0)

@@ -54,7 +54,7 @@ def everybody(tls: dict[str, TLS]) -> TLS:
     return TLS(tls["service"].authority)
 
 
-async def test_who_is_not_allowed_takes_no_place(tls: dict[str, TLS]) -> None:
+async def test_who_is_not_allowed_takes_no_slot(tls: dict[str, TLS]) -> None:
     """Else a monitor, whose certificate is of the same authority, would keep the shuffler from delivering."""
     pipeline = RequestPipeline(PortLimits(calls=1, unfinished_seconds=SECONDS))
     handler = Recorder(answer=Refusal(Reason.UNKNOWN_TASK, "no"))
@@ -173,7 +173,7 @@ async def test_answers_that_nobody_takes_are_bounded_and_given_back_with_their_c
                 await asyncio.sleep(0)
 
 
-async def test_who_waits_for_results_keeps_no_place_from_who_reads_them(tls: dict[str, TLS]) -> None:
+async def test_who_waits_for_results_keeps_no_slot_from_who_reads_them(tls: dict[str, TLS]) -> None:
     pipeline, waits = RequestPipeline(PortLimits(calls=1)), asyncio.Event()
 
     class Waiting(Recorder):

@@ -14,7 +14,7 @@ from hubbub.analyzer.opening import open_batch
 from hubbub.protos.sealing.envelope import Destination, Sealer
 from hubbub.protos.sealing.suites import DEFAULT
 from hubbub.queries.randomizers.krr import KRandomizedResponse
-from hubbub.service.processes.opening_pool import Job, Opened, OpeningPool, open_chunk
+from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPool, open_chunk
 from hubbub.service.settings import SettingsError, SparkSettings
 from hubbub.service.spark import opening
 from hubbub.service.spark.errors import SparkError
@@ -27,7 +27,7 @@ from support.spark import LEAKY, NEEDS_JAVA, SETTINGS, carried, die_at_first, ho
 
 DESTINATION = Destination(bytes(32), 0, bytes(32))
 PRIVATE, PUBLIC = DEFAULT.generate_key()
-JOB = Job(DESTINATION, PRIVATE, 0, INNER_BYTES)
+JOB = OpeningJob(DESTINATION, PRIVATE, 0, INNER_BYTES)
 RANDOMIZER = KRandomizedResponse(5, HALF)
 
 
@@ -126,7 +126,7 @@ def batch(count: int) -> list[bytes]:
     return [joined[start : start + 77 * INNER_BYTES] for start in range(0, len(joined), 77 * INNER_BYTES)]
 
 
-def dying(job: Job, chunk: bytes) -> Opened:
+def dying(job: OpeningJob, chunk: bytes) -> Opened:
     """Open a chunk; every other task's worker is killed before, at its first try."""
     from pyspark import TaskContext
 

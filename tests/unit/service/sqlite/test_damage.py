@@ -92,8 +92,8 @@ def damaged(content: bytes, random: Random) -> Iterator[bytes]:
     """Cut short at many lengths, then with one other byte at many places that are not zeros among zeros."""
     for length in (1, 16, 99, 100, 101, 4095, 4096, *(random.randrange(len(content)) for _ in range(10))):
         yield content[:length]
-    admission = [place for place in range(len(content)) if any(content[max(0, place - 4) : place + 4])]
-    for place in random.sample(admission, 60):
+    places = [place for place in range(len(content)) if any(content[max(0, place - 4) : place + 4])]
+    for place in random.sample(places, 60):
         changed = bytearray(content)
         changed[place] ^= random.randrange(1, 256)
         yield bytes(changed)

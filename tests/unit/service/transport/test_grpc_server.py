@@ -63,8 +63,8 @@ NOWHERE = (socket.AF_INET6, ("2001:db8::1", 0, 0, 0))
 
 
 def test_a_name_is_reserved_at_those_of_its_addresses_that_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    admission: list[Any] = [NOWHERE, (socket.AF_INET, ("127.0.0.1", 0)), (socket.AF_INET, ("127.0.0.2", 0))]
-    monkeypatch.setattr(grpc_server, "resolved", lambda _address: admission)
+    addresses: list[Any] = [NOWHERE, (socket.AF_INET, ("127.0.0.1", 0)), (socket.AF_INET, ("127.0.0.2", 0))]
+    monkeypatch.setattr(grpc_server, "resolved", lambda _address: addresses)
     found, kept = grpc_server.reserve("somewhere:0")
     assert [each.getsockname()[0] for each in kept] == ["127.0.0.1", "127.0.0.2"]
     assert {f"somewhere:{each.getsockname()[1]}" for each in kept} == {found}
@@ -78,8 +78,8 @@ def test_a_name_is_reserved_at_those_of_its_addresses_that_the_machine_has(monke
 def test_nothing_is_kept_where_one_address_of_a_name_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     with sharing("127.0.0.2:0") as taken:
         port = taken.getsockname()[1]
-        admission = [(socket.AF_INET, (host, port)) for host in ("127.0.0.1", "127.0.0.2")]
-        monkeypatch.setattr(grpc_server, "resolved", lambda _address: admission)
+        addresses = [(socket.AF_INET, (host, port)) for host in ("127.0.0.1", "127.0.0.2")]
+        monkeypatch.setattr(grpc_server, "resolved", lambda _address: addresses)
         monkeypatch.setattr(grpc_server, "check_free", lambda _address: None)
         with pytest.raises(HubbubError, match="another process uses it"):
             grpc_server.reserve(f"somewhere:{port}")

@@ -49,7 +49,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TLS:
 
 
 async def tried(tls: TLS, handler: Any, attack: Callable[[int], Any], **given: Any) -> Any:
-    """What an attack on a door, made in a thread, returns."""
+    """What an attack on a server, made in a thread, returns."""
     async with opened(handler, tls, **given) as port:
         return await asyncio.to_thread(attack, port)
 
@@ -365,7 +365,7 @@ async def test_who_leaves_takes_the_call_along(tls: TLS) -> None:
     assert pipeline.admission.in_work == 0
 
 
-async def test_a_door_that_closes_answers_what_it_has_begun(tls: TLS) -> None:
+async def test_a_server_that_closes_answers_what_it_has_begun(tls: TLS) -> None:
     class Slow(Recorder):
         async def submit(self, *_: Any) -> Any:
             began.set()

@@ -22,22 +22,22 @@ from hubbub.shuffler.metrics import is_exact
 
 def test_a_full_limit_is_logged_once_and_over_when_nothing_was_refused_for_a_while() -> None:
     pipeline, incidents = RequestPipeline(), Incidents()
-    crowd = PortSaturation("submission", pipeline.admission)
+    saturation = PortSaturation("submission", pipeline.admission)
     with structlog.testing.capture_logs() as logs:
-        crowd.look(incidents)
+        saturation.look(incidents)
         assert incidents.now() == ()
         for _ in range(3):
             pipeline.admission.refused[PortLimit.CALLS] += 100
-            crowd.look(incidents)
+            saturation.look(incidents)
         (incident,) = incidents.now()
         assert incident.kind == IncidentKind.PORTS
         assert incident.text.startswith(
             "the submission port refuses calls: 4096 calls are in work; see [limits] in the"
         )
         for _ in range(QUIET_LOOKS - 1):
-            crowd.look(incidents)
+            saturation.look(incidents)
         assert len(incidents.now()) == 1
-        crowd.look(incidents)
+        saturation.look(incidents)
         assert incidents.now() == ()
     assert [line["event"] for line in logs] == ["calls refused", "calls refused: over"]
     assert (logs[0]["port"], logs[0]["limit"]) == ("submission", "calls")
@@ -45,10 +45,10 @@ def test_a_full_limit_is_logged_once_and_over_when_nothing_was_refused_for_a_whi
 
 def test_single_faults_and_slow_callers_are_no_incident() -> None:
     pipeline, incidents = RequestPipeline(), Incidents()
-    crowd = PortSaturation("submission", pipeline.admission)
+    saturation = PortSaturation("submission", pipeline.admission)
     for limit in (PortLimit.SIZE, PortLimit.COUNT, PortLimit.COMPRESSED, PortLimit.PEER, PortLimit.UNFINISHED):
         pipeline.admission.refused[limit] += 1
-    crowd.look(incidents)
+    saturation.look(incidents)
     assert incidents.now() == ()
 
 
@@ -71,13 +71,13 @@ def test_calls_are_shown_by_port_and_limit() -> None:
 def test_a_full_limit_is_shown_from_its_first_second_on_whatever_the_step() -> None:
     """A minute in which the connections were all taken counted 60 refusals, shown as 0: the documented alert slept."""
     pipelines = {"submission": RequestPipeline()}
-    crowd = PortSaturation("submission", pipelines["submission"].admission)
+    saturation = PortSaturation("submission", pipelines["submission"].admission)
     registry = RoundedRegistry(CountRounding(100), is_exact)
-    registry.register(SaturationCollector("shuffler", pipelines, lambda: crowd.full_seconds))
+    registry.register(SaturationCollector("shuffler", pipelines, lambda: saturation.full_seconds))
     labels = {"port": "submission", "limit": "connections"}
     for second in range(1, 61):
         pipelines["submission"].admission.refused[PortLimit.CONNECTIONS] += 1
-        crowd.look(Incidents())
+        saturation.look(Incidents())
         assert registry.get_sample_value("hubbub_shuffler_limit_full_seconds_total", labels) == second
     assert registry.get_sample_value("hubbub_shuffler_calls_refused_total", labels) == 0
 
@@ -99,9 +99,9 @@ def test_a_port_whose_connections_are_all_taken_says_so() -> None:
         pytest.skip("this system does not tell of connections")
     admission, incidents = RequestPipeline(PortLimits(connections=3)).admission, Incidents()
     with socket.create_server(("127.0.0.1", 0), backlog=10) as server, contextlib.ExitStack() as stack:
-        crowd = PortSaturation("submission", admission, server.getsockname()[1])
+        saturation = PortSaturation("submission", admission, server.getsockname()[1])
         for count in range(4):
-            crowd.look(incidents)
+            saturation.look(incidents)
             assert (count, bool(incidents.now())) == (count, count >= 3)
             stack.enter_context(socket.create_connection(server.getsockname(), 10))
             stack.enter_context(server.accept()[0])

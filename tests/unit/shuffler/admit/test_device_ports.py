@@ -10,7 +10,7 @@ from unit.shuffler.test_server import Deployment, running
 from unit.shuffler.test_settings import COMPLETE, written
 
 from hubbub.shuffler.admit import device_ports
-from hubbub.shuffler.admit.device_ports import warn_if_exposed
+from hubbub.shuffler.admit.device_ports import warn_without_proxy
 from hubbub.shuffler.settings import ShufflerSettings, load
 
 
@@ -20,7 +20,7 @@ def settings(folder: Path, **given: str | bool) -> ShufflerSettings:
 
 def warned(given: ShufflerSettings) -> list[tuple[str, str]]:
     with capture_logs() as logged:
-        warn_if_exposed(given)
+        warn_without_proxy(given)
     assert {line["log_level"] for line in logged} <= {"warning"}
     assert all("hubbub init --proxy" in line["hint"] for line in logged)
     return [(line["setting"], line["address"]) for line in logged]
@@ -44,7 +44,7 @@ def test_the_port_of_devices_with_certificates_is_warned_of_too(tmp_path: Path) 
 
 async def test_the_service_looks_at_its_ports_when_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[ShufflerSettings] = []
-    monkeypatch.setattr(device_ports, "warn_if_exposed", looked_at.append)
+    monkeypatch.setattr(device_ports, "warn_without_proxy", looked_at.append)
     given = Deployment(tmp_path).settings("127.0.0.1:1")
     async with running(given):
         assert looked_at == [given]

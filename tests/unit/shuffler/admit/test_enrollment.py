@@ -1,4 +1,4 @@
-"""A ticket gives one credential, a credential one place a round, and nobody without one any."""
+"""A ticket gives one credential, a credential one pseudonym a round, and nobody without one any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task.admission import ENROLLED, OPEN, AdmissionPolicy, Mode
 from hubbub.protos.task.schedule import prepared_from
 from hubbub.protos.task.signers import followed
-from hubbub.shuffler.admit.enrollment import ASIDE, EnrollmentControl, Rate
+from hubbub.shuffler.admit.enrollment import IN_THREAD, EnrollmentControl, Rate
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.stores.sqlite.enrollment import KEPT_SECONDS
 from support.samples import START, Parties
@@ -100,18 +100,18 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def test_many_tickets_are_answered_in_their_order(world: World) -> None:
-    kiosks = [kiosk(world) for _ in range(2 * ASIDE)]
+    kiosks = [kiosk(world) for _ in range(2 * IN_THREAD)]
     forged = kiosk(world, signers=[SECOND])
-    answers = await world.enrollment.enroll([each.redemption for each in (*kiosks[:ASIDE], forged, *kiosks)])
+    answers = await world.enrollment.enroll([each.redemption for each in (*kiosks[:IN_THREAD], forged, *kiosks)])
     assert [reason(answer) for answer in answers if isinstance(answer, Refusal)] == [Reason.BAD_TICKET]
     credentials = [answer.id for answer in answers if isinstance(answer, Credential)]
     # Those that came twice got the same credential both times.
-    assert credentials[:ASIDE] == credentials[ASIDE : 2 * ASIDE]
+    assert credentials[:IN_THREAD] == credentials[IN_THREAD : 2 * IN_THREAD]
     assert len(set(credentials)) == len(kiosks)
 
 
 async def test_who_is_revoked_while_tickets_are_checked_is_admitted_no_more(world: World) -> None:
-    kiosks = [kiosk(world) for _ in range(2 * ASIDE)]
+    kiosks = [kiosk(world) for _ in range(2 * IN_THREAD)]
     enrolling = asyncio.create_task(world.enrollment.enroll([each.redemption for each in kiosks]))
     # The check has begun: it is in a thread.
     await asyncio.sleep(0)
@@ -127,7 +127,7 @@ async def test_who_is_revoked_while_tickets_are_checked_is_admitted_no_more(worl
 # Submissions
 
 
-async def test_a_flood_of_anonymous_submissions_takes_no_place_and_is_counted(world: World) -> None:
+async def test_a_flood_of_anonymous_submissions_takes_nothing_and_is_counted(world: World) -> None:
     (device,) = await enrolled(world)
     good = await device.seal()
     flood = await world.seal([(1, 1)] * 9)
@@ -202,14 +202,14 @@ async def test_beside_reports_is_nothing_that_names_a_device_and_nothing_at_all_
     round_ = world.found()
     assert round_ is not None
     assert round_.keys is not None
-    places = {place for place, _digest in known_in(world.store, round_)}
-    assert len(places) == MINIMUM
+    pseudonyms = {pseudonym for pseudonym, _digest in known_in(world.store, round_)}
+    assert len(pseudonyms) == MINIMUM
     disk = world.bytes_on_disk()
     for submission in submissions:
         assert submission.credential not in disk
         assert submission.proof not in disk
         assert submission.id not in disk
-        assert submission.credential[-16:] not in places
+        assert submission.credential[-16:] not in pseudonyms
     for each in kiosks:
         assert each.secret not in disk
         assert each.credential is not None
@@ -219,10 +219,10 @@ async def test_beside_reports_is_nothing_that_names_a_device_and_nothing_at_all_
     await world.over()
     after = world.bytes_on_disk()
     assert round_.keys.pseudonym_key not in after
-    assert not any(place in after for place in places)
+    assert not any(pseudonym in after for pseudonym in pseudonyms)
 
 
-async def test_a_killed_shuffler_knows_tickets_keys_places_and_revocations_again(world: World) -> None:
+async def test_a_killed_shuffler_knows_tickets_keys_pseudonyms_and_revocations_again(world: World) -> None:
     one, two, three = await enrolled(world, 3)
     sent = await one.seal()
     await world.send([sent])
@@ -245,11 +245,11 @@ async def test_a_ticket_gives_one_credential_to_one_device(world: World) -> None
     credential = await device.enroll()
     assert await device.enroll() == credential
     copy = replace(device, secret=os.urandom(32))
-    assert await copy.refused() is Reason.TICKET_SPENT
+    assert await copy.refused() is Reason.TICKET_REDEEMED
     together = await world.enrollment.enroll([copy.redemption, device.redemption])
-    assert reason(together[0]) is Reason.TICKET_SPENT  # type: ignore[arg-type] - a credential is no answer of a round
+    assert reason(together[0]) is Reason.TICKET_REDEEMED  # type: ignore[arg-type] - a credential is no answer of a round
     assert together[1] == credential
-    assert (await world.store.tally(b"", ANY_ROUND))["ticket_spent"] == 2
+    assert (await world.store.tally(b"", ANY_ROUND))["ticket_redeemed"] == 2
 
 
 async def test_two_devices_with_one_ticket_in_one_call_are_one(world: World) -> None:
@@ -258,7 +258,7 @@ async def test_two_devices_with_one_ticket_in_one_call_are_one(world: World) -> 
     first, second = await world.enrollment.enroll([device.redemption, copy.redemption])
     assert isinstance(first, Credential)
     assert isinstance(second, Refusal)
-    assert second.reason is Reason.TICKET_SPENT
+    assert second.reason is Reason.TICKET_REDEEMED
 
 
 async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
@@ -276,7 +276,7 @@ async def test_tickets_that_do_not_hold_are_refused(world: World) -> None:
     assert isinstance(garbage, Refusal)
     assert garbage.reason is Reason.BAD_TICKET
     assert await kiosk(world, expires=int(world.clock.now)).refused() is Reason.TICKET_EXPIRED
-    assert await world.store.spent() == 0
+    assert await world.store.redeemed() == 0
 
 
 async def test_more_tickets_than_the_rate_allows_come_again_later(world: World) -> None:
@@ -292,7 +292,7 @@ async def test_more_tickets_than_the_rate_allows_come_again_later(world: World) 
 # Expiry, revocation, a second authority
 
 
-async def test_an_expired_credential_is_refused_and_a_later_ticket_keeps_the_place(world: World) -> None:
+async def test_an_expired_credential_is_refused_and_a_later_ticket_keeps_the_pseudonym(world: World) -> None:
     (device,) = await enrolled(world, expires=int(world.clock.now) + 5)
     sent = await device.seal()
     await world.send([sent])
@@ -313,16 +313,16 @@ async def test_an_expired_credential_is_refused_and_a_later_ticket_keeps_the_pla
 
 async def test_a_revoked_device_is_refused_from_then_on(world: World) -> None:
     one, two = await enrolled(world, 2)
-    unspent = kiosk(world)
+    unredeemed = kiosk(world)
     sent = await one.seal()
     await world.send([sent])
     status = await world.enrollment.manage(
-        CredentialAction.REVOKE, [each.ticket.device for each in (one, two, unspent)]
+        CredentialAction.REVOKE, [each.ticket.device for each in (one, two, unredeemed)]
     )
-    assert (status.spent, status.revoked) == (2, 3)
+    assert (status.redeemed, status.revoked) == (2, 3)
     assert await world.send([sent]) == [Receipt(sent.id, 0)]
     assert reason(await two.send()) is Reason.REVOKED
-    assert [await each.refused() for each in (one, unspent)] == [Reason.REVOKED] * 2
+    assert [await each.refused() for each in (one, unredeemed)] == [Reason.REVOKED] * 2
 
 
 async def test_a_second_authority_must_have_signed_where_the_task_names_one(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ async def test_the_master_key_is_turned_over_while_devices_submit(world: World) 
     assert reason(await devices[4].send()) is Reason.NOT_ENROLLED
     await devices[4].enroll()
     assert isinstance(await devices[4].send(), Receipt)
-    # Whatever credential it shows, a device has one place.
+    # Whatever credential it shows, a device has one pseudonym.
     await devices[0].enroll()
     assert reason(await devices[0].send()) is Reason.ID_CONFLICT
     assert (await world.status()).submissions == 5
@@ -393,11 +393,11 @@ async def test_a_forgotten_key_and_expired_tickets_are_in_no_file(world: World) 
     for step in (CredentialAction.PREPARE, CredentialAction.ACTIVATE, CredentialAction.FORGET):
         status = await world.enrollment.manage(step, [])
     # The number is kept for longer than a round lasts: a longer ticket for the device must not give it another.
-    assert status.spent == 1
+    assert status.redeemed == 1
     assert master.secret not in world.bytes_on_disk()
     assert await device.refused() is Reason.TICKET_EXPIRED
     world.clock.now += KEPT_SECONDS
-    assert (await world.enrollment.manage(CredentialAction.FORGET, [])).spent == 0
+    assert (await world.enrollment.manage(CredentialAction.FORGET, [])).redeemed == 0
 
 
 async def test_an_enrolled_round_under_its_minimum_expires_as_others_do(world: World) -> None:

@@ -1,4 +1,4 @@
-"""A device that shows a certificate has one place a round, by real sockets; nothing that names it is kept."""
+"""A device that shows a certificate has one pseudonym a round, by real sockets; nothing that names it is kept."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_workers_tell_devices_by_their_certificates_at_a_port_that_they_sh
         tls = [live.deployment.issue(f"kiosk-{number}") for number in range(4)]
         for number, each in enumerate(tls):
             assert await sent(live, each, f"first {number}") is None
-            # Whichever of them is asked, by another connection: the place is taken.
+            # Whichever of them is asked, by another connection: the pseudonym is taken.
             assert await sent(live, each, f"another {number}") is Reason.ID_CONFLICT
         assert await sent(live, tls[0], "elsewhere", port="submission") is Reason.NOT_ENROLLED
 

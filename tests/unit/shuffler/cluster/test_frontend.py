@@ -115,7 +115,7 @@ async def test_only_frontends_are_told_secrets(leader: Setting) -> None:
             for call in (
                 caller.get_secrets(TASK, 0, 10.0),
                 caller.get_admitted(b"", 10.0),
-                caller.spend([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)], 10.0),
+                caller.redeem([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)], 10.0),
             ):
                 with pytest.raises(Refusal, match="this port answers frontend only"):
                     await call
@@ -197,7 +197,7 @@ async def test_a_round_whose_secrets_are_not_to_be_had_is_not_ready_until_the_le
         with pytest.raises(StoreError, match=r"none of the leaders answers: 127\.0\.0\.1:1"):
             await frontend.learn()
         with pytest.raises(StoreError, match="none of the leaders answers"):
-            await frontend.spend([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)])
+            await frontend.redeem([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)])
         (incident,) = leader.incidents.now()
         assert (incident.kind, incident.text[:30]) == ("peer", "none of the leaders answers: 1")
         frontend._leader._addresses.append(f"127.0.0.1:{leader.port}")
@@ -229,9 +229,9 @@ async def test_who_is_admitted_is_told_once_and_again_when_it_changes(leader: Se
         assert await frontend.masters() == await leader.store.masters()
         device = os.urandom(16)
         ticket = RedeemedTicket(device, bytes(32), os.urandom(16), 2**33)
-        assert await frontend.spend([ticket]) == [ticket]
-        # Another secret: who came first has the place.
-        assert await frontend.spend([RedeemedTicket(device, bytes([1]) * 32, os.urandom(16), 2**33)]) == [ticket]
+        assert await frontend.redeem([ticket]) == [ticket]
+        # Another secret: who came first is that device.
+        assert await frontend.redeem([RedeemedTicket(device, bytes([1]) * 32, os.urandom(16), 2**33)]) == [ticket]
         await leader.store.revoke([device])
         assert await frontend.learn()
         revoked = await frontend.revoked()
@@ -264,11 +264,11 @@ async def test_frontends_are_told_why_a_leader_cannot_and_it_is_no_failed_call(
     async def lacking(*_: object) -> None:
         raise StoreError("0 of the 1 standbys have the keyring's last change")
 
-    for call in ("spend", "find", "masters"):
+    for call in ("redeem", "find", "masters"):
         monkeypatch.setattr(leader.store, call, lacking)
     async with closing(leader.frontend()) as frontend:
         with pytest.raises(StoreError, match="0 of the 1 standbys have"):
-            await frontend.spend([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)])
+            await frontend.redeem([RedeemedTicket(bytes(16), bytes(32), bytes(16), 2**33)])
         for call in (leader.store.secret_server.get_secrets(TASK, 0), leader.store.secret_server.get_admitted(b"")):
             with pytest.raises(Refusal, match="standbys") as refused:
                 await call

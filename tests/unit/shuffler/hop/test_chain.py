@@ -42,8 +42,8 @@ async def test_all_reports_come_out_and_the_record_holds_every_partys(chain: Cha
     assert await chain.delivered(SYMBOLS) == Committed(len(SYMBOLS), {})
     record = await chain.record()
     assert (record.reports, record.envelopes, record.left_out) == (8, 8, {})
-    assert [(hop.place, hop.received, hop.released) for hop in record.hops] == [
-        (place, 8, 8) for place in range(2, 2 + len(chain.parties.hops))
+    assert [(hop.position, hop.received, hop.released) for hop in record.hops] == [
+        (position, 8, 8) for position in range(2, 2 + len(chain.parties.hops))
     ]
     digests = {record.digest, *(hop.digest for hop in record.hops)}
     assert len(digests) == 1 + len(record.hops)
@@ -208,7 +208,7 @@ async def test_a_hop_cannot_drop_reports_in_silence_or_speak_for_another(chain: 
     fewer = dataclasses.replace(record, received=record.received - 1)
     lies = [
         fewer.signed_by(last),
-        dataclasses.replace(record, place=record.place + 1).signed_by(last),
+        dataclasses.replace(record, position=record.position + 1).signed_by(last),
         record.signed_by(Identity.generate()),
         record.signed_by(chain.parties.shuffler),
         dataclasses.replace(record, previous=SignedDocument(record.previous.body, bytes(64))).signed_by(last),

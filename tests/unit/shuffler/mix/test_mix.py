@@ -90,7 +90,7 @@ class Memory:
     def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
         self.batches[query] = digest, record
 
-    def place(self) -> ChainPosition:
+    def position(self) -> ChainPosition:
         return ChainPosition(0, bytes(32))
 
     def put_release(self, release: Release) -> None:

@@ -22,7 +22,7 @@ from unit.shuffler.mix.test_mix import Memory, cut, devices, envelope  # noqa: F
 from hubbub.protos.records.batch import released_digest
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.files import Files
-from hubbub.service.spark.session import Session, workplace
+from hubbub.service.spark.session import SparkApplication, workplace
 from hubbub.shuffler.mix import mix as mixing
 from hubbub.shuffler.mix import spark
 from hubbub.shuffler.mix.external_sort import Column, Keys
@@ -134,7 +134,7 @@ def test_a_round_is_mixed_on_spark_as_in_the_process(cut: tuple[Parties, Round],
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkApplication]:
     carried(__name__)
     with running(tmp_path_factory.mktemp("spark")) as found:
         yield found
@@ -167,7 +167,7 @@ def expected(secret: bytes) -> Column:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("files", [Files, Dying])
 def test_the_order_is_that_of_the_keys_whatever_tasks_run_again(
-    begun: Session, tmp_path: Path, files: type[Files]
+    begun: SparkApplication, tmp_path: Path, files: type[Files]
 ) -> None:
     random = Seeded(b"one", [])
     mixed = list(mixed_on(begun, tmp_path, [column(1234), column(COUNT)[1234:]], WIDTH, random, files).column())
@@ -181,7 +181,7 @@ def test_the_order_is_that_of_the_keys_whatever_tasks_run_again(
 @NEEDS_JAVA
 @LEAKY
 @pytest.mark.usefixtures("small")
-def test_equal_keys_are_drawn_again_whole(begun: Session, tmp_path: Path) -> None:
+def test_equal_keys_are_drawn_again_whole(begun: SparkApplication, tmp_path: Path) -> None:
     """Two rows have the first secret's key of one place."""
     first = Seeded(b"tied", [])
     first(32)
@@ -196,7 +196,7 @@ def test_equal_keys_are_drawn_again_whole(begun: Session, tmp_path: Path) -> Non
 @NEEDS_JAVA
 @LEAKY
 @pytest.mark.usefixtures("small")
-def test_no_file_holds_the_secret_or_an_envelope(begun: Session) -> None:
+def test_no_file_holds_the_secret_or_an_envelope(begun: SparkApplication) -> None:
     random = Seeded(b"two", [])
     searched = 0
     for _part in mixed_on(begun, begun.folder, [column(COUNT)], WIDTH, random).column():

@@ -43,13 +43,13 @@ async def mixed(world: World, number: int) -> None:
     await world.until(lambda: getattr(world.found(number), "state", None) is RoundState.MIXED)
 
 
-async def test_records_state_the_place_behind_all_that_was_released(world: World) -> None:
+async def test_records_state_the_position_behind_all_that_was_released(world: World) -> None:
     await world.live(0)
     await world.live(1)
     releases = await world.store.releases(world.task.id)
     assert [release.round for release in releases] == [0, 1]
-    places = {batch.round: record.place for batch, record in world.analyzer.records.items()}
-    assert places == {number: position_after(world.task.id, releases[:number]) for number in range(2)}
+    positions = {batch.round: record.position for batch, record in world.analyzer.records.items()}
+    assert positions == {number: position_after(world.task.id, releases[:number]) for number in range(2)}
     assert list(releases) == world.analyzer.releases
 
 
@@ -115,11 +115,11 @@ async def test_an_analyzer_that_knows_another_chain_is_sent_all_and_says_for_its
 
     def forked(call: str) -> None:
         if call == "put":
-            raise Refusal(Reason.FORKED, "at place 1 it has round 1 now, and had round 2 before")
+            raise Refusal(Reason.FORKED, "at position 1 it has round 1 now, and had round 2 before")
 
     world.analyzer.incident = forked
     await mixed(world, 1)
-    assert "refused, forked: at place 1 it has round 1 now" in await until_incident(world, 1)
+    assert "refused, forked: at position 1 it has round 1 now" in await until_incident(world, 1)
     releases = tuple(await world.store.releases(world.task.id))
     assert world.analyzer.sent[2] == ReleaseChunk(0, releases)
 
@@ -138,13 +138,13 @@ async def test_a_kill_anywhere_in_delivery_is_no_fork(world: World) -> None:
 
 
 CHANGES = {
-    "an entry": ("UPDATE chain SET entry = replace(entry, '20', '21')", "the release at place 0 was changed"),
+    "an entry": ("UPDATE chain SET entry = replace(entry, '20', '21')", "the release at position 0 was changed"),
     "a head": (
         "UPDATE chain SET head = CASE substr(head, 1, 1) WHEN 'f' THEN '0' ELSE 'f' END || substr(head, 2)",
-        "the release at place 0 was changed",
+        "the release at position 0 was changed",
     ),
-    "the last left off": ("DELETE FROM chain WHERE place = 1", "round 1 was signed, and is not among them"),
-    "the first left out": ("DELETE FROM chain WHERE place = 0", "the release at place 0 was changed"),
+    "the last left off": ("DELETE FROM chain WHERE position = 1", "round 1 was signed, and is not among them"),
+    "the first left out": ("DELETE FROM chain WHERE position = 0", "the release at position 0 was changed"),
     "all": ("DELETE FROM chain", "round 0 was signed, and is not among them"),
 }
 

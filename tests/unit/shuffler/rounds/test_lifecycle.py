@@ -43,15 +43,15 @@ async def test_round_under_its_minimum_expires_and_nothing_is_sent(world: World)
 
 def failing_once(monkeypatch: pytest.MonkeyPatch, world: World, name: str, error: Exception) -> asyncio.Event:
     """Have the store's method raise until the event is set."""
-    real, mended = getattr(world.store, name), asyncio.Event()
+    real, repaired = getattr(world.store, name), asyncio.Event()
 
     async def fail(*parts: Any, **named: Any) -> Any:
-        if not mended.is_set():
+        if not repaired.is_set():
             raise error
         return await real(*parts, **named)
 
     monkeypatch.setattr(world.store, name, fail)
-    return mended
+    return repaired
 
 
 @pytest.mark.parametrize("error", [StoreError("no room"), RuntimeError("a bug"), OSError(28, "no room")], ids=repr)
@@ -60,7 +60,7 @@ async def test_a_step_that_fails_has_an_incident_at_once_and_goes_on_by_itself(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str, error: Exception
 ) -> None:
     await world.fill(MINIMUM)
-    mended = failing_once(monkeypatch, world, name, error)
+    repaired = failing_once(monkeypatch, world, name, error)
     await world.cut()
     await world.until(lambda: world.rounds.incidents.now() != ())
     round_ = world.found()
@@ -69,7 +69,7 @@ async def test_a_step_that_fails_has_an_incident_at_once_and_goes_on_by_itself(
     (incident,) = world.rounds.incidents.now()
     assert (incident.kind, incident.text) == ("rounds", f"round 0 of flights: another try: {error}")
     assert world.rounds.waiting_for(round_).startswith(f"another try: {error}, since 2026-01-01T")
-    mended.set()
+    repaired.set()
     await world.over(RoundState.ERASED)
     await world.until(lambda: world.rounds.incidents.now() == ())
 
@@ -79,11 +79,11 @@ async def test_a_store_that_cannot_even_be_read_after_a_failure_ends_no_round(
 ) -> None:
     await world.fill(MINIMUM)
     error = StoreError("the disk is gone")
-    mended = [failing_once(monkeypatch, world, name, error) for name in ("find", "mix", "charges")]
+    repaired = [failing_once(monkeypatch, world, name, error) for name in ("find", "mix", "charges")]
     await world.cut()
     tries = world.pauses
     await world.until(lambda: world.pauses > tries + 3)
-    for each in mended:
+    for each in repaired:
         each.set()
     await world.over(RoundState.ERASED)
 
@@ -93,10 +93,10 @@ async def test_rounds_begin_once_what_was_in_the_way_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     world = World(tmp_path)
-    real, mended = ShufflerSqliteStore.add_round, asyncio.Event()
+    real, repaired = ShufflerSqliteStore.add_round, asyncio.Event()
 
     async def fail(store: ShufflerSqliteStore, task_id: bytes, number: int) -> Round:
-        if not mended.is_set():
+        if not repaired.is_set():
             raise error
         return await real(store, task_id, number)
 
@@ -106,7 +106,7 @@ async def test_rounds_begin_once_what_was_in_the_way_is_mended(
     (incident,) = world.rounds.incidents.now()
     assert incident.text == f"round 0 of {world.task.name} cannot begin: {error}"
     assert world.rounds.cannot_begin(world.task)
-    mended.set()
+    repaired.set()
     await world.until(lambda: world.has_keys)
     assert not world.rounds.cannot_begin(world.task)
     await world.stop()

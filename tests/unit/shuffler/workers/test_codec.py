@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted, MasterKey, RedeemedTicket, Revoked
+from hubbub.protos.enrollment.admitted import VERSION_BYTES, Admitted, MasterSecret, RedeemedTicket, Revoked
 from hubbub.protos.errors import MessageError
 from hubbub.protos.identity.documents import SignedDocument
 from hubbub.protos.identity.keys import KeySet
@@ -76,7 +76,7 @@ def test_counts_arrive() -> None:
 
 
 def test_who_is_admitted_and_tickets_arrive() -> None:
-    masters = (MasterKey(1, bytes(32), KeyState.ACTIVE, 5),)
+    masters = (MasterSecret(1, bytes(32), KeyState.ACTIVE, 5),)
     admitted = Admitted(bytes(VERSION_BYTES), masters, Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})))
     assert ipc_messages.read_admitted(ipc_messages.write_admitted(admitted)) == admitted
     tickets = [RedeemedTicket(bytes([number]) * 16, bytes(32), bytes(16), 9) for number in range(3)]

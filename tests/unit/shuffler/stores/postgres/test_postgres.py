@@ -127,12 +127,12 @@ async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_
     store = postgres.store_in(folder)
     round_ = await store.add_round(TASK, 0)
     key_set = KeySet(SignedDocument(b"{}", bytes(64)), SignedDocument(b"{}", bytes(64)))
-    private, place = os.urandom(32), os.urandom(32)
-    round_ = await store.install(round_, RoundKeyMaterial(private, key_set, place))
+    private, pseudonym_key = os.urandom(32), os.urandom(32)
+    round_ = await store.install(round_, RoundKeyMaterial(private, key_set, pseudonym_key))
     await store.insert(round_, opened)
     keys = postgres.secrets_in(folder)
     assert len(keys) == 3
-    assert {private, place} <= set(keys)
+    assert {private, pseudonym_key} <= set(keys)
 
     def work(inners: RoundContents) -> None:
         inners.put_released(0, 0, b"".join(inners.arrived()))

@@ -144,7 +144,7 @@ async def test_what_a_try_that_was_killed_has_staged_is_no_part_of_the_next(tmp_
         def half(inners: RoundContents) -> None:
             for block in range(5):
                 inners.put_released(0, block, bytes(tables.STEP_BYTES))
-            inners.place()
+            inners.position()
             copied(tmp_path / "data", tmp_path / "copy")
             raise StoreError("killed")
 
@@ -191,12 +191,14 @@ async def test_no_batch_is_given_out_while_something_is_left_of_the_order_of_arr
         assert rows(store, "arrived", mixed) == 0
 
 
-async def test_a_round_whose_place_was_taken_meanwhile_is_mixed_anew_for_the_next(store: ShufflerSqliteStore) -> None:
-    loop, places = asyncio.get_running_loop(), []
+async def test_a_round_whose_position_was_taken_meanwhile_is_mixed_anew_for_the_next(
+    store: ShufflerSqliteStore,
+) -> None:
+    loop, positions = asyncio.get_running_loop(), []
 
     def work(inners: RoundContents) -> None:
-        places.append(inners.place())
-        if len(places) == 1:
+        positions.append(inners.position())
+        if len(positions) == 1:
             taken = store._writer.submit_from(
                 loop,
                 lambda transaction: insert_releases(transaction.connection, TASK, [Release(7, 1, 0, (bytes(32),))]),
@@ -207,7 +209,7 @@ async def test_a_round_whose_place_was_taken_meanwhile_is_mixed_anew_for_the_nex
 
     mixed = await (await elsewhere(store, work))
     assert mixed.state is RoundState.MIXED
-    assert [place.number for place in places] == [0, 1]
+    assert [position.number for position in positions] == [0, 1]
     assert [release.round for release in await store.releases(TASK)] == [7, 0]
     assert rows(store, "released", mixed) == 3
 

@@ -175,7 +175,7 @@ def leader_on(keyring: ShufflerKeyring, address: str) -> Leader:
 
 
 async def test_a_leader_that_was_replaced_changes_nothing_whatever_it_tries(address: str, tmp_path: Path) -> None:
-    spent = RedeemedTicket(bytes(32), bytes(32), bytes(16), 2**40)
+    redeemed = RedeemedTicket(bytes(32), bytes(32), bytes(16), 2**40)
     with keyring_in(tmp_path / "data") as keyring, contextlib.closing(leader_on(keyring, address)) as old:
         open_, cut = [await old.store.add_round(TASK, number) for number in (0, 1)]
         one = Opened(os.urandom(16), os.urandom(16), b"inner")
@@ -190,7 +190,7 @@ async def test_a_leader_that_was_replaced_changes_nothing_whatever_it_tries(addr
                 lambda: old.store.mix(cut, lambda _inners: None),
                 lambda: old.store.commit_batch(cut, 0),
                 lambda: old.store.erase(cut, RoundState.EXPIRED),
-                lambda: old.store.spend([spent]),
+                lambda: old.store.redeem([redeemed]),
                 lambda: old.store.revoke([bytes(32)]),
                 lambda: old.store.step_masters(CredentialAction.PREPARE, bytes(32), 0),
             ):
@@ -203,7 +203,7 @@ async def test_a_leader_that_was_replaced_changes_nothing_whatever_it_tries(addr
 async def described(store: ShufflerPostgresStore) -> object:
     rounds = await store.rounds()
     held = [await store.submissions(each) for each in rounds]
-    return rounds, held, await store.masters(), await store.spent(), await store.revoked()
+    return rounds, held, await store.masters(), await store.redeemed(), await store.revoked()
 
 
 async def test_a_transaction_that_is_stopped_in_the_middle_is_ended_by_who_takes_over(

@@ -127,17 +127,17 @@ async def test_whoever_follows_takes_over_with_everything_that_was_answered(part
     one, other = parties
     leader = one.act(needed=1)
     submission = Opened(os.urandom(16), os.urandom(16), b"inner")
-    spent = RedeemedTicket(bytes(32), b"\1" * 32, b"\2" * 16, 2**40)
+    redeemed = RedeemedTicket(bytes(32), b"\1" * 32, b"\2" * 16, 2**40)
     async with other.following():
         await until(lambda: leader.step_masters(CredentialAction.PREPARE, b"\3" * 32, 7))
         round_ = await leader.add_round(TASK, 0)
         assert await leader.insert(round_, [submission]) == [InsertOutcome.STORED]
-        assert await leader.spend([spent]) == [spent]
+        assert await leader.redeem([redeemed]) == [redeemed]
         await leader.revoke([b"\4" * 32])
         masters, revoked = await leader.masters(), await leader.revoked()
     one.end()
     new = other.act()
-    assert (await new.masters(), await new.revoked(), await new.spent()) == (masters, revoked, 1)
+    assert (await new.masters(), await new.revoked(), await new.redeemed()) == (masters, revoked, 1)
     (found,) = await new.rounds()
     arrived: list[bytes] = []
     await new.mix(await new.cut(found, "schedule", 0), lambda inners: arrived.extend(inners.arrived()))

@@ -1,0 +1,105 @@
+"""Services of `LocalPipeline` and its like, forked from a process that has imported them.
+
+A service started so is a process of its own, in a session of its own, with the environment, descriptors and exit status
+that it would have. What `ps` shows of it is the first process: its words, and the environment that it was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.reduction import DupFd
+from pathlib import Path
+from typing import Any
+
+from hubbub.deploy.local.process import ServiceProcess, service_environment
+from hubbub.service.processes import subprocesses
+from support.forked import Place, be, context
+
+READ_AT_START = ("LD_", "MALLOC_", "GRPC_", "OPENSSL_", "PYTHON")
+"""Beginnings of variables that are read when a process starts, or a library is loaded."""
+
+start_from_nothing = ServiceProcess._spawn
+
+
+def fork_services(forked: bool) -> None:
+    """Have services forked from now on, or started from nothing."""
+    setattr(ServiceProcess, "_spawn", spawn if forked else start_from_nothing)  # noqa: B010 - a method of its own
+
+
+class Started:
+    """What `asyncio.subprocess.Process` is, of a forked process."""
+
+    def __init__(self, process: ForkServerProcess, stdin: int, stdout: asyncio.StreamReader) -> None:
+        assert process.pid is not None
+        self.pid = process.pid
+        self.stdout = stdout
+        self.returncode: int | None = None
+        self._process = process
+        self._stdin = os.fdopen(stdin, "wb")
+        self._ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(process.sentinel, self._end)
+
+    def _end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._process.sentinel)
+        self._process.join()
+        self.returncode = self._process.exitcode
+        self._process.close()
+        self._stdin.close()
+        self._ended.set()
+
+    async def wait(self) -> int:
+        """Wait until it ends; return its status."""
+        await self._ended.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    def terminate(self) -> None:
+        """Send it SIGTERM."""
+        os.kill(self.pid, signal.SIGTERM)
+
+
+async def spawn(service: ServiceProcess) -> Any:
+    """Start a service, in the place of `ServiceProcess._spawn`."""
+    environment = service_environment(service.environment)
+    differ = {name for name in environment.keys() | os.environ.keys() if environment.get(name) != os.environ.get(name)}
+    usual = {subprocesses.SAFE_PATH, "PYTHONUNBUFFERED", "PYTHONPATH"}
+    by_name = service._program == subprocesses.command("hubbub.cli.main", service.name)
+    if not by_name or any(name.startswith(READ_AT_START) for name in differ - usual):
+        return await start_from_nothing(service)
+    stdin, to_stdin = os.pipe()
+    from_stdout, stdout = os.pipe()
+    is_there, there = os.pipe()
+    words = [service.name, str(service._settings), "--json"]
+    try:
+        with service.log.open("ab") as log:
+            given = tuple(map(DupFd, (stdin, stdout, log.fileno(), there)))
+            process = context().Process(target=_serve, args=(words, Place.here(environment), given))
+            process.start()
+    finally:
+        for each in (stdin, stdout, there):
+            os.close(each)
+    # It is the first of its group from here on, so `kill` finds it.
+    os.read(is_there, 1)
+    os.close(is_there)
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(from_stdout, "rb"))
+    return Started(process, to_stdin, reader)
+
+
+def _serve(words: list[str], place: Place, given: tuple[Any, ...]) -> None:
+    os.setsid()
+    *standard, there = [each.detach() for each in given]
+    for number, descriptor in enumerate(standard):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.write(there, b"1")
+    os.close(there)
+    place.enter()
+    tests = str(Path(__file__).parents[1])
+    sys.path[:] = [each for each in sys.path if each and not each.startswith(tests)]
+    be(words)
