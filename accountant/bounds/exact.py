@@ -39,7 +39,7 @@ class TwoRRBound:
     """k = 2: the worst number of ones among the others, covered by blocks (accounting-krr.md, "Two categories")."""
 
     name: str = "2rr"
-    source: str = "accounting.md: blocks of the others' ones, balle-2019 Lemma A.2"
+    source: str = "blocks of the others' ones, balle-2019 Lemma A.2"
     direction: Direction = "upper"
     cost: str = "some ten thousand blocks, refined only where they could matter"
     proven: bool = True
@@ -141,7 +141,7 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
         "2rr": TwoRRBound(),
         "stronger-clones": SumBound(
             "stronger-clones",
-            "accounting.md: stronger-clone pair for one common randomizer",
+            "stronger-clone pair for one common randomizer",
             "upper",
             "one randomizer common to the batch",
             one_common,

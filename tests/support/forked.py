@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,12 @@ def context() -> ForkServerContext:
     """The one that processes are forked from."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))
+    # gRPC reads this when it is loaded, where `hubbub` has set it.
+    given = os.environ.get("GRPC_VERBOSITY")
+    os.environ["GRPC_VERBOSITY"] = given or "ERROR"
+    multiprocessing.forkserver.ensure_running()
+    if given is None:
+        del os.environ["GRPC_VERBOSITY"]
     return context
 
 
