@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import structlog
+
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.service.runtime.task_files import files_in
+
+_LOG = structlog.get_logger(__name__)
 
 
 def load_successions(paths: Iterable[Path]) -> list[Succession]:
@@ -46,8 +50,15 @@ def own_identity(path: Path, role: Role, successions: Sequence[Succession]) -> I
 
 
 def _loaded(path: Path) -> Identity | None:
-    """Return the identity in a file; None where it holds something else, such as a public key."""
+    """Return the identity in a file; None if it contains something else, such as a public key, or cannot be read."""
     try:
         return Identity.load(path)
-    except SignatureError:
+    except SignatureError as error:
+        if isinstance(error.__cause__, OSError):
+            _LOG.warning(
+                "a key file cannot be read",
+                file=str(path),
+                error=error.__cause__.strerror,
+                hint="give it to the service's account, and restart the service",
+            )
         return None
