@@ -126,7 +126,7 @@ def code(text: object) -> str:
 def sentence(text: str) -> str:
     """Return a description with a capital at its beginning and a full stop at its end."""
     shown = " ".join(text.split())
-    if shown[:1].islower() and not re.match(r"[a-z]+[A-Z_]", shown):
+    if shown[:1].islower() and not re.match(r"[a-z]+[A-Z_:]", shown):
         shown = shown[0].upper() + shown[1:]
     return shown if not shown or shown.endswith((".", "?", "!")) else f"{shown}."
 

@@ -9,9 +9,12 @@ import pytest
 
 from hubbub.cli import registry
 from hubbub.cli.main import COMMANDS
+from hubbub.deploy.settings import OperatorSettings
+from hubbub.service.settings import setting_names
 from reference import generate
 from reference.making import pages
 from reference.making.page import MARK, MOST_LINES, Page, divided, section, table, wrapped
+from reference.making.settings import PARTIES
 from support.source_tree import MODULES, ROOT
 
 FOLDER = ROOT / "docs" / "reference"
@@ -87,6 +90,29 @@ def test_every_variable_of_the_environment_that_is_read_is_named() -> None:
     assert named
     assert named <= registry.ENVIRONMENT.keys()
     assert all(f"`{name}`" in page("commands") for name in registry.ENVIRONMENT)
+
+
+# Settings
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_every_setting_is_on_the_page_with_its_default(party: str) -> None:
+    kind, _ = PARTIES[party]
+    text = page("settings").partition(f"## Settings of the {party}\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert sorted(row[0].strip("`") for row in rows) == sorted(setting_names(kind))
+    defaults = {row[0].strip("`"): row[2] for row in rows}
+    for name, field in kind.model_fields.items():
+        if field.is_required() and name in defaults:
+            assert defaults[name] == "required"
+
+
+def test_a_changed_description_of_a_setting_makes_its_page_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OperatorSettings.model_fields["analyzer_results"], "description", "another")
+    assert pages.stale() == ["settings.md"]
+    monkeypatch.setattr(OperatorSettings.model_fields["analyzer_results"], "description", "")
+    with pytest.raises(ValueError, match=r"OperatorSettings\.analyzer_results has no description"):
+        pages.texts()
 
 
 # How pages are made
