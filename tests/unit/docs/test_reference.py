@@ -10,9 +10,11 @@ import pytest
 from hubbub.cli import registry
 from hubbub.cli.main import COMMANDS
 from hubbub.deploy.settings import OperatorSettings
+from hubbub.protos.records.batch import LeftOut
+from hubbub.protos.refusals import EXPLANATIONS, Reason
 from hubbub.service.settings import setting_names
 from reference import generate
-from reference.making import pages
+from reference.making import pages, refusals
 from reference.making.page import MARK, MOST_LINES, Page, divided, section, table, wrapped
 from reference.making.settings import PARTIES
 from support.source_tree import MODULES, ROOT
@@ -113,6 +115,21 @@ def test_a_changed_description_of_a_setting_makes_its_page_stale(monkeypatch: py
     monkeypatch.setattr(OperatorSettings.model_fields["analyzer_results"], "description", "")
     with pytest.raises(ValueError, match=r"OperatorSettings\.analyzer_results has no description"):
         pages.texts()
+
+
+# Refusals
+
+
+def test_every_reason_is_on_the_page_with_what_to_do() -> None:
+    assert re.findall(r"(?m)^## ([a-z_]+)$", page("refusals")) == [reason.value for reason in Reason]
+    assert all(each.who and each.meaning and each.remedy for each in EXPLANATIONS.values())
+    assert all(f"| `{reason.value}` |" in page("refusals") for reason in LeftOut)
+
+
+def test_a_reason_without_an_explanation_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "EXPLANATIONS", {})
+    with pytest.raises(ValueError, match="EXPLANATIONS lacks malformed, wrong_size"):
+        refusals.pages()
 
 
 # How pages are made
