@@ -73,7 +73,7 @@ def damage_in(whose: str) -> Iterator[None]:
     """Have rows of a store that hold what no version writes be damage; `whose` rows are read, in words.
 
     Raises:
-        StoreError: where what is done here fails since a row does not read as it was written.
+        StoreError: if what is done here fails since a row does not read as it was written.
     """
     try:
         yield

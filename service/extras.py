@@ -13,7 +13,7 @@ def of_an_extra() -> Iterator[None]:
     """Have what is imported here be there, or say how to get it.
 
     Raises:
-        HubbubError: where PostgreSQL's driver is not installed.
+        HubbubError: if PostgreSQL's driver is not installed.
     """
     try:
         yield

@@ -58,7 +58,7 @@ async def run(
     once they serve.
 
     Raises:
-        HubbubError: where a part or a port cannot be used; nothing was served then.
+        HubbubError: if a part or a port cannot be used; nothing was served then.
     """
     logs.configure(log)
     raise_limit()

@@ -78,7 +78,7 @@ def checked_database(address: str) -> str:
     """Return the address of a PostgreSQL database, or an empty one.
 
     Raises:
-        ValueError: where it is another address, or holds a password.
+        ValueError: if it is another address, or holds a password.
     """
     if address and not address.startswith(("postgresql://", "postgres://")):
         raise ValueError("it must be postgresql://user@host/database; leave it out for SQLite in `data`")

@@ -150,7 +150,7 @@ class AdmissionControl:
         """Return what `read` gives, a call's message, of that connection; `read` is cancelled at the deadline.
 
         Raises:
-            Refusal: OVERLOADED, where it took too long, or others needed the slot.
+            Refusal: OVERLOADED, if it took too long, or others needed the slot.
         """
         clock = asyncio.timeout(self.limits.unfinished_seconds)
         try:
@@ -242,7 +242,7 @@ class AdmissionControl:
         Of strangers `connection` is the one that they call on, and bytes are shared among connections.
 
         Raises:
-            Refusal: OVERLOADED, where there is none.
+            Refusal: OVERLOADED, if there is none.
         """
         limits = self.limits
         if self._in_work[caller] >= limits.calls:
@@ -280,7 +280,7 @@ class AdmissionControl:
         """Count a call of `caller` as one of `waiting`, who do no work.
 
         Raises:
-            Refusal: OVERLOADED, where too many wait.
+            Refusal: OVERLOADED, if too many wait.
         """
         if self._in_work[waiting] >= MOST_WAITING:
             raise self.refusal(PortLimit.CALLS, f"{MOST_WAITING} calls wait, as many as may at once")
@@ -291,7 +291,7 @@ class AdmissionControl:
         """Hold an answer of so many bytes; return what gives it back, which is to be called when it was taken.
 
         Raises:
-            Refusal: OVERLOADED, where the connection leaves too many untaken; the same call may be made again.
+            Refusal: OVERLOADED, if the connection leaves too many untaken; the same call may be made again.
         """
         size += ANSWER_BYTES
         mine = self._bytes_of.get(connection, 0)

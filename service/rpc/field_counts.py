@@ -80,9 +80,9 @@ def check_counts(raw: bytes, most: Mapping[int, Elements]) -> int:
     beside them in each message that is looked into.
 
     Raises:
-        TooMany: where there are more.
-        TooShort: where one is shorter than it can be.
-        MessageError: where the bytes are no message, or have too many other fields.
+        TooMany: if there are more.
+        TooShort: if one is shorter than it can be.
+        MessageError: if the bytes are no message, or have too many other fields.
     """
     return _walk(raw, 0, len(raw), {number: _FieldCount(each) for number, each in most.items()})
 

@@ -26,7 +26,7 @@ def read_key_set(raw: bytes) -> KeySet:
     """Decode a round's key set.
 
     Raises:
-        MessageError: where the bytes are none.
+        MessageError: if the bytes are none.
     """
     return codec.read_key_set(_message(document_pb2.KeySet, raw))
 
@@ -40,7 +40,7 @@ def read_admitted(raw: bytes) -> Admitted:
     """Decode who is admitted.
 
     Raises:
-        MessageError: where the bytes say nothing of the kind.
+        MessageError: if the bytes say nothing of the kind.
     """
     return leader.read_admitted(_message(leader_pb2.GetAdmittedResponse, raw))
 
@@ -54,7 +54,7 @@ def read_tickets(raw: bytes) -> list[RedeemedTicket]:
     """Decode tickets.
 
     Raises:
-        MessageError: where the bytes are none, or there are too many.
+        MessageError: if the bytes are none, or there are too many.
     """
     return leader.read_tickets(_message(leader_pb2.RedeemTicketsRequest, raw))
 

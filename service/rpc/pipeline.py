@@ -143,7 +143,7 @@ class RequestPipeline:
 
         Raises:
             Refusal: OVERLOADED where the port has no room, or as the method does.
-            MessageError: where what came is no request.
+            MessageError: if what came is no request.
         """
         if self.full():
             raise self.admission.refusal(PortLimit.MEMORY, "the service holds as much memory as it may")

@@ -73,7 +73,7 @@ class Call:
         """Return the request; its size and its counts are checked on the bytes, before they are parsed.
 
         Raises:
-            MessageError: where they are too large (`TooLarge`), hold too much (`TooMany`), are compressed, or are none.
+            MessageError: if they are too large (`TooLarge`), hold too much (`TooMany`), are compressed, or are none.
         """
         if raw[: len(_GZIP)] == _GZIP:
             raise Compressed("the request is compressed, which this service does not take; send it as it is")
