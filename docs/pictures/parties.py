@@ -35,7 +35,7 @@ SEEN: Sequence[tuple[str, Sequence[str]]] = (
     ("the answer", ("yes", "", "", "")),
     ("the randomized report", ("yes", "sealed", "yes, shuffled", "")),
     ("who sent it, and when", ("yes", "yes", "", "")),
-    ("how many reports came", ("", "yes", "yes", "yes")),
+    ("how many came", ("", "yes", "yes", "yes")),
     ("counts and estimates", ("if published", "if published", "yes", "if published")),
     ("the certificate", ("may fetch it", "if published", "signs it", "checks it")),
 )
