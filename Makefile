@@ -44,7 +44,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(RUN) src/links.py
 	$(VENV)/bin/mypy -p hubbub
-	$(VENV)/bin/mypy tests/bench tests/fuzz tests/loop tests/soak tests/support tests/vectors docs/figures docs/reference docs/pictures
+	$(VENV)/bin/mypy tests/bench tests/fuzz tests/loop tests/soak tests/support tests/vectors docs/conf.py docs/extensions docs/figures docs/pictures docs/reference
 
 fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a target; FUZZ="--seconds 600 draft" for more of one.
 	$(RUN) $(PIP) 'atheris>=3'
@@ -80,7 +80,8 @@ pictures: $(VENV)/.installed  ## Redraw the pictures of the explanations in docs
 	cd docs && ../$(RUN) -m pictures.draw
 
 docs: $(VENV)/.documented  ## Build the documentation into site/; a warning is an error.
-	$(VENV)/bin/mkdocs build --strict --quiet
+	rm -rf site
+	$(RUN) -m sphinx --quiet --fresh-env --jobs auto --fail-on-warning --keep-going -c docs -d build/doctrees . site
 
 hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, from now on.
 	$(VENV)/bin/pre-commit install
