@@ -31,8 +31,8 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
     """Make the shuffler's key for a round and join it with the analyzer's record.
 
     Raises:
-        SignatureError: where the analyzer's record is not signed by the task's analyzer.
-        KeyRecordError: where it is for something else.
+        SignatureError: if the analyzer's record is not signed by the task's analyzer.
+        KeyRecordError: if it is for something else.
     """
     made = make_key(Role.SHUFFLER, task, round_number, identity)
     key_set = KeySet(made.record, analyzer)
@@ -45,7 +45,7 @@ def check_signers(task: Task, round_number: int, key_set: KeySet) -> None:
     """Return only if a round's keys, which may be given out already, are signed by those who sign the round.
 
     Raises:
-        SignatureError: where a succession that came too late says that somebody else signs the round.
+        SignatureError: if a succession that came too late says that somebody else signs the round.
     """
     of_round = signers(task, round_number)
     try:

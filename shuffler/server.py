@@ -64,7 +64,7 @@ async def serve(
     such a port, once they serve.
 
     Raises:
-        HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
+        HubbubError: if settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
     if settings.store:
         await run_with_failover(
@@ -170,7 +170,7 @@ def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
     """Return the shuffler's identity and the tasks that it runs by its settings.
 
     Raises:
-        HubbubError: where a file of them cannot be used.
+        HubbubError: if a file of them cannot be used.
     """
     successions = load_successions(settings.successions)
     identity = own_identity(settings.identity, Role.SHUFFLER, successions)

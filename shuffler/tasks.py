@@ -31,7 +31,7 @@ def load_tasks(
     With `successions` they may be signed by those that follow these, and those before; each task then has them.
 
     Raises:
-        TaskError: where a file holds no such task, where a minimum cannot support what its task promises, or where
+        TaskError: if a file holds no such task, where a minimum cannot support what its task promises, or where
             there is no task at all.
     """
 

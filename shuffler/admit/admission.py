@@ -153,7 +153,7 @@ class AdmissionHandler:
     ) -> list[Answer]:
         """Answer each submission, in order; a receipt means that it is on disk.
 
-        `shown` is the fingerprint of the certificate that the caller showed, None where it showed none.
+        `shown` is the fingerprint of the certificate that the caller showed, None if it showed none.
         """
         task = self._tasks.get(destination.task_id)
         try:
@@ -179,7 +179,7 @@ class AdmissionHandler:
         return [answer for answer in answers if answer is not None]
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
-        """Count submissions that were refused before they came to `submit`; None where nobody can say where to."""
+        """Count submissions that were refused before they came to `submit`; None if nobody can say where to."""
         if destination is None or destination.task_id not in self._tasks:
             self._store.count(b"", ANY_ROUND, {reason.value: count})
             return

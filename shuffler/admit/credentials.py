@@ -50,7 +50,7 @@ class Credentials:
         self.revoked = await store.revoked()
 
     def numbers(self, to: Destination, submissions: Sequence[Submission]) -> list[bytes | None]:
-        """Return the number of the device that each submission is proven to be of, None where it is of none."""
+        """Return the number of the device that each submission is proven to be of, None if it is of none."""
         prefix, keys = bound_to(to), self._keys
         numbers: list[bytes | None] = []
         for submission in submissions:
@@ -61,7 +61,7 @@ class Credentials:
         return numbers
 
     def issue(self, number: bytes, expires: int, authority: bytes) -> tuple[bytes, bytes] | None:
-        """Return the id and the key of a device's credential under the active master key; None where there is none."""
+        """Return the id and the key of a device's credential under the active master key; None if there is none."""
         if self._active is None:
             return None
         credential = CredentialId(self._active.generation, expires, authority, number).encode()

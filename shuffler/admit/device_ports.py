@@ -44,7 +44,7 @@ async def open_to_devices(
     is taken has no memory for more.
 
     Raises:
-        HubbubError: where an address cannot be used.
+        HubbubError: if an address cannot be used.
     """
     if not shared:
         warn_without_proxy(settings)
@@ -85,7 +85,7 @@ def warn_without_proxy(settings: DevicePortSettings) -> None:
     cost is bounded, but devices wait meanwhile.
 
     Raises:
-        HubbubError: where a name to listen on is not known here.
+        HubbubError: if a name to listen on is not known here.
     """
     if settings.behind_proxy:
         return

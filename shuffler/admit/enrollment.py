@@ -192,7 +192,7 @@ class EnrollmentControl(CredentialIssuer):
         """Read what the store holds; a new store gets its first master key.
 
         Raises:
-            StoreError: where the store cannot be used.
+            StoreError: if the store cannot be used.
         """
         await self._kept.step_masters(CredentialAction.STATUS, self._random(KEY_BYTES), int(self._clock()))
         await self._credentials.read(self._kept)

@@ -19,7 +19,7 @@ from hubbub.shuffler.admit.enrollment import CredentialIssuer
 class DeviceHandler:
     """Answers the calls of devices (`service.rpc.MtlsHandler`); `observe` is told how long submissions took.
 
-    `shown` is the fingerprint of the certificate that the caller showed, None where it showed none.
+    `shown` is the fingerprint of the certificate that the caller showed, None if it showed none.
     """
 
     def __init__(

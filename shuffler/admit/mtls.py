@@ -22,7 +22,7 @@ def check_devices(settings: DevicePortSettings, tasks: Tasks) -> None:
     """Return only if devices can reach every task.
 
     Raises:
-        HubbubError: where a task admits devices by their certificates, and there is no port for them.
+        HubbubError: if a task admits devices by their certificates, and there is no port for them.
     """
     if settings.devices_listen and settings.devices_authority is None:
         raise HubbubError(
@@ -43,8 +43,8 @@ class DevicesAuthority:
         """Read it; `parties` is the file of the deployment's own authority.
 
         Raises:
-            HubbubError: where the file is missing.
-            CertificateError: where it cannot be used.
+            HubbubError: if the file is missing.
+            CertificateError: if it cannot be used.
         """
         self._path, self._parties = path, parties
         self._pem = read_pem(path)
@@ -65,11 +65,11 @@ class DevicesAuthority:
 
 
 def devices_authority(settings: DevicePortSettings) -> DevicesAuthority | None:
-    """Return the authority of the port for devices that show a certificate, None where there is no such port.
+    """Return the authority of the port for devices that show a certificate, None if there is no such port.
 
     Raises:
-        HubbubError: where its file is missing.
-        CertificateError: where it cannot be used.
+        HubbubError: if its file is missing.
+        CertificateError: if it cannot be used.
     """
     if not settings.devices_listen or settings.devices_authority is None:
         return None

@@ -55,7 +55,7 @@ class OuterOpening(Protocol):
     """What opens outer envelopes: processes (`Openers`), or the process that answers (`workers.opening`)."""
 
     async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
-        """Return each submission's inner envelopes joined, or None where it does not open."""
+        """Return each submission's inner envelopes joined, or None if it does not open."""
 
 
 class OpeningError(HubbubError):
@@ -111,12 +111,12 @@ class Openers:
         self._last: tuple[RoundKey, OuterOpener] | None = None
 
     async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
-        """Return each submission's inner envelopes joined, or None where it does not open.
+        """Return each submission's inner envelopes joined, or None if it does not open.
 
         Every envelope must have the length that the round's envelopes have.
 
         Raises:
-            OpeningError: where the processes end again and again.
+            OpeningError: if the processes end again and again.
         """
         if len(submissions) <= ON_THE_SPOT:
             started = time.perf_counter()

@@ -54,7 +54,7 @@ class RoundKey:
 
 
 def open_each(opener: OuterOpener, submissions: Iterable[Submission]) -> list[bytes | None]:
-    """Open submissions: for each its inner envelopes joined, or None where it does not open."""
+    """Open submissions: for each its inner envelopes joined, or None if it does not open."""
     return [_opened(opener, submission.envelope, submission.id) for submission in submissions]
 
 
@@ -72,7 +72,7 @@ def write_records(key: RoundKey, submissions: Sequence[Submission]) -> bytes:
     """Encode submissions as a piece holds them, one after the other.
 
     Raises:
-        ValueError: where an envelope is not as long as the round's envelopes are; it would shift all that follow.
+        ValueError: if an envelope is not as long as the round's envelopes are; it would shift all that follow.
     """
     length = key.outer
     if any(len(submission.envelope) != length for submission in submissions):

@@ -70,7 +70,7 @@ async def run_with_failover(
     """Act while this process has the term, and stand by while it has not, until SIGTERM, SIGINT, or `stop` is set.
 
     Raises:
-        HubbubError: where it cannot be used as what it is started as; later, it stands by and tries again.
+        HubbubError: if it cannot be used as what it is started as; later, it stands by and tries again.
     """
     logs.configure(settings.log)
     incidents, first = Incidents(clock), True
@@ -131,7 +131,7 @@ async def _passed_on(asked: asyncio.Event, other: asyncio.Event) -> AsyncIterato
 async def _stand_by(
     settings: ShufflerSettings, clock: Callable[[], float], incidents: Incidents, stopping: asyncio.Event
 ) -> Lease | None:
-    """Stand by until it is this one's turn; return its term, or None where it is asked to stop before."""
+    """Stand by until it is this one's turn; return its term, or None if it is asked to stop before."""
     certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
     ports = Ports()
     async with certificates.watched(), _following(settings, incidents) as kept:
@@ -157,7 +157,7 @@ async def _at_once(settings: ShufflerSettings, incidents: Incidents) -> Lease | 
 
 @contextlib.asynccontextmanager
 async def _following(settings: ShufflerSettings, incidents: Incidents) -> AsyncIterator[ShufflerKeyring | None]:
-    """Have the keyring follow the others', and give it, open; None where it is one that all of them open in turn."""
+    """Have the keyring follow the others', and give it, open; None if it is one that all of them open in turn."""
     if not settings.leaders:
         if settings.standbys:
             text = f"standbys is {settings.standbys}, so keyrings differ, and leaders is empty: name the others there"
@@ -204,7 +204,7 @@ async def open_to_cluster(
     """Answer those who stand by, and front ends, where settings say so.
 
     Raises:
-        HubbubError: where the address cannot be used.
+        HubbubError: if the address cannot be used.
     """
     if standbys is None or not settings.leader_listen:
         return

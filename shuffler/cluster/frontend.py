@@ -50,7 +50,7 @@ async def serve_frontend(
     """Run a front end until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
     Raises:
-        HubbubError: where settings, tasks, ports, the database or every leader cannot be used; nothing was served then.
+        HubbubError: if settings, tasks, ports, the database or every leader cannot be used; nothing was served then.
     """
     await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 

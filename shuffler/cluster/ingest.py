@@ -19,7 +19,7 @@ def tasks_for(settings: DevicePortSettings, shuffler: bytes) -> tuple[Tasks, tup
     """Return the tasks of the shuffler with that identity (32 bytes), and whose tickets are taken.
 
     Raises:
-        HubbubError: where a file of them cannot be used.
+        HubbubError: if a file of them cannot be used.
     """
     operator = load_public(settings.operator_key)
     tasks = load_tasks(settings.tasks, operator, shuffler, load_successions(settings.successions))

@@ -49,7 +49,7 @@ async def serve(
     they serve.
 
     Raises:
-        HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
+        HubbubError: if settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
     await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
@@ -124,7 +124,7 @@ def load_tasks(
     With `successions` the parties are one with the identities that follow them and those before them.
 
     Raises:
-        TaskError: where a file holds another task, or there is none at all.
+        TaskError: if a file holds another task, or there is none at all.
     """
 
     def checked(signed: SignedTask) -> Task:

@@ -165,7 +165,7 @@ class HopSqliteStore(InboxStore[HopTables, HopBatch]):
         """Make a new store in `folder`, and return its file.
 
         Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
+            StoreError: if there is one already, or something is left of one; nothing was made then.
         """
         return create(folder, FILE_NAME, LAYOUT)
 

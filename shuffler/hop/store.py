@@ -37,7 +37,7 @@ class HopStore(Inbox[HopBatch], Protocol):
         """Remember tasks; one that is known stays as it is."""
 
     async def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
-        """Return a round's key; None where none was made yet."""
+        """Return a round's key; None if none was made yet."""
 
     async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
         """Give a round of a task that was added its key, and return the key that it has from now on."""

@@ -37,7 +37,7 @@ async def seal_dummies(
     what lies there (`let_go`).
 
     Raises:
-        StoreError: where the round has no keys.
+        StoreError: if the round has no keys.
     """
     if not task.privacy.dummies:
         return tuple(np.empty((0, width), dtype=np.uint8) for width in task.inner_bytes)

@@ -120,7 +120,7 @@ def mix(
     The records state the round's position among its task's releases, which is stored too.
 
     Raises:
-        StoreError: where the store does not hold as many submissions as were acknowledged, or there are not as many
+        StoreError: if the store does not hold as many submissions as were acknowledged, or there are not as many
             dummies as the task wants.
     """
     position = inners.position()
@@ -145,7 +145,7 @@ def in_uniform_order(rows: Rows, count: int, width: int, folder: Path, random: R
     """Give a column of at most `count` envelopes in a uniform order, in memory or through buckets in `folder`.
 
     Raises:
-        StoreError: where two keys of buckets are equal; nothing of what was given may be used then.
+        StoreError: if two keys of buckets are equal; nothing of what was given may be used then.
     """
     if count * width <= IN_MEMORY:
         return permuted(rows, count, keystream(random), width)
@@ -171,7 +171,7 @@ def permuted_by_buckets(
     """Give a column of `count` envelopes in a uniform order, with about `limit` of them in memory at a time.
 
     Raises:
-        StoreError: where two keys are equal; nothing of what was given may be used then.
+        StoreError: if two keys are equal; nothing of what was given may be used then.
     """
     bits = max(1, math.ceil(math.log2(count / limit * 4 / 3)))  # so that hardly any bucket is above the limit
     with Buckets(folder, bits, width, random) as buckets:

@@ -75,7 +75,7 @@ def in_uniform_order(
     `folder` where that names none.
 
     Raises:
-        SparkError: where Spark cannot be used or the job fails; nothing of what was given may be used then.
+        SparkError: if Spark cannot be used or the job fails; nothing of what was given may be used then.
     """
     if count < settings.minimum_envelopes:
         yield from mix.in_uniform_order(rows, count, width, folder, random)
@@ -99,8 +99,8 @@ def mixed_on(
     """Put a column of envelopes of `width` bytes into a uniform order on a session that runs, in files in `place`.
 
     Raises:
-        SparkError: where the job fails.
-        StoreError: where it gave another number of envelopes.
+        SparkError: if the job fails.
+        StoreError: if it gave another number of envelopes.
     """
     with tempfile.TemporaryDirectory(dir=place) as came:
         arrived = make_files(Path(came), random(32))

@@ -26,7 +26,7 @@ class ReconnectingAnalyzer:
         """Open a channel; it connects at the first call.
 
         Raises:
-            HubbubError: where the TLS files cannot be used.
+            HubbubError: if the TLS files cannot be used.
         """
         self._address, self._tls, self._certificates = address, tls, certificates
         self._opened_at = certificates.renewals

@@ -56,7 +56,7 @@ class RolledBack(HubbubError):
 
 Pause = Callable[[float], Awaitable[None]]
 Notice = Callable[[HubbubError | None], None]
-"""Is told what keeps who comes next from taking a batch; None where nothing does any more."""
+"""Is told what keeps who comes next from taking a batch; None if nothing does any more."""
 
 _LOG = structlog.get_logger(__name__)
 
@@ -194,7 +194,7 @@ class Deliverer:
         Raises:
             Refusal: one of `GIVEN_UP`.
             Undeliverable: where a list, or its record, is not what was signed, and the analyzer has not counted it.
-            StoreError: where the store could not be read or written.
+            StoreError: if the store could not be read or written.
         """
         if round_.keys is None:
             # This is the shuffler's own disk. The round's step fails and is tried again from there.

@@ -31,7 +31,7 @@ async def abandon_round(
     whole, or has counted, stays counted there. A round of which nothing here is damaged is erased only `though_whole`.
 
     Raises:
-        HubbubError: where `named` is not that, there is no such round, it is over or counted already, or it is whole.
+        HubbubError: if `named` is not that, there is no such round, it is over or counted already, or it is whole.
     """
     found = _NAMED.fullmatch(named)
     if found is None:

@@ -132,7 +132,7 @@ class RoundLifecycle:
         """Go on with the rounds that are not over, and begin those whose time comes.
 
         Raises:
-            SignatureError: where a round's keys are not signed by those who sign the round; nothing was begun.
+            SignatureError: if a round's keys are not signed by those who sign the round; nothing was begun.
         """
         held = [round_ for round_ in await self._store.rounds() if round_.state not in FINAL]
         for round_ in held:

@@ -36,8 +36,8 @@ def open_store(
     One in a database is opened in a `term`, which is taken where none is given.
 
     Raises:
-        StoreError: where it cannot be used.
-        HubbubError: where it is in a database, and what that needs is not installed.
+        StoreError: if it cannot be used.
+        HubbubError: if it is in a database, and what that needs is not installed.
     """
     if not settings.store:
         return ShufflerSqliteStore(settings.data, observe, incidents=incidents)
@@ -61,8 +61,8 @@ def open_frontend(
     """Connect a front end to the database of its leader, and return its store, and what calls the leader.
 
     Raises:
-        StoreError: where the database cannot be used, or holds no store of this version.
-        HubbubError: where what a database needs is not installed, or a TLS file cannot be used.
+        StoreError: if the database cannot be used, or holds no store of this version.
+        HubbubError: if what a database needs is not installed, or a TLS file cannot be used.
     """
     with of_an_extra():
         from hubbub.shuffler.stores.postgres import open_store as opening
@@ -83,8 +83,8 @@ def create_store(settings: ShufflerSettings) -> Path:
     """Make the store that settings name; return its file in `data`: the store, or the keyring of one in a database.
 
     Raises:
-        StoreError: where there is one already.
-        HubbubError: where it is in a database, and what that needs is not installed.
+        StoreError: if there is one already.
+        HubbubError: if it is in a database, and what that needs is not installed.
     """
     if not settings.store:
         return ShufflerSqliteStore.create(settings.data)
@@ -108,8 +108,8 @@ def take_lease(
     Its tables are brought `forward` first. `kept` is the keyring, where it is open.
 
     Raises:
-        StoreError: where the database cannot be used.
-        HubbubError: where what that needs is not installed.
+        StoreError: if the database cannot be used.
+        HubbubError: if what that needs is not installed.
     """
     with of_an_extra():
         from hubbub.shuffler.stores.postgres import open_store as opening
@@ -138,7 +138,7 @@ def file_of(settings: ShufflerSettings) -> tuple[str, Layout]:
     """Return the name and the layout of the file in `data`.
 
     Raises:
-        HubbubError: where the store is in a database, and what that needs is not installed.
+        HubbubError: if the store is in a database, and what that needs is not installed.
     """
     if not settings.store:
         return FILE_NAME, LAYOUT

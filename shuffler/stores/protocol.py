@@ -38,10 +38,10 @@ class IngestStore(Protocol):
         """How many writes wait; for the metrics."""
 
     async def find(self, task_id: bytes, number: int) -> Round | None:
-        """Return a round as it is on disk; None where it was never begun."""
+        """Return a round as it is on disk; None if it was never begun."""
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
-        """Return for each submission id the digest of what is held under it, None where nothing is.
+        """Return for each submission id the digest of what is held under it, None if nothing is.
 
         One call for many ids: this is asked of every submission before any work is put into it.
         """

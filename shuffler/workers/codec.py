@@ -109,7 +109,7 @@ def write_opened(round_: Round, submissions: Sequence[Opened], unopenable: int, 
     """Encode submissions that are to be held, all of one round.
 
     Raises:
-        ValueError: where one is not as long as the others; it would shift all that follow.
+        ValueError: if one is not as long as the others; it would shift all that follow.
     """
     width = len(submissions[0].inners) if submissions else 0
     if any(len(each.inners) != width or len(each.id) != SUBMISSION_ID_BYTES for each in submissions):

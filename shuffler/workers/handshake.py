@@ -62,8 +62,8 @@ def read_start(here: socket.socket) -> Start:
     """Wait for it.
 
     Raises:
-        EOFError: where the other end is gone.
-        HubbubError: where it is of another version: what goes over the channel may be, too.
+        EOFError: if the other end is gone.
+        HubbubError: if it is of another version: what goes over the channel may be, too.
     """
     content = json.loads(_exactly(here, int.from_bytes(_exactly(here, _LENGTH), "big")))
     if content["version"] != __version__:

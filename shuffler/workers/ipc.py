@@ -17,7 +17,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
 
 HEAD = struct.Struct(">IBI")
-"""A frame's beginning: the bytes that follow it, what it is, and its number; 0 where no answer is awaited."""
+"""A frame's beginning: the bytes that follow it, what it is, and its number; 0 if no answer is awaited."""
 
 LAST_NUMBER = 2**32 - 1
 """The largest number of a frame; 1 follows it. A busy line comes to it within days."""
@@ -86,7 +86,7 @@ class IpcChannel(asyncio.Protocol):
         """Return the other side's answer. The frame is on its way before anything is waited for.
 
         Raises:
-            ChannelLostError: where the other side could not, or is gone.
+            ChannelLostError: if the other side could not, or is gone.
         """
         number = self._next_number()
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

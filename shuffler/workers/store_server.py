@@ -52,7 +52,7 @@ class StoreServer:
         """Return the answer to what a worker asked.
 
         Raises:
-            StoreError: where the store could not, or it asked for what there is not.
+            StoreError: if the store could not, or it asked for what there is not.
         """
         answer = self._answers.get(frame)
         if answer is None:

@@ -77,7 +77,7 @@ class WorkerSupervisor:
         """Start all of them, and return when devices can reach each.
 
         Raises:
-            HubbubError: where an address cannot be used, or one does not start; nothing is left of them then.
+            HubbubError: if an address cannot be used, or one does not start; nothing is left of them then.
         """
         warn_without_proxy(self._settings)
         addresses = {name: getattr(self._settings, setting) for name, setting in PORTS.items()}

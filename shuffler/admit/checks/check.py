@@ -35,7 +35,7 @@ class Arrival:
 
 
 Verdicts = Refusal | Sequence[Refusal | None] | None
-"""Of submissions: None where all pass, one refusal where all are refused alike, else why each is refused, in order."""
+"""Of submissions: None if all pass, one refusal where all are refused alike, else why each is refused, in order."""
 
 Check = Callable[[Arrival, Sequence[Submission]], Verdicts]
 """Looks at those submissions of a call that passed the checks before it, all at once: what is alike for thousands of

@@ -44,7 +44,7 @@ class InsertWriter(JobThread[PendingInsert | None]):
         """Hold what a call asks for.
 
         Raises:
-            StoreError: where it could not be done, or the store was closed.
+            StoreError: if it could not be done, or the store was closed.
         """
         held: list[InsertOutcome] = await self._put(call, size=len(call.submissions))
         return held
@@ -53,7 +53,7 @@ class InsertWriter(JobThread[PendingInsert | None]):
         """Write the counts that wait.
 
         Raises:
-            StoreError: where it could not be done; they go on waiting.
+            StoreError: if it could not be done; they go on waiting.
         """
         with self._lock:
             if not self._pending:

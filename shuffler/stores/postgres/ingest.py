@@ -47,7 +47,7 @@ class PostgresIngestStore:
         """Return what is held of a round.
 
         Raises:
-            StoreError: where there is nothing of it, and should be.
+            StoreError: if there is nothing of it, and should be.
         """
         return self._secrets.of((round_.task_id, round_.number))
 

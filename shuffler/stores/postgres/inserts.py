@@ -49,7 +49,7 @@ def insert(
     """Hold what calls ask for, those of a round in order; say of each submission what became of it, and count that.
 
     Raises:
-        NearlyFullError: where a round may become full and its lock is not held `alone`; the transaction is taken back.
+        NearlyFullError: if a round may become full and its lock is not held `alone`; the transaction is taken back.
     """
     by_round: dict[int, list[int]] = {}
     for place, call in enumerate(calls):

@@ -58,7 +58,7 @@ class KeyringReplication(Protocol):
         """Return once all that was told is on the disks of those that must have it.
 
         Raises:
-            StoreError: where one is away.
+            StoreError: if one is away.
         """
 
 

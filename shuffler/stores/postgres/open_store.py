@@ -27,7 +27,7 @@ def create_first(folder: Path, address: str) -> Path:
     """Make a new keyring in `folder` for a database without a store, and return its file.
 
     Raises:
-        StoreError: where there is a keyring or a store already; nothing was made then.
+        StoreError: if there is a keyring or a store already; nothing was made then.
     """
     bring_forward(address, SCHEMA)
     check_new(address, SCHEMA, "a shuffler's")
@@ -50,7 +50,7 @@ def open_as_leader(
     Without a `term` one is taken. Closing the store ends it. So many `standbys` must have each change of the keyring.
 
     Raises:
-        StoreError: where another leader acts on the database; or see `ShufflerPostgresStore`. The term is closed then.
+        StoreError: if another leader acts on the database; or see `ShufflerPostgresStore`. The term is closed then.
     """
     if lease is None:
         lease = take_lease(folder, address, incidents)
@@ -80,8 +80,8 @@ def open_frontend(
     """Connect to a leader's database as a front end, and return its store, and what calls the leader.
 
     Raises:
-        StoreError: where the database cannot be used, or holds no store of this version.
-        HubbubError: where a TLS file cannot be used.
+        StoreError: if the database cannot be used, or holds no store of this version.
+        HubbubError: if a TLS file cannot be used.
     """
     bring_forward(address, SCHEMA)
     sessions = FrontendSessions(address, SCHEMA.name, observe, incidents=incidents)
@@ -97,7 +97,7 @@ def take_lease(
     `kept` is the keyring, or the folder that it is in, where no other process must have it open.
 
     Raises:
-        StoreError: where the server cannot be used, or the keyring has missed changes.
+        StoreError: if the server cannot be used, or the keyring has missed changes.
     """
     if forward:
         bring_forward(address, SCHEMA)
@@ -116,7 +116,7 @@ def create_replicated(folder: Path, address: str) -> Path:
     """Make a keyring in `folder` that is to follow that of the database's leader, or a store where there is none.
 
     Raises:
-        StoreError: where there is a keyring already; nothing was made then.
+        StoreError: if there is a keyring already; nothing was made then.
     """
     bring_forward(address, SCHEMA)
     return ShufflerKeyring.create(folder) if is_kept(address, SCHEMA) else create_first(folder, address)

@@ -79,7 +79,7 @@ class RoundCipher:
         """Return an envelope's digest.
 
         Raises:
-            StoreError: where it is not what was stored there.
+            StoreError: if it is not what was stored there.
         """
         try:
             return self._digests.decrypt(sealed, [stored_id])
@@ -94,7 +94,7 @@ class RoundCipher:
         """Return submissions as they came.
 
         Raises:
-            StoreError: where the block is not what was stored there.
+            StoreError: if the block is not what was stored there.
         """
         return self._of_blocks().open(struct.pack(">B16s", _ARRIVED, block), sealed, "a block of submissions")
 
@@ -106,7 +106,7 @@ class RoundCipher:
         """Return a block of a permuted list as it was.
 
         Raises:
-            StoreError: where the block is not what was stored there.
+            StoreError: if the block is not what was stored there.
         """
         return self._of_blocks().open(
             struct.pack(">BIQ", _RELEASED, query, block), sealed, "a block of a permuted list"

@@ -28,5 +28,5 @@ class SecretsOf(Protocol):
         """Return what is held of a round.
 
         Raises:
-            StoreError: where there is nothing of it, and should be.
+            StoreError: if there is nothing of it, and should be.
         """

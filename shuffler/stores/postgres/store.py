@@ -84,7 +84,7 @@ class ShufflerPostgresStore(EnrollmentStore):
         taken over, and the store's closing ends it.
 
         Raises:
-            StoreError: where the server cannot be used, a newer version wrote the database, or it is not the keyring's.
+            StoreError: if the server cannot be used, a newer version wrote the database, or it is not the keyring's.
                 Also where a task's ledger or releases do not hold. The keyring is closed then.
         """
         self._keeps = keeps

@@ -83,7 +83,7 @@ def rounds(connection: Connection) -> list[Round]:
 
 
 def insert_round(connection: Connection, task_id: bytes, number: int) -> Round | None:
-    """Begin a round with its tables; None where it was begun before, maybe this moment by somebody else."""
+    """Begin a round with its tables; None if it was begun before, maybe this moment by somebody else."""
     # One at a time, so that keys are in the order in which rounds were begun.
     lock(connection, "rounds", "")
     row = connection.execute(

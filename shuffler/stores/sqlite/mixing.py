@@ -113,7 +113,7 @@ class Mixer:
         """Leave nothing of what a mixed round's lists were made of.
 
         Raises:
-            StoreError: where it could not be deleted; it may be called again.
+            StoreError: if it could not be deleted; it may be called again.
         """
         if round_.key not in self._snapshot.unswept:
             return

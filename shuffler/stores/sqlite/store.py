@@ -67,7 +67,7 @@ class ShufflerSqliteStore:
         """Make a new store in `folder`, and return its file.
 
         Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
+            StoreError: if there is one already, or something is left of one; nothing was made then.
         """
         return create(folder, FILE_NAME, LAYOUT)
 
@@ -86,7 +86,7 @@ class ShufflerSqliteStore:
         connections to the file, `commits` that of what writes through them.
 
         Raises:
-            StoreError: where there is none, another process uses it, or another version wrote it; then nothing was
+            StoreError: if there is none, another process uses it, or another version wrote it; then nothing was
                 made or touched. Also where a task's ledger or releases do not hold.
         """
         self._folder = folder

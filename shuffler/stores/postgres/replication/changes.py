@@ -83,7 +83,7 @@ def checked(row: KeyringRow) -> KeyringRow:
     """Return a row that another keyring told.
 
     Raises:
-        StoreError: where it is of no table that is known, or has not its columns.
+        StoreError: if it is of no table that is known, or has not its columns.
     """
     table = TABLES.get(row.table)
     if table is None or len(row.values) not in (len(table.keys), len(table.columns)):

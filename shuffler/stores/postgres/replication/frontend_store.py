@@ -76,7 +76,7 @@ class SecretCache:
         """Return what is held of a round.
 
         Raises:
-            StoreError: where nothing is.
+            StoreError: if nothing is.
         """
         found = self._secrets.get(round_)
         if found is None:
@@ -84,7 +84,7 @@ class SecretCache:
         return found
 
     def get(self, round_: RoundId) -> StorageSecrets | None:
-        """Return what is held of a round, None where nothing is."""
+        """Return what is held of a round, None if nothing is."""
         return self._secrets.get(round_)
 
     def put(self, round_: RoundId, secrets: StorageSecrets) -> None:
@@ -183,7 +183,7 @@ class FrontendStore(PostgresIngestStore):
         return found
 
     async def _secrets_for(self, round_: Round) -> StorageSecrets | None:
-        """Return what a front end is to hold of a round in its state; None where that is not to be had now."""
+        """Return what a front end is to hold of a round in its state; None if that is not to be had now."""
         key = (round_.task_id, round_.number)
         if is_over(round_):
             self._secret_cache.forget(key)
@@ -220,7 +220,7 @@ class FrontendStore(PostgresIngestStore):
         """Ask the leader who is admitted; return whether that has changed.
 
         Raises:
-            StoreError: where no leader answers.
+            StoreError: if no leader answers.
         """
         asked = self._monotonic()
         found = await self._leader.ask(lambda caller, deadline: caller.get_admitted(self._admitted.version, deadline))

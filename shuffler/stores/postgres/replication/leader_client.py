@@ -47,7 +47,7 @@ class LeaderClient:
 
         Raises:
             Refusal: a final one of the leader's.
-            StoreError: where none of the addresses is a leader that answers.
+            StoreError: if none of the addresses is a leader that answers.
         """
         why = []
         for address in list(self._addresses):

@@ -88,7 +88,7 @@ class Lease:
         that it sees all that any earlier leader has committed or ever will.
 
         Raises:
-            StoreError: where the server could not be used, or `entitled` raises it; nothing was changed then.
+            StoreError: if the server could not be used, or `entitled` raises it; nothing was changed then.
         """
         try:
             connection = _session(address)
@@ -134,7 +134,7 @@ class Lease:
         """Return only if this is the last term, and have it stay so until the transaction ends.
 
         Raises:
-            FencedError: where another leader has taken over.
+            FencedError: if another leader has taken over.
         """
         # Two statements: the second sees what was committed while the first one waited.
         lock(connection, _LEASE_LOCK, "", shared=True)

@@ -84,7 +84,7 @@ class KeyringLeader:
         """Count every member that the database knows, and have the keyring's own be one.
 
         Raises:
-            StoreError: where the database could not be used.
+            StoreError: if the database could not be used.
         """
         self._keyring, self._sessions, self._needed, self._clock = keyring, sessions, needed, clock
         self._stream = os.urandom(COPY_BYTES)
@@ -117,7 +117,7 @@ class KeyringLeader:
         """Return once every member has all that was told.
 
         Raises:
-            StoreError: where one is away that is needed.
+            StoreError: if one is away that is needed.
         """
         with self._changed:
             target, until = self._position, self._clock() + WAIT_SECONDS
@@ -161,7 +161,7 @@ class KeyringLeader:
         """Note what a copy has, and return what comes next; waits for a while where there is nothing yet.
 
         Raises:
-            StoreError: where the database could not be told of a copy that has everything.
+            StoreError: if the database could not be told of a copy that has everything.
         """
         return await asyncio.to_thread(self._answer, asked)
 
@@ -227,7 +227,7 @@ def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
     """Return only if a copy of the keyring may take over: asked while the term is raised.
 
     Raises:
-        StoreError: where the copy has missed changes, or is none of the database's keyring.
+        StoreError: if the copy has missed changes, or is none of the database's keyring.
     """
     row = connection.execute("SELECT id FROM keyring").fetchone()
     members = _members(connection)

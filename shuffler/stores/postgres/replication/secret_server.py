@@ -59,7 +59,7 @@ class SecretServer:
         return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.pseudonym_key)
 
     async def get_admitted(self, version: bytes) -> Admitted | None:
-        """Return the master keys, and who is admitted no more; None where that is the version that is known."""
+        """Return the master keys, and who is admitted no more; None if that is the version that is known."""
         with _refused_for_now():
             masters, revoked = await self._store.masters(), await self._store.revoked()
         found = self._version(masters, revoked)
