@@ -1,6 +1,7 @@
-"""The port for devices that show a TLS certificate, issued by an authority of their own.
+"""The port for devices that show a TLS certificate, which a separate authority issues.
 
-It is not the deployment's authority: who is named by one of its certificates may control rounds or read results.
+It must not be the deployment's authority: a party that one of its certificates names may control rounds or read
+results.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ def check_devices(settings: DevicePortSettings, tasks: Tasks) -> None:
     """Return only if devices can reach every task.
 
     Raises:
-        HubbubError: if a task admits devices by their certificates, and there is no port for them.
+        HubbubError: if a task admits devices by their certificates, and no port is set for them.
     """
     if settings.devices_listen and settings.devices_authority is None:
         raise HubbubError(
-            "devices_listen is set, and devices_authority is not: name who issued the devices' certificates"
+            "devices_listen is set, but devices_authority is not; set it to the authority of the devices' certificates"
         )
     for task in tasks.values():
         if task.admission.mode is Mode.MTLS and not settings.devices_listen:
             raise HubbubError(
-                f"task {task.name} admits devices by their certificates, and there is no port where they show them; "
+                f"task {task.name} admits devices by their certificates, but no port for them is set; "
                 "set devices_listen and devices_authority"
             )
 
 
 class DevicesAuthority:
-    """The authority that issued the devices' certificates, as its file is at the start."""
+    """The authority that issues the devices' certificates; its file is read once, at the start."""
 
     def __init__(self, path: Path, parties: Path) -> None:
         """Read it; `parties` is the file of the deployment's own authority.
@@ -60,7 +61,7 @@ class DevicesAuthority:
         check_apart(self._certificates, str(self._path), certificates_in(trusted, parties), parties)
 
     def port(self, certificates: ReloadingCertificates) -> grpc.ServerCredentials:
-        """Return the credentials of the devices' port: the service's own certificate, and this authority."""
+        """Return the credentials of the devices' port: the service's certificate, and this authority for devices."""
         return certificates.server(mutual=True, clients=self._pem)
 
 

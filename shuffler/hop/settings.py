@@ -1,4 +1,4 @@
-"""Every key is described here and no other is taken."""
+"""The settings of a hop; a settings file with any other key is refused."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hubbub.service.settings import load as load_table
 
 
 class HopSettings(SettingsTable):
-    """Everything a hop is started with. Relative paths are relative to the settings file."""
+    """The settings of a hop. Relative paths are relative to the settings file."""
 
     listen: Listen = Field(
         default="127.0.0.1:7501",
         description="host:port where the shuffler before it delivers batches; port 0 takes a free one",
     )
-    next: Address = Field(description="host:port of who comes after it: the next hop, or the analyzer's delivery port")
+    next: Address = Field(description="host:port of the next party: the next hop, or the analyzer's delivery port")
     metrics_listen: OptionalListen = Field(
         default="",
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
@@ -35,7 +35,7 @@ class HopSettings(SettingsTable):
     successions: tuple[File, ...] = Field(
         default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
     )
-    data: File = Field(description="folder of the hop's store, which `--create-store` makes, for its owner alone")
+    data: File = Field(description="folder of the hop's store; `--create-store` creates it, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and its records of batches")
     operator_key: File = Field(description="PEM public key of the operator, who signed the tasks")
     shuffler_key: File = Field(
@@ -48,7 +48,7 @@ class HopSettings(SettingsTable):
 
 
 def load(path: Path) -> HopSettings:
-    """Return the settings of a TOML file.
+    """Read the settings of a TOML file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
