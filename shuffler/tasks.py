@@ -1,4 +1,4 @@
-"""Loads the signed tasks that this shuffler runs, and refuses tasks that cannot hold their promise."""
+"""Loads the signed tasks that this shuffler runs, and refuses tasks that cannot keep their promise."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 The database has two things for two purposes:
 
 - *A lock*, in a session of its own, names the leader. It is only for order: while one process has it, no other tries.
-The session checks the database every `LOOK_SECONDS`, and the server ends it after `LEASE_SECONDS` of silence. So the
-lock of a process that died, was suspended, or lost the network is free by then.
+  The session checks the database every `LOOK_SECONDS`, and the server ends it after `LEASE_SECONDS` of silence. So the
+  lock of a process that died, was suspended, or lost the network is free by then.
 - *A term*, a number that only rises, gives safety. A process that takes the lock raises it, and every transaction of a
-leader begins by sharing the term's own lock and comparing the term with its own (`Lease.check`).
+  leader begins by sharing the term's own lock and comparing the term with its own (`Lease.check`).
 
 Why no transaction of an earlier leader commits after a term was raised: raising takes the term's lock exclusively. So a
 transaction that shares the lock is over by then, or its session was terminated, which rolls it back even if its process

@@ -5,11 +5,11 @@ that may take over: the *members*, the leader's own among them. From three rules
 missing, and no destroyed key comes back, whichever process takes over, and whenever:
 
 1. A change is answered only once all members have it on disk. A copy without it must first stop being a member, and the
-database must record this before the change is answered.
+   database must record this before the change is answered.
 2. A copy that becomes a member has all changes by then, and from then on counts in the first rule. It counts before the
-database lists it, and goes on counting if it is unknown whether the database does.
+   database lists it, and goes on counting if it is unknown whether the database does.
 3. A process that takes over is a member, by the database's list in the transaction that raises the term (`leadership`).
-An earlier leader's change of the list is committed before that, and then seen, or never.
+   An earlier leader's change of the list is committed before that, and then seen, or never.
 
 A leader may be killed or cut off at any moment. Changes that it has and its copies lack were not answered; the next
 leader repeats them, and all of them may be repeated. Changes that copies have and the next term does not use are keys
