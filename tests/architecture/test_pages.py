@@ -1,4 +1,4 @@
-"""Every Markdown file reads well on GitHub and as a page of the site: links and anchors resolve, and its form is one."""
+"""Every Markdown file reads well on GitHub and as a page of the site: links and anchors resolve, the form is one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AWAITED = {
     *(f"docs/howto/{name}.md" for name in ("public-port", "respond-to-incidents", "rotate-keys", "run-a-cluster")),
     *(f"docs/howto/{name}.md" for name in ("run-more-than-one-task", "run-on-kubernetes", "spark", "write-a-client")),
     *(f"docs/howto/{name}.md" for name in ("verify-as-an-outsider", "watch-and-alert")),
-    *(f"docs/reference/{name}.md" for name in ("certificate", "index", "settings", "task")),
+    *(f"docs/reference/{name}.md" for name in ("certificate", "index", "metrics", "settings", "task")),
 }
 """Pages that others already link to. Their links and anchors are not checked while they are missing."""
 OLD_FORM = {

@@ -38,7 +38,8 @@ def test_pages_are_in_the_order_of_the_front_pages_links_and_then_by_name(tmp_pa
 
 
 def test_a_link_to_a_file_that_is_no_page_becomes_its_path() -> None:
-    text = "[a](queries/README.md), [b](docs/glossary.md#x), [c](nothing.md), ![d](setup.py)\n\n```sh\n[e](setup.py)\n```\n"
+    text = "[a](queries/README.md), [b](docs/glossary.md#x), [c](nothing.md), ![d](setup.py)\n"
+    text += "\n```sh\n[e](setup.py)\n```\n"
     changed = with_paths(text, "CONTRIBUTING.md", ["docs/glossary.md"])
     assert changed == text.replace("[a](queries/README.md)", "`queries/README.md`")
 
