@@ -237,8 +237,10 @@ async def _wait_for_lease(
 
 def leader_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True) -> None:
     """Have metrics say whether this shuffler is the leader, and in the term of which number; 0: it needs none."""
-    what = "1 while this shuffler keeps rounds, 0 while it stands by."
-    terms = "The term in which this shuffler keeps rounds; 0 where it needs none, or stands by."
+    what = "1 while this shuffler keeps rounds, 0 while it stands by; always 1 with a store in SQLite."
+    terms = (
+        "The term in which this shuffler keeps rounds; it rises with each takeover, and is 0 with SQLite or on standby."
+    )
     for name, text, value in (("leader", what, int(acts)), ("term", terms, number)):
         gauge = Gauge(f"hubbub_shuffler_{name}", text, registry=None)
         gauge.set(value)
