@@ -24,7 +24,7 @@ def attestation(task: Task, batch: ReceivedBatch, counts: bytes, committed: Comm
     """Return the signature (64 bytes), by the analyzer that signs the round, of what was counted of a batch.
 
     Raises:
-        SignatureError: where that identity's key is not here.
+        SignatureError: if that identity's key is not here.
     """
     signer = identity.named(signers(task, batch.id.round).analyzer)
     return sign(Label.COUNTED, _body(batch, counts, committed), signer.key)

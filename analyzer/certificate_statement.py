@@ -15,8 +15,8 @@ def certificate_statement(task: Task, past: Past) -> dict[str, Any]:
     """Return the accountant's members of the certificate for the last round of a past.
 
     Raises:
-        AccountingError: where the accountant cannot say.
-        HubbubError: where a batch is not committed.
+        AccountingError: if the accountant cannot say.
+        HubbubError: if a batch is not committed.
     """
     return statement(Terms.of(task), _rounds(task, past))
 

@@ -229,7 +229,7 @@ def check_signers(
     one more for each hop.
 
     Raises:
-        SignatureError: where another identity has signed one; the message says what to do.
+        SignatureError: if another identity has signed one; the message says what to do.
     """
     of_round, what = signers(task, round_number), "the key record"
     try:

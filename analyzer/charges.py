@@ -26,7 +26,7 @@ def charges_or_refusal(task: Task, round_number: int, stored: Charges, rounds: S
 
     Raises:
         Refusal: OVER_BUDGET where the round would pass the task's budget, saying which rounds spent what.
-        HubbubError: where the stored charges do not hold.
+        HubbubError: if the stored charges do not hold.
     """
     try:
         return charges_for(task, round_number, stored, counted(task, rounds))

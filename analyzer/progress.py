@@ -77,7 +77,7 @@ _OVER = "its key was destroyed: no batch came in time, or it was beyond the budg
 
 
 def missing(progress: RoundProgress | None, task: Task, obstacles: Obstacles) -> str:
-    """Say why a round has no results: which queries are not counted and how far each is; None where it has no key."""
+    """Say why a round has no results: which queries are not counted and how far each is; None if it has no key."""
     if progress is None:
         return _missing((), task, obstacles)
     if progress_of(progress) is AnalysisStage.OVER:

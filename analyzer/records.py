@@ -20,7 +20,7 @@ class ReceivedBatch(Delivery):
     """A batch as it is stored, with the counts of what its envelopes held once it is committed.
 
     `committed.counted` is the number n of valid reports of devices; `dummies` more are in `counts`. No sum of `counts`
-    is a number of reports: a randomizer may count one report in many places. None where they were withheld.
+    is a number of reports: a randomizer may count one report in many places. None if they were withheld.
     `attestation` is the analyzer's signature of all that was counted (`attestation`), made when it was committed.
     """
 
@@ -32,7 +32,7 @@ def counted_of(task: Task, batch: ReceivedBatch) -> Counted:
     """Return what was counted of a committed batch of a task, in the shape that its certificate binds.
 
     Raises:
-        HubbubError: where it is not committed.
+        HubbubError: if it is not committed.
         CountsDiffer: where its counts are no whole numbers, or its dummies not the task's.
     """
     if batch.committed is None:

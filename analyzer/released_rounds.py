@@ -35,7 +35,7 @@ def past(rounds: ReleasedRounds, task_id: bytes, releases: Sequence[Release], ro
     """Return what a round's certificate composes, by the releases of its task.
 
     Raises:
-        HubbubError: where the round is not among them.
+        HubbubError: if the round is not among them.
     """
     numbers = [release.round for release in releases]
     if round_number not in numbers:

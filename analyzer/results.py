@@ -166,7 +166,7 @@ def results_of(task: Task, history: History) -> tuple[QueryResult, ...]:
     """Return the results of the last round of a history, in the task's order of queries.
 
     Raises:
-        HubbubError: where a batch is not committed.
+        HubbubError: if a batch is not committed.
     """
     return tuple(
         query_result(task, batch, {number: batches[place] for number, batches in history[:-1]})
@@ -178,7 +178,7 @@ def query_result(task: Task, batch: ReceivedBatch, earlier: Mapping[int, Receive
     """Return one query's part of a round's results, from its committed batch and those of `earlier` rounds.
 
     Raises:
-        HubbubError: where the batch is not committed.
+        HubbubError: if the batch is not committed.
     """
     query, counted = task.queries[batch.id.query], counted_of(task, batch)
     facts = (batch.reports, counted.valid, counted.left_out)

@@ -60,7 +60,7 @@ async def serve(
     ports, {"delivery": …, "results": …} and "metrics" where there is such a port, once they serve.
 
     Raises:
-        HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
+        HubbubError: if settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
     await run(settings.log, _assembled(settings, clock, new_pool), announce=announce, stop=stop)
 
@@ -154,7 +154,7 @@ async def check_store(store: AnalyzerStore) -> None:
     """Return only if the ledgers hold, and charge exactly what was counted, and the releases hold what was announced.
 
     Raises:
-        StoreError: where they do not.
+        StoreError: if they do not.
     """
     with damage_in("a batch record's"):
         check_chains("analyzer", await store.chains(), await store.records(), own=False)

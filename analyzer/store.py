@@ -48,7 +48,7 @@ class AnalyzerStore(Inbox[ReceivedBatch], Protocol):
     # Keys
 
     async def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
-        """Return a round's key; None where none was made yet."""
+        """Return a round's key; None if none was made yet."""
 
     async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
         """Give a round of a task that was added its key, and return the key that it has from now on.

@@ -23,8 +23,8 @@ def open_store(
     """Open the store that settings name; `observe` is told how many seconds each transaction took.
 
     Raises:
-        StoreError: where it cannot be used.
-        HubbubError: where it is in a database, and what that needs is not installed.
+        StoreError: if it cannot be used.
+        HubbubError: if it is in a database, and what that needs is not installed.
     """
     if not settings.store:
         return AnalyzerSqliteStore(settings.data, observe, incidents=incidents)
@@ -38,8 +38,8 @@ def create_store(settings: AnalyzerSettings) -> Path:
     """Make the store that settings name; return its file in `data`: the store, or the keyring of one in a database.
 
     Raises:
-        StoreError: where there is one already.
-        HubbubError: where it is in a database, and what that needs is not installed.
+        StoreError: if there is one already.
+        HubbubError: if it is in a database, and what that needs is not installed.
     """
     if not settings.store:
         return AnalyzerSqliteStore.create(settings.data)
@@ -53,7 +53,7 @@ def file_of(settings: AnalyzerSettings) -> tuple[str, Layout]:
     """Return the name and the layout of the file in `data`.
 
     Raises:
-        HubbubError: where the store is in a database, and what that needs is not installed.
+        HubbubError: if the store is in a database, and what that needs is not installed.
     """
     if not settings.store:
         return FILE_NAME, LAYOUT

@@ -21,7 +21,7 @@ def load_tasks(paths: Iterable[Path], identities: Identities, successions: Seque
     """Return the tasks in those files and folders (`*.json`), with the identities that follow those they name.
 
     Raises:
-        TaskError: where a file holds no task of these three parties with both signatures, or there is none at all.
+        TaskError: if a file holds no task of these three parties with both signatures, or there is none at all.
     """
     return {
         task_id: replace(signed, task=check_task(signed, identities, successions))
@@ -33,7 +33,7 @@ def check_task(signed: SignedTask, identities: Identities, successions: Sequence
     """Return the task, if it is signed by operator and shuffler, and names this analyzer.
 
     Raises:
-        SignatureError: where a party is another one, or has not signed.
+        SignatureError: if a party is another one, or has not signed.
     """
     task = signed.check(identities.operator, identities.shuffler, successions)
     same = task.lineage is not None and task.lineage.holds(Role.ANALYZER, identities.analyzer)

@@ -54,7 +54,7 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
         return self.connection.execute(statement, values).fetchall()
 
     def _round(self, task_id: bytes, number: int) -> int | None:
-        """The row of a round; None where no key was made for it yet."""
+        """The row of a round; None if no key was made for it yet."""
         row = self._one("SELECT key FROM round_status WHERE id = %s AND number = %s", task_id, number)
         return None if row is None else row[0]
 
@@ -188,7 +188,7 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
             check_repetition(stored, offset, chunk.envelopes[:repeated])
 
     def chunk_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
-        """The first chunk behind an offset that arrived of a batch; None where there is none, or no more."""
+        """The first chunk behind an offset that arrived of a batch; None if there is none, or no more."""
         found = self._one(
             "SELECT key FROM round_status WHERE id = %s AND number = %s AND stored AND NOT destroyed",
             *(batch.task_id, batch.round),

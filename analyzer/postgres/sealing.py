@@ -28,7 +28,7 @@ class DeliveryCipher:
         """Return envelopes as they came.
 
         Raises:
-            StoreError: where they are not what was stored there.
+            StoreError: if they are not what was stored there.
         """
         return self._blocks.open(struct.pack(">BIQ", _ENVELOPES, query, first), sealed, "a chunk of envelopes")
 
@@ -40,6 +40,6 @@ class DeliveryCipher:
         """Return what was counted.
 
         Raises:
-            StoreError: where it is not what was stored there.
+            StoreError: if it is not what was stored there.
         """
         return self._blocks.open(struct.pack(">BI", _COUNTS, query), sealed, "what was counted of a batch")

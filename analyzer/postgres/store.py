@@ -61,7 +61,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         """Make a new keyring in `folder` for a database without a store, and return its file.
 
         Raises:
-            StoreError: where there is a keyring or a store already; nothing was made then.
+            StoreError: if there is a keyring or a store already; nothing was made then.
         """
         bring_forward(address, SCHEMA)
         check_new(address, SCHEMA, "an analyzer's")
@@ -90,7 +90,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         `incidents` are told what the server does not take, `connection` is the class of the connections to it.
 
         Raises:
-            StoreError: where the server cannot be used, another process uses the store, a newer version wrote the
+            StoreError: if the server cannot be used, another process uses the store, a newer version wrote the
                 database, or it is not the keyring's. The keyring is closed then.
         """
         self._keyring = keyring

@@ -40,7 +40,7 @@ class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
         """Make a new store in `folder`, and return its file.
 
         Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
+            StoreError: if there is one already, or something is left of one; nothing was made then.
         """
         return create(folder, FILE_NAME, LAYOUT)
 

@@ -1,4 +1,4 @@
-"""How far rounds are, what went in and out, and what was refused. No report, and nobody's name."""
+"""Metrics of a hop: progress of rounds, envelopes in and out, and refusals; they contain no report and no identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX = "hubbub_hop"
 
 
 class HopStage(StrEnum):
-    """What is timed."""
+    """The stages that are timed."""
 
     ACCEPT = "accept"
     PASS_ON = "pass_on"  # noqa: S105 - a stage
@@ -26,7 +26,7 @@ class HopStage(StrEnum):
 
 
 class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
-    """Reads rounds and queues when Prometheus asks."""
+    """Reads rounds and queues at each scrape."""
 
     def __init__(self, tasks: Mapping[bytes, Task], store: HopStore, refusals: Mapping[Reason, int]) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
         return [each for each in await self._store.statuses() if each.task_id in self._tasks]
 
     def _metrics(self, snapshot: Sequence[HopRoundStatus]) -> Iterator[Metric]:
-        batches = GaugeMetricFamily(f"{PREFIX}_batches", "Batches by how far they are.", labels=(*TASK, "state"))
+        batches = GaugeMetricFamily(f"{PREFIX}_batches", "Batches by state.", labels=(*TASK, "state"))
         for task in self._tasks.values():
             mine = [each for each in snapshot if each.task_id == task.id]
             mixed, passed_on = sum(each.mixed for each in mine), sum(each.passed_on for each in mine)
@@ -55,6 +55,6 @@ class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
         for reason in Reason:
             if reason in self._refusals:
                 refused.add_metric((reason.value,), self._refusals[reason])
-        waiting = GaugeMetricFamily(f"{PREFIX}_queue_depth", "What waits.", labels=("queue",))
+        waiting = GaugeMetricFamily(f"{PREFIX}_queue_depth", "Work that waits.", labels=("queue",))
         waiting.add_metric(("store",), self._store.waiting)
         yield from (batches, refused, waiting)
