@@ -118,6 +118,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
     @property
     def waiting(self) -> int:
         """The number of operations that wait for the store's thread."""
+        # One of those that are counted is running.
         return max(0, self._waiting - 1)
 
     def close(self) -> None:
