@@ -1,6 +1,6 @@
 """Metrics of the shuffler: counts are read from the store at each scrape; stages report their own timings.
 
-Counts have a task, a result and a reason as labels, and are rounded down until a round is cut
+Counts have only a task, a result and a reason as labels, and are rounded down until a round is cut
 (`service.observability.rounding`). They show nothing about a single submission, device or answer. Task labels come from
 the shuffler's own files: a task id that a stranger sends makes no label.
 """

@@ -160,7 +160,7 @@ async def _following(settings: ShufflerSettings, incidents: Incidents) -> AsyncI
     """Replicate the others' keyring, and yield it open; None if all processes share one keyring."""
     if not settings.leaders:
         if settings.standbys:
-            text = f"standbys is {settings.standbys}, but leaders is empty, so this keyring misses changes; set leaders"
+            text = f"standbys is {settings.standbys}, but leaders is empty, so this keyring follows nobody; set leaders"
             incidents.open(
                 _ALONE, IncidentKind.PEER, _ALONE, f"{text}, and restart this process; it does not take over until then"
             )
