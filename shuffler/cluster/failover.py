@@ -236,7 +236,7 @@ async def _wait_for_lease(
 
 
 def leader_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True) -> None:
-    """Have metrics say whether this shuffler is the leader, and in the term of which number; 0: it needs none."""
+    """Add metrics that show whether this shuffler leads, and its term; 0 if it needs no term."""
     what = "1 while this shuffler keeps rounds, 0 while it stands by; always 1 with a store in SQLite."
     terms = (
         "The term in which this shuffler keeps rounds; it rises with each takeover, and is 0 with SQLite or on standby."
