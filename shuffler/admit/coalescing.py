@@ -65,6 +65,7 @@ class Coalescer:
     async def _work(self, destination: Destination, callers: Sequence[_Caller]) -> None:
         try:
             answers = await self._answer_all(destination, [submission for submission, _answered in callers])
+            # A list, so that a wrong number of answers fails all callers before any gets one.
             for (_submission, answered), answer in list(zip(callers, answers, strict=True)):
                 # A caller that is gone gets no answer. Its submission is stored all the same, and a retry gets the
                 # receipt.

@@ -268,6 +268,7 @@ class Deliverer:
         end = [release.round for release in releases].index(round_.number) + 1
         # If its chain is not a prefix of ours, send all of it: the analyzer's own refusal explains the difference.
         follows = head_after(task.id, releases[: known.count]) == known.head
+        # `end - 1`: this round's own release is sent even if the analyzer has it.
         first = min(known.count, end - 1) if follows else 0
         return ReleaseChunk(first, tuple(releases[first:end]))
 

@@ -199,6 +199,7 @@ async def _assembled(
     opening = InlineOpener(metrics.stage(ShufflerStage.OPEN))
     # Without the credentials every device would be refused as unknown.
     await state.admitted(await channel.ask(Frame.ADMITTED))
+    # The worker's share of the limit. A rate below 1 would let no ticket through, ever.
     rate = Rate(max(1.0, settings.enrollments_per_second / settings.workers))
     queue = LoadShedder(settings.queue, settings.queue_seconds)
     disk_reserve = DiskReserve(settings.data, settings.disk_reserve, state.incidents)

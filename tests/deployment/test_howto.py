@@ -24,7 +24,7 @@ from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop import settings as hop_settings
 from support.command_line import misunderstood
 from support.deployment_files import commands_of_line
-from support.pages import Part, anchors, blocks, code, lines, links, pages
+from support.howto_pages import Part, anchors, blocks, code, lines, links, pages
 from support.source_tree import FOLDERS, ROOT
 
 MOST_LINES = 400

@@ -1,75 +1,94 @@
-"""The pages of docs/howto as tests read them: fenced blocks, code in backticks and links, each with its line."""
+"""Pages whose commands run to the letter, in one shell and one folder, with outputs compared in shape."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.patience import PATIENCE
 from support.source_tree import ROOT
 
-HOWTO = ROOT / "docs" / "howto"
-_FENCED = re.compile(r"(?ms)^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$")
-_CODE = re.compile(r"`([^`\n]+)`")
-_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+MARK = "==== step {} ===="
+STARTS = ("set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT")
+
+FINGERPRINT = re.compile(r"\b[0-9a-f]{8}(-?[0-9a-f]{8}){7}\b|\b[0-9a-f]{12}\b")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?")
+LAYOUT = re.compile(r"[━─█▏▎▍▌▋▊▉ ]+")
+BY_CHANCE = "not told from 0"
+"""A note at counts near zero, which noise gives and takes."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of a page, and where it is."""
+class Step:
+    """A block of commands, and the output that the page shows below it."""
 
-    page: Path
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"docs/howto/{self.page.name}:{self.line}"
+    commands: str
+    shown: str
 
 
-def pages() -> list[Path]:
-    """All pages, in order."""
-    return sorted(HOWTO.glob("*.md"))
+def steps(page: str, after: str = "") -> list[Step]:
+    """The `sh` and `python` blocks of docs/PAGE.md from the words `after` on, and the `text` block below each."""
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert after in text
+    blocks = list(BLOCK.finditer(text, text.index(after)))
+    found: list[Step] = []
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        language, body = block.groups()
+        if language in ("sh", "python"):
+            commands = body if language == "sh" else f"python - <<'PROGRAM'\n{body}PROGRAM\n"
+            here = following is not None and "\n#" not in text[block.end() : following.start()]
+            found.append(Step(commands, following[2] if here and following and following[1] == "text" else ""))
+    return found
 
 
-def blocks(page: Path, language: str) -> Iterator[Part]:
-    """The fenced blocks in a language, without their indent."""
-    content = page.read_text()
-    for found in _FENCED.finditer(content):
-        if found["language"] == language:
-            text = re.sub(rf"(?m)^{found['indent']}", "", found["text"])
-            yield Part(page, content[: found.start("text")].count("\n") + 1, text)
+def run(script: list[Step], folder: Path, before: str = "") -> list[str]:
+    """Run steps in one shell that stops at the first failure; what each printed on stdout and stderr."""
+    parts = [*STARTS, before]
+    for number, step in enumerate(script):
+        parts.append(f"echo '{MARK.format(number)}'\n{step.commands}")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(parts)],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return re.split(r"==== step \d+ ====\n", done.stdout)[1:]
 
 
-def lines(block: Part) -> Iterator[Part]:
-    """The lines of a block of shell, continued ones joined."""
-    number, joined = block.line, ""
-    for offset, line in enumerate(block.text.splitlines()):
-        number = number if joined else block.line + offset
-        joined += line.removesuffix("\\")
-        if not line.endswith("\\"):
-            yield Part(block.page, number, joined)
-            joined = ""
+def shape(line: str) -> str:
+    """A line without its numbers, times, fingerprints and layout."""
+    line = FINGERPRINT.sub("#", line).replace(BY_CHANCE, "")
+    line = NUMBER.sub("0", TIME.sub("@", line))
+    return LAYOUT.sub(" ", line).strip()
 
 
-def prose(page: Path) -> str:
-    """A page's text; the lines of its fenced blocks are empty."""
-    return _FENCED.sub(lambda found: "\n" * found[0].count("\n"), page.read_text())
-
-
-def code(page: Path) -> Iterator[Part]:
-    """What is in backticks in the text."""
-    for number, line in enumerate(prose(page).splitlines(), 1):
-        yield from (Part(page, number, found) for found in _CODE.findall(line))
-
-
-def links(page: Path) -> Iterator[tuple[Part, str]]:
-    """Relative links: the file (empty for the page itself) and the anchor."""
-    for number, line in enumerate(prose(page).splitlines(), 1):
-        yield from ((Part(page, number, target), anchor) for target, anchor in _LINK.findall(line))
-
-
-def anchors(text: str) -> set[str]:
-    """The anchors that a page's headings make."""
-    headings = re.findall(r"(?m)^#+ (.+)$", text)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+def unlike(shown: str, printed: str) -> list[str]:
+    """Lines that a page shows and a command did not print, in their order; … at an end leaves out what follows."""
+    found = [shape(line) for line in printed.splitlines()]
+    missing = []
+    for line in shown.splitlines():
+        wanted = shape(line)
+        if wanted in ("…", ""):
+            continue
+        short = wanted.removesuffix("…").strip() if wanted.endswith("…") else None
+        at = next(
+            (i for i, each in enumerate(found) if each == wanted or (short is not None and each.startswith(short))),
+            None,
+        )
+        if at is None:
+            missing.append(line)
+        else:
+            found = found[at + 1 :]
+    return missing
