@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from reference.making import alerts, commands, events, metrics, refusals, settings
+from reference.making import alerts, commands, errors, events, metrics, refusals, settings
 from reference.making.page import MARK, Page, section, table, wrapped
 
 FOLDER = Path(__file__).parents[1]
@@ -19,6 +19,7 @@ SUBJECTS: tuple[Callable[[], list[Page]], ...] = (
     alerts.pages,
     events.pages,
     refusals.pages,
+    errors.pages,
 )
 """What makes the pages, in the order of the list."""
 
