@@ -30,23 +30,27 @@ class DevicePortSettings(SettingsTable):
 
     listen: Listen = Field(
         default="127.0.0.1:7301",
-        description="host:port where devices submit; port 0 takes a free one",
+        description="host:port where devices submit, over TLS; port 0 takes a free one",
     )
     behind_proxy: bool = Field(
         default=False,
-        description="whether a proxy that limits each address is in front of the devices' ports; "
-        "without one the service warns if they are open beyond loopback",
+        description="whether a proxy with limits by address is in front of the devices' ports; "
+        "without one the service warns if they are beyond loopback",
     )
     devices_listen: OptionalListen = Field(
         default="",
-        description="host:port for devices that show a certificate (tasks with mode mtls); empty for none",
+        description="host:port where devices submit that show a certificate (mutual TLS), for tasks with mode mtls; "
+        "empty for none",
     )
     devices_authority: File | None = Field(
-        default=None, description="PEM certificate of the authority that issued the devices' certificates"
+        default=None,
+        description="PEM certificate of the authority that issued the devices' certificates; it must not be "
+        "`tls.authority`, which is checked",
     )
     https_listen: OptionalListen = Field(
         default="",
-        description="host:port where devices submit by HTTPS (the Connect protocol); empty for none",
+        description="host:port where devices submit by HTTPS (the Connect protocol), such as 127.0.0.1:7308; "
+        "empty for none",
     )
     https_origins: tuple[str, ...] = Field(
         default=(),
@@ -56,36 +60,47 @@ class DevicePortSettings(SettingsTable):
         default="",
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
     )
-    tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
+    tasks: tuple[File, ...] = Field(
+        description="signed task files, or folders of them (*.json); read at the start", min_length=1
+    )
     operator_key: File = Field(description="PEM public key of the operator, who must have signed the tasks")
     successions: tuple[File, ...] = Field(
-        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+        default=(),
+        description="signed successions of identities (`hubbub keys`), or folders of them (*.json); read at the start",
     )
-    processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
+    processes: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="processes that open envelopes; 0 is one per core that the service may use",
+    )
     event_loop: EventLoop = Field(
-        default="asyncio", description="event loop of the service: asyncio, or uvloop (extra uvloop)"
+        default="asyncio",
+        description="event loop of the service: asyncio, or uvloop (extra uvloop), with which a call by HTTPS takes "
+        "about 15 µs less of the core that answers calls",
     )
     queue: int = Field(
-        default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
+        default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are refused as `overloaded`"
     )
     queue_seconds: float = Field(
         default=0.05,
         gt=0,
         le=60,
-        description="most seconds that a submission may be in work; if the recent pace predicts more, it is "
-        "answered OVERLOADED",
+        description="how long submissions may be in work; while more than 500 are, and more than are done in that "
+        "time, new ones are refused as `overloaded`",
     )
     count_step: int = Field(
         default=100,
         ge=1,
         le=1_000_000,
-        description="submissions in status and metrics are rounded down to multiples of this until a round is cut",
+        description="submissions and refusals in status and metrics are rounded down to multiples of this until a "
+        "round is cut; 1 shows each",
     )
     enrollments_per_second: int = Field(
         default=2000,
         ge=1,
         le=1_000_000,
-        description="most tickets checked in a second; more are answered OVERLOADED",
+        description="most tickets of devices checked in a second; more are refused as `overloaded`",
     )
     tls: TLSSettings
     limits: DevicePortLimitSettings = DevicePortLimitSettings()
@@ -97,18 +112,19 @@ class ShufflerSettings(DevicePortSettings):
 
     role: Literal["both", "leader"] = Field(
         default="both",
-        description="`leader` manages rounds, and leaves devices to front ends; `both` answers devices as well",
+        description="`leader` manages rounds, and leaves devices to front ends; `both` answers devices as well; "
+        "`hubbub shuffler --role` overrides it",
     )
     workers: int = Field(
         default=0,
         ge=0,
         le=256,
         description="processes that answer devices and open their submissions (`processes` is not used then); "
-        "each has `queue` and `limits` for itself; 0: the main process answers",
+        "each has `queue` and `limits` for itself; with 0 the main process answers",
     )
     control_listen: Listen = Field(
         default="127.0.0.1:7302",
-        description="host:port where the operator controls rounds; port 0 takes a free one",
+        description="host:port where the operator controls rounds, over mutual TLS; port 0 takes a free one",
     )
     analyzer: Address = Field(
         description="host:port of the analyzer's delivery port, or of the first hop's if tasks name hops"
@@ -121,19 +137,28 @@ class ShufflerSettings(DevicePortSettings):
     )
     leader_listen: OptionalListen = Field(
         default="",
-        description="host:port where standbys and front ends replicate the keyring, over mutual TLS; empty for none",
+        description="host:port where front ends ask, and standbys follow this one's keyring, over mutual TLS; "
+        "empty for none",
     )
     standbys: int = Field(
-        default=0, ge=0, le=16, description="standbys that must have a change of the keyring before it is answered"
+        default=0,
+        ge=0,
+        le=16,
+        description="standbys that must have each change of the keyring on disk before it is answered",
     )
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
     disk_reserve: int = Field(
-        default=2**28, ge=0, description="bytes of the store's disk to keep free; below it new submissions are refused"
+        default=2**28,
+        ge=0,
+        description="bytes of the store's disk kept free, or what a round needs to be mixed if that is more; below, "
+        "new submissions are refused as `disk_full`; 0 keeps none",
+        json_schema_extra={"unit": "bytes"},
     )
     spark: SparkSettings = SparkSettings()
     leaders: tuple[Address, ...] = Field(
         default=(),
-        description="host:port of the `leader_listen` of the other processes that may lead the same rounds",
+        description="host:port of the `leader_listen` of the other processes that may lead the same rounds; one leads "
+        "at a time",
     )
 
 
@@ -146,7 +171,7 @@ def _shared(store: str) -> str:
 class FrontendSettings(DevicePortSettings):
     """The settings of a front end, which answers devices for a leader and manages no rounds."""
 
-    role: Literal["frontend"] = Field(description="the role: frontend")
+    role: Literal["frontend"] = Field(description="makes the service a front end")
     store: Annotated[Database, AfterValidator(_shared)] = Field(
         description="postgresql://user@host/database without a password: the leader's store"
     )

@@ -94,8 +94,7 @@ def command(
     keeps its private key to itself, and its folder holds no identity. Hosts are names (international ones too) or
     addresses, without ports. Where anything is wrong, nothing is made.
 
-    Example: hubbub init deployment
-    Example: hubbub init deployment --cluster --frontends 3
+    Examples: hubbub init deployment; hubbub init deployment --cluster --frontends 3
     """
     with failures(as_json):
         from hubbub.deploy.init.folders import Placement, initialise

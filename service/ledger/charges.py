@@ -33,7 +33,7 @@ def check_follows(stored: int, charges: Charges) -> None:
     """Return only if charges follow the `stored` ones of their task, without a gap.
 
     Raises:
-        LedgerMoved: where they do not.
+        LedgerMoved: if they do not.
     """
     positions = [charge.position for charge in charges]
     if positions != list(range(stored, stored + len(charges))):

@@ -32,8 +32,8 @@ def charges_for(task: Task, number: int, stored: Charges, counted: Counted = ())
     they were. Composes, which takes some 0.1 s: call it in a thread.
 
     Raises:
-        BudgetExceeded: where the round would pass the budget; the message says which rounds spent what.
-        AccountingError: where the stored charges do not hold.
+        BudgetExceeded: if the round would pass the budget; the message says which rounds spent what.
+        AccountingError: if the stored charges do not hold.
     """
     before = ledger(Terms.of(task), task.id.hex(), _records(stored), counted)
     queries = [(query.name, query.mechanism) for query in task.queries]
@@ -54,7 +54,7 @@ def check_ledgers(whose: str, charges: Mapping[bytes, Charges], paid_for: Mappin
     chain of digests alone would not show that its last charges were left off: the rounds that were made of them do.
 
     Raises:
-        StoreError: where it does not: the file was changed by somebody else, or is an old copy in part.
+        StoreError: if it does not: the file was changed by somebody else, or is an old copy in part.
     """
     charged: Counter[RoundId] = Counter()
     for task_id, stored in charges.items():

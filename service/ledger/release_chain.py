@@ -86,7 +86,7 @@ def check_chains(
     `own`: these are the releases of the store's own service, which has signed a record of each of them.
 
     Raises:
-        StoreError: where they do not: the file was changed by somebody else, or is an old copy in part.
+        StoreError: if they do not: the file was changed by somebody else, or is an old copy in part.
     """
     for task_id, chain in chains.items():
         _check_heads(whose, task_id, chain)

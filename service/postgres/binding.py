@@ -19,7 +19,7 @@ def is_kept(address: str, schema: Schema) -> bool:
     """Return whether a database belongs to a keyring.
 
     Raises:
-        StoreError: where the server cannot be used.
+        StoreError: if the server cannot be used.
     """
     try:
         with psycopg.connect(address, autocommit=True) as connection:
@@ -34,7 +34,7 @@ def check_new(address: str, schema: Schema, whose: str) -> None:
     """Return only if a database belongs to no keyring yet; `whose` store it is to be, for errors.
 
     Raises:
-        StoreError: where it does, or the server cannot be used.
+        StoreError: if it does, or the server cannot be used.
     """
     if is_kept(address, schema):
         raise StoreError(
@@ -47,7 +47,7 @@ def bind(connection: Connection, keyring: KeyringFile[Any], address: str) -> Non
     """Return only if the database belongs to the keyring, from now on where both are new.
 
     Raises:
-        StoreError: where one of them belongs to another, or is lost.
+        StoreError: if one of them belongs to another, or is lost.
     """
     lock(connection, "keyring", "")
     row = connection.execute("SELECT id FROM keyring").fetchone()

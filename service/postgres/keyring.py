@@ -54,7 +54,7 @@ class KeyringFile(ABC, Generic[S]):
         """Make a new keyring in `folder`, and return its file.
 
         Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
+            StoreError: if there is one already, or something is left of one; nothing was made then.
         """
         return create(folder, FILE_NAME, cls.layout)
 
@@ -68,7 +68,7 @@ class KeyringFile(ABC, Generic[S]):
         """Open the keyring in `folder`.
 
         Raises:
-            StoreError: where there is none, another process uses it, or another version wrote it.
+            StoreError: if there is none, another process uses it, or another version wrote it.
         """
         self.folder = folder
         self.lock = threading.RLock()
@@ -99,7 +99,7 @@ class KeyringFile(ABC, Generic[S]):
         """Return what is held of a round.
 
         Raises:
-            StoreError: where the keyring never had anything of it.
+            StoreError: if the keyring never had anything of it.
         """
         found = self._secrets.get(round_)
         if found is None:
@@ -120,7 +120,7 @@ class KeyringFile(ABC, Generic[S]):
         On the disks of those who follow, too, unless it need not be `everywhere` yet: with the next change that does.
 
         Raises:
-            StoreError: where it could not be done; nothing was changed.
+            StoreError: if it could not be done; nothing was changed.
         """
         with self.lock:
             result = self._change(work)
@@ -144,7 +144,7 @@ class KeyringFile(ABC, Generic[S]):
         """Leave nothing of what was deleted in any file.
 
         Raises:
-            StoreError: where it could not be done; it may be called again.
+            StoreError: if it could not be done; it may be called again.
         """
         with self.lock, self._failing():
             self._database.clean()

@@ -32,7 +32,7 @@ def check_charges(connection: Connection, task_id: bytes, more: Charges) -> None
     """Return only if charges follow those that a task has.
 
     Raises:
-        LedgerMoved: where they do not.
+        LedgerMoved: if they do not.
     """
     row = connection.execute("SELECT count(*) FROM ledger WHERE task = %s", (task_id,)).fetchone()
     check_follows(0 if row is None else row[0], more)

@@ -38,7 +38,7 @@ def bring_forward(address: str, schema: Schema) -> None:
     """Have the tables of this version in a database, in one transaction, while nobody else does.
 
     Raises:
-        StoreError: where a newer version wrote the database, or the server could not do it; nothing was changed.
+        StoreError: if a newer version wrote the database, or the server could not do it; nothing was changed.
     """
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(address), poolclass=NullPool)
     try:

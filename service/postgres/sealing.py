@@ -46,7 +46,7 @@ class BlockCipher:
         """Return a block as it was; `what` it is, for the error.
 
         Raises:
-            StoreError: where the block is not what was stored there.
+            StoreError: if the block is not what was stored there.
         """
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], self._context + place)

@@ -103,7 +103,7 @@ class Sessions:
         Every transaction that changes something begins with `check`, which raises where it must not be made.
 
         Raises:
-            StoreError: where the server is away, refuses, or does not keep what it has committed.
+            StoreError: if the server is away, refuses, or does not keep what it has committed.
         """
         self.address = address
         self._observe = observe
@@ -147,7 +147,7 @@ class Sessions:
         `work` is called again where the server took the transaction back because others were in its way.
 
         Raises:
-            StoreError: where the server could not do it.
+            StoreError: if the server could not do it.
         """
         started = time.perf_counter()
         result = self._told(lambda: self._tried(work))
@@ -159,7 +159,7 @@ class Sessions:
         """Do work that changes nothing; every statement of it sees what is committed then.
 
         Raises:
-            StoreError: where the server could not do it.
+            StoreError: if the server could not do it.
         """
 
         def once() -> T:
@@ -172,7 +172,7 @@ class Sessions:
         """Do work that changes nothing, all of whose statements see what is committed as it begins.
 
         Raises:
-            StoreError: where the server could not do it.
+            StoreError: if the server could not do it.
         """
 
         def once(connection: Connection) -> T:
@@ -241,7 +241,7 @@ def check_version(connection: Connection, address: str) -> None:
     """Return only if the server is new enough.
 
     Raises:
-        StoreError: where it is older than `OLDEST`.
+        StoreError: if it is older than `OLDEST`.
     """
     version = connection.info.server_version
     if version < 10_000 * OLDEST:

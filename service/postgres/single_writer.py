@@ -44,7 +44,7 @@ class SingleWriterSessions(Sessions):
         """Connect, and take the lock; `whose` store it is, for errors. See `Sessions`.
 
         Raises:
-            StoreError: where another process has the lock, or the server cannot be used.
+            StoreError: if another process has the lock, or the server cannot be used.
         """
         super().__init__(address, schema, observe, connection=connection, incidents=incidents)
         self._whose = whose

@@ -23,7 +23,7 @@ class Threads:
         """Do work in a thread, and return what it returned.
 
         Raises:
-            StoreError: where the threads have ended.
+            StoreError: if the threads have ended.
         """
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, work)

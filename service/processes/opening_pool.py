@@ -79,7 +79,7 @@ class OpeningPool:
         A worker that is killed breaks its pool: the pool is made anew, and each chunk that was in it tried once more.
 
         Raises:
-            BrokenProcessPool: where that fails too.
+            BrokenProcessPool: if that fails too.
         """
         chunks = self._chunks(parts, job.width)
         if expected <= self._chunk:

@@ -20,7 +20,7 @@ def run(work: Callable[[], Coroutine[object, object, T]], kind: EventLoop) -> T:
     """Return what a service's coroutine, made by `work`, returns, in an event loop of that kind.
 
     Raises:
-        SettingsError: where uvloop is asked for and is not installed; nothing was begun.
+        SettingsError: if uvloop is asked for and is not installed; nothing was begun.
     """
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if kind == "uvloop":

@@ -15,8 +15,8 @@ def load_successions(paths: Iterable[Path]) -> list[Succession]:
     """Return the successions in those files and folders (`*.json`), each signed by its three.
 
     Raises:
-        SuccessionError: where a file holds none, or one that is not signed by all; naming the file.
-        HubbubError: where one cannot be read.
+        SuccessionError: if a file holds none, or one that is not signed by all; naming the file.
+        HubbubError: if one cannot be read.
     """
     found = []
     for path in files_in(paths):
@@ -37,7 +37,7 @@ def own_identity(path: Path, role: Role, successions: Sequence[Succession]) -> I
     They are called as the file is, with more behind its name: `identity-1a2b3c4d.pem` beside `identity.pem`.
 
     Raises:
-        SignatureError: where the file holds no private key.
+        SignatureError: if the file holds no private key.
     """
     identity = Identity.load(path)
     ours = {key for each in successions if each.role is role for key in (each.old, each.new)} - {identity.public}

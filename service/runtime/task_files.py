@@ -14,7 +14,7 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], object]) -> 
     """Return, by id, the tasks in those files and folders (`*.json`), each accepted by `check`.
 
     Raises:
-        TaskError: where a file holds no task, `check` refuses one (a `HubbubError` or `ValueError`), or there is none.
+        TaskError: if a file holds no task, `check` refuses one (a `HubbubError` or `ValueError`), or there is none.
     """
     tasks: dict[bytes, SignedTask] = {}
     paths = list(paths)
@@ -40,7 +40,7 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
     """Return the files among these paths, and those named `*.json` in the folders among them.
 
     Raises:
-        TaskError: where one cannot be looked at.
+        TaskError: if one cannot be looked at.
     """
     for path in paths:
         try:

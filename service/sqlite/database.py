@@ -50,7 +50,7 @@ class Database:
         """Open the file, bringing it forward; `connection` is the class of both connections.
 
         Raises:
-            StoreError: where there is none (`service.sqlite.files` makes one), another process uses it, or a version
+            StoreError: if there is none (`service.sqlite.files` makes one), another process uses it, or a version
                 wrote it that cannot be read; then nothing was made or touched.
         """
         self.path = folder / file_name
@@ -138,7 +138,7 @@ class Database:
         """Cut the write-ahead log to nothing: what was deleted is in no file any more.
 
         Raises:
-            StoreError: where a reader held the log; nothing is lost, it may be called again.
+            StoreError: if a reader held the log; nothing is lost, it may be called again.
         """
         # In this order: a kill in between leaves a log that the mark does not speak of, and never a mark without a log.
         if self._wal_guard.is_set:
@@ -158,7 +158,7 @@ class Database:
         """Do all of it at once: leave nothing in any file of what was deleted.
 
         Raises:
-            StoreError, sqlite3.Error: where a part of it could not be done; it may be called again.
+            StoreError, sqlite3.Error: if a part of it could not be done; it may be called again.
         """
         # Zeroed pages go over what was deleted before they are given back: a page that is cut off the file's end is not
         # written any more.

@@ -35,7 +35,7 @@ def check_there(path: Path, layout: Layout) -> None:
 
     Raises:
         StoreError: saying what is there instead and how to go on; nothing was made or touched.
-        OSError: where the file cannot be read.
+        OSError: if the file cannot be read.
     """
     if not path.parent.is_dir():
         there = "is a file, not a folder" if path.parent.exists() else "is missing"
@@ -66,7 +66,7 @@ def create(folder: Path, file_name: str, layout: Layout) -> Path:
     The file is there whole or not at all, also after a crash.
 
     Raises:
-        StoreError: where there is a store already, anything is left of one, or the folder cannot be used.
+        StoreError: if there is a store already, anything is left of one, or the folder cannot be used.
     """
     path = folder / file_name
     try:
@@ -122,7 +122,7 @@ def locked(folder: Path, layout: Layout) -> Iterator[None]:
     """Hold a folder's lock, which one process at a time can.
 
     Raises:
-        StoreError: where another process holds it.
+        StoreError: if another process holds it.
     """
     descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -98,7 +98,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
         """Have a job done; its result is there when it is on disk. `alone` gives a long job its own transaction.
 
         Raises:
-            StoreError: where the store was closed.
+            StoreError: if the store was closed.
         """
         return self._put(work, alone=alone)
 
@@ -106,7 +106,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
         """Have a job done outside of any transaction, such as cutting the log.
 
         Raises:
-            StoreError: where the store was closed.
+            StoreError: if the store was closed.
         """
         return self._put(work, alone=True, bare=True)
 

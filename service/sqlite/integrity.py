@@ -37,7 +37,7 @@ def check_whole(
     Raises:
         StoreError: naming what SQLite found.
         sqlite3.Error: where it cannot read the file at all.
-        OSError: where its size cannot be read.
+        OSError: if its size cannot be read.
     """
     size = path.stat().st_size
     if size > largest:

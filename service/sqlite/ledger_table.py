@@ -22,7 +22,7 @@ def insert_charges(connection: sqlite3.Connection, task_id: bytes, charges: Char
     """Add to a task's ledger.
 
     Raises:
-        LedgerMoved: where the charges do not follow those that are stored; nothing was added.
+        LedgerMoved: if the charges do not follow those that are stored; nothing was added.
     """
     if not charges:
         return

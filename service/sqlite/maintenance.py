@@ -41,7 +41,7 @@ def accept_lost_log(folder: Path, file_name: str, layout: Layout) -> Path:
     """Have a store open without what its lost log held; return its file.
 
     Raises:
-        StoreError: where nothing is known to be lost, or the store is none.
+        StoreError: if nothing is known to be lost, or the store is none.
     """
     with _held(folder, file_name, layout) as path:
         wal_guard.forget(path)

@@ -83,7 +83,7 @@ def check_log(path: Path) -> None:
 
     Raises:
         StoreError: saying what is missing, and how to go on.
-        OSError, sqlite3.Error: where files cannot be read.
+        OSError, sqlite3.Error: if files cannot be read.
     """
     lost = what_is_lost(path)
     if lost:
@@ -118,8 +118,8 @@ def forget(path: Path) -> None:
     (`shuffler.db-wal.lost`): SQLite would play its pages into the database.
 
     Raises:
-        StoreError: where nothing of the log is known to be lost.
-        OSError: where a file cannot be moved; then nothing was changed.
+        StoreError: if nothing of the log is known to be lost.
+        OSError: if a file cannot be moved; then nothing was changed.
     """
     if not what_is_lost(path):
         raise StoreError(f"nothing of the log of {path} is missing; leave --accept-lost-log out")
@@ -219,7 +219,7 @@ class WalGuard:
         """Open the mark of the store in `path`, whose log was checked.
 
         Raises:
-            OSError: where it cannot be made.
+            OSError: if it cannot be made.
         """
         self._path = path
         self._file: int | None = _made(path)
@@ -285,7 +285,7 @@ class WalGuard:
         """Say that nothing is in the log that is not in the database; before the log is cut.
 
         Raises:
-            OSError: where it cannot be written; the log must not be cut then.
+            OSError: if it cannot be written; the log must not be cut then.
         """
         if self._file is not None:
             os.pwrite(self._file, bytes(_FORM.size), 0)

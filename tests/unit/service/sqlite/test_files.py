@@ -166,7 +166,7 @@ def damage(path: Path, first: int, what: bytes = b"\xff") -> None:
 @pytest.mark.parametrize("first", [100, 4096], ids=["schema", "tables"])
 def test_a_damaged_store_is_named_and_is_not_to_be_repaired(kind: Kind, tmp_path: Path, first: int) -> None:
     damage(kind.create(tmp_path), first)
-    says = rf"{FILES[kind]} is damaged \(.+\): keep the folder, do not repair it or put an old copy back; end its tasks"
+    says = rf"{FILES[kind]} is damaged \(.+\): keep the folder, and do not repair it or restore an old copy"
     for _ in range(2):  # the file is let go, and refused alike
         with pytest.raises(StoreError, match=says) as refusal:
             kind(tmp_path)
