@@ -30,7 +30,11 @@ from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 PREFIX = "hubbub_analyzer"
 
-AGE = "Seconds since the oldest round in a state was first seen in it."
+AGE = "How long the oldest round was seen in a state (delivering or counted)."
+
+REPORTS = "Reports of counted batches: counted, without the shuffler's dummies, and left_out by reason."
+
+HELD_UP = "Rounds under way that could not be counted or certified, or that a full disk holds up."
 
 AGING = (AnalysisStage.DELIVERING, AnalysisStage.COUNTED)
 """States that a round should leave soon."""
@@ -61,9 +65,13 @@ class AnalyzerStage(StrEnum):
     """The stages that are timed."""
 
     ACCEPT = "accept"
+    """A chunk of a batch."""
     COUNT = "count"
+    """A batch: open, count, charge and commit it."""
     STORE = "store"
+    """A transaction."""
     CERTIFY = "certify"
+    """A round."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,7 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
 
     def _reports(self, rounds: Sequence[RoundProgress]) -> Metric:
         labels = (*TASK, "query", "result", "reason")
-        family = CounterMetricFamily(f"{PREFIX}_reports", "Reports of counted batches.", labels=labels)
+        family = CounterMetricFamily(f"{PREFIX}_reports", REPORTS, labels=labels)
         for task in self._tasks.values():
             for index, query in enumerate(task.queries):
                 counted, left_out = 0, Counter[str]()
@@ -150,9 +158,9 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
 
     def _of_rounds(self, snapshot: AnalyzerSnapshot) -> Iterator[Metric]:
         labels = (*TASK, "state")
-        count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
+        count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds in each state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
-        failed = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", "Rounds with an open incident.", labels=TASK)
+        failed = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", HELD_UP, labels=TASK)
         states = [(each.id.task_id, each.id.round, progress_of(each)) for each in snapshot.rounds]
         ages = self._ages.of(each for each in states if each[2] in AGING)
         for task in self._tasks.values():
@@ -167,21 +175,25 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
 
     def _refused(self) -> Metric:
         name = f"{PREFIX}_deliveries_refused"
-        family = CounterMetricFamily(name, "Refused calls of the shuffler since the start.", labels=("reason",))
+        family = CounterMetricFamily(
+            name, "Calls of the shuffler that were refused since the start, by reason.", labels=("reason",)
+        )
         for reason in Reason:
             if reason in REFUSED or reason in self._refusals:
                 family.add_metric((reason.value,), self._refusals.get(reason, 0))
         return family
 
     def _not_shown(self) -> Metric:
-        text = "Requests for results that were refused, since the start."
+        text = "Results that were asked for and not shown since the start, by reason."
         family = CounterMetricFamily(f"{PREFIX}_results_refused", text, labels=("reason",))
         for reason in RESULTS_REFUSED:
             family.add_metric((reason.value,), self._results_refused[reason])
         return family
 
     def _waiting(self) -> Metric:
-        family = GaugeMetricFamily(f"{PREFIX}_queue_depth", "Work that waits.", labels=("queue",))
+        family = GaugeMetricFamily(
+            f"{PREFIX}_queue_depth", "What waits: store has operations that wait for the disk.", labels=("queue",)
+        )
         family.add_metric(("store",), self._store.waiting)
         return family
 

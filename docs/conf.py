@@ -37,7 +37,8 @@ myst_heading_anchors = 6
 add_module_names = False
 maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
-toc_object_entries_show_parents = "hide"
+# The list at the right of a page has modules, not their objects: these would be copied for every page.
+toc_object_entries = False
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
@@ -45,6 +46,9 @@ autodoc_preserve_defaults = True
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]
 suppress_warnings = ["ref.python"]
+
+# Quotes and dashes stay as they are written: `--json` is an option.
+smartquotes = False
 
 html_theme = "furo"
 html_title = f"hubbub {release}"

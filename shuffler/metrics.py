@@ -32,7 +32,20 @@ PREFIX = "hubbub_shuffler"
 UNKNOWN_TASK = "(unknown)"
 """The label of every task that is not this shuffler's; no task can have this name."""
 
-AGE = "Seconds since the oldest round in a state was first seen in it, or since its scheduled cut if that is longer."
+AGE = (
+    "How long the oldest round was seen in a state (cut, mixed or released), or is past its scheduled cut if that is "
+    "longer."
+)
+
+HELD_UP = (
+    "Rounds that a failure, a full disk, a refusal or a silent analyzer holds up, from the first try that failed; and "
+    "one if the next round cannot begin."
+)
+
+QUEUES = (
+    "What waits or is in work: admission has submissions in work, opening pieces that wait for a process, store jobs "
+    "that wait for the disk."
+)
 
 REFUSED = (
     Reason.MALFORMED,
@@ -57,11 +70,17 @@ class ShufflerStage(StrEnum):
     """The stages that are timed."""
 
     ADMIT = "admit"
+    """A call of a device."""
     OPEN = "open"
+    """A piece of envelopes, by a process that opens them."""
     STORE = "store"
+    """A transaction."""
     MIX = "mix"
+    """A round."""
     RELEASE = "release"
+    """A round, delivered."""
     ERASE = "erase"
+    """A round, erased."""
 
 
 STEPS = {
@@ -185,7 +204,7 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
     def _submissions(self, snapshot: ShufflerSnapshot) -> Metric:
         family = CounterMetricFamily(
             f"{PREFIX}_submissions",
-            "Submissions by result.",
+            "Submissions accepted, retried (the same again) and refused, these by reason; together all that came.",
             labels=(*TASK, "result", "reason"),
         )
         for task in self._tasks.values():
@@ -200,9 +219,9 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
 
     def _of_rounds(self, snapshot: ShufflerSnapshot) -> Iterator[Metric]:
         labels = (*TASK, "state")
-        count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
+        count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds in each state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
-        incident = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", "Rounds with an open incident.", labels=TASK)
+        incident = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", HELD_UP, labels=TASK)
         ages = self._ages_of([held.round for held in snapshot.rounds if held.round.state in STEPS])
         for task in self._tasks.values():
             mine = snapshot.of(task)
@@ -224,7 +243,7 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
         return ages
 
     def _waiting(self) -> Metric:
-        family = GaugeMetricFamily(f"{PREFIX}_queue_depth", "Work that waits or is in progress.", labels=("queue",))
+        family = GaugeMetricFamily(f"{PREFIX}_queue_depth", QUEUES, labels=("queue",))
         for name, depth in self._queues.items():
             family.add_metric((name,), depth())
         return family

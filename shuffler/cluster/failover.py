@@ -237,8 +237,10 @@ async def _wait_for_lease(
 
 def leader_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True) -> None:
     """Add metrics that show whether this shuffler leads, and its term; 0 if it needs no term."""
-    what = "1 while this shuffler leads its rounds, 0 while it is a standby."
-    terms = "The term in which this shuffler leads; 0 if it needs none, or is a standby."
+    what = "1 while this shuffler keeps rounds, 0 while it stands by; always 1 with a store in SQLite."
+    terms = (
+        "The term in which this shuffler keeps rounds; it rises with each takeover, and is 0 with SQLite or on standby."
+    )
     for name, text, value in (("leader", what, int(acts)), ("term", terms, number)):
         gauge = Gauge(f"hubbub_shuffler_{name}", text, registry=None)
         gauge.set(value)

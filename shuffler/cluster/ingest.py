@@ -10,7 +10,7 @@ from hubbub.protos.identity.keys import load_public
 from hubbub.service.runtime.succession_files import load_successions
 from hubbub.shuffler.admit.enrollment import signers_of_tickets
 from hubbub.shuffler.admit.mtls import check_devices
-from hubbub.shuffler.metrics import PREFIX
+from hubbub.shuffler.metrics import PREFIX, QUEUES
 from hubbub.shuffler.settings import DevicePortSettings
 from hubbub.shuffler.tasks import Tasks, load_tasks
 
@@ -28,7 +28,7 @@ def tasks_for(settings: DevicePortSettings, shuffler: bytes) -> tuple[Tasks, tup
 
 
 def show_queues(registry: CollectorRegistry, **queues: Callable[[], int]) -> None:
-    """Add a metric of the work that waits or is in progress, by the queue's name."""
-    gauge = Gauge(f"{PREFIX}_queue_depth", "Work that waits or is in progress.", ("queue",), registry=registry)
+    """Have metrics say how much waits or is in work, by the queue's name."""
+    gauge = Gauge(f"{PREFIX}_queue_depth", QUEUES, ("queue",), registry=registry)
     for name, depth in queues.items():
         gauge.labels(name).set_function(depth)

@@ -25,6 +25,7 @@ from support.deployment_files import (
     CONTAINERS,
     FRONTENDS,
     GUIDE,
+    GUIDES,
     HOPS,
     SERVICES,
     SYSTEMD,
@@ -37,9 +38,9 @@ from support.deployment_files import (
 from support.source_tree import FOLDERS
 
 PROGRAM = "/opt/hubbub/bin/hubbub"
-PATHS = re.compile(r"/etc/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]|/var/lib/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
+PATHS = re.compile(r"(?!\S*\*)/etc/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]|/var/lib/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
 RUNNING = (*SERVICES, *HOPS)
-TEXTS = [GUIDE, *sorted(SYSTEMD.iterdir()), *sorted(CONTAINERS.iterdir())]
+TEXTS = [*GUIDES, *sorted(SYSTEMD.iterdir()), *sorted(CONTAINERS.iterdir())]
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     for name in (STANDBY, *FRONTENDS):
         shutil.copytree(cluster.of(name), made.of(name))
     (made.root / "pgpass").touch(0o600)
+    # Where the next TLS certificate waits.
+    (made.of("shuffler") / "tls" / "next").mkdir()
     return made
 
 
@@ -70,7 +73,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 def commands() -> Iterator[tuple[str, list[str]]]:
     """Everything that is said to be run, with where it stands."""
-    for path in (GUIDE, *sorted(CONTAINERS.glob("compose*.yaml"))):
+    for path in (*GUIDES, *sorted(CONTAINERS.glob("compose*.yaml"))):
         for words in commands_in(path.read_text()):
             yield path.name, words
     for service in RUNNING:

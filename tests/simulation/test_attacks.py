@@ -1,4 +1,4 @@
-"""The attacks of SECURITY.md that somebody who can reach the ports can try, on real services, in one round.
+"""The attacks of docs/explanation that somebody who can reach the ports can try, on real services, in one round.
 
 Strangers, enrolled devices that cheat, whoever recorded what was on the wire, and parties at ports that are not theirs
 all try, before, among and after twenty honest people. The round counts the twenty; every refusal has its reason, is

@@ -69,11 +69,13 @@ def section(title: str, *blocks: Iterable[str]) -> Section:
 def wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
     """Return a text as lines of at most `COLUMNS` characters; `first` and `rest` begin them.
 
-    A code span stays on one line.
+    A code span, and a link, stays on one line.
     """
     indent = " " * len(first) if rest is None else rest
-    # A space within backticks must not become a line's end.
-    whole = re.sub(r"`[^`\n]*`", lambda span: span[0].replace(" ", "\0"), " ".join(text.split()))
+    # A space within backticks, or within the words of a link, must not become a line's end.
+    whole = re.sub(
+        r"\[[^\[\]]*\]\([^()\s]*\)|`[^`\n]*`", lambda span: span[0].replace(" ", "\0"), " ".join(text.split())
+    )
     lines = textwrap.wrap(
         whole,
         COLUMNS,
@@ -126,7 +128,7 @@ def code(text: object) -> str:
 def sentence(text: str) -> str:
     """Return a description with a capital at its beginning and a full stop at its end."""
     shown = " ".join(text.split())
-    if shown[:1].islower() and not re.match(r"[a-z]+[A-Z_:]", shown):
+    if "a" <= shown[:1] <= "z" and not re.match(r"[a-z]+[A-Z_:]", shown):
         shown = shown[0].upper() + shown[1:]
     return shown if not shown or shown.endswith((".", "?", "!")) else f"{shown}."
 

@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from reference.making import commands, refusals, settings
+from reference.making import alerts, commands, events, metrics, refusals, settings
 from reference.making.page import MARK, Page, section, table, wrapped
 
 FOLDER = Path(__file__).parents[1]
 """docs/reference."""
 
-SUBJECTS: tuple[Callable[[], list[Page]], ...] = (commands.pages, settings.pages, refusals.pages)
+SUBJECTS: tuple[Callable[[], list[Page]], ...] = (
+    commands.pages,
+    settings.pages,
+    metrics.pages,
+    alerts.pages,
+    events.pages,
+    refusals.pages,
+)
 """What makes the pages, in the order of the list."""
 
 WRITTEN: Mapping[str, str] = MappingProxyType(

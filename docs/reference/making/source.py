@@ -56,6 +56,27 @@ def member_docs(kind: type[Enum]) -> dict[str, str]:
     return found
 
 
+def calls(tree: ast.Module) -> Iterator[tuple[ast.Call, Mapping[str, ast.expr]]]:
+    """Return every call of a module with the values that names have there: those of its function, then the module's."""
+    everywhere = constants(ast.Module([node for node in tree.body if not isinstance(node, _SCOPES)], []))
+    yield from _calls_in(tree, everywhere)
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _calls_in(scope: ast.AST, names: Mapping[str, ast.expr]) -> Iterator[tuple[ast.Call, Mapping[str, ast.expr]]]:
+    for node in ast.iter_child_nodes(scope):
+        if isinstance(node, ast.Call):
+            yield node, names
+        inner = names
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            parameters = {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
+            own = constants(node)
+            inner = {name: value for name, value in names.items() if name not in parameters} | own
+        yield from _calls_in(node, inner)
+
+
 def constants(tree: ast.AST) -> dict[str, ast.expr]:
     """Return what is assigned to plain names directly in a module or function; a name that has two values is left out.
 

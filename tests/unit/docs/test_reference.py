@@ -14,7 +14,7 @@ from hubbub.protos.records.batch import LeftOut
 from hubbub.protos.refusals import EXPLANATIONS, Reason
 from hubbub.service.settings import setting_names
 from reference import generate
-from reference.making import pages, refusals
+from reference.making import events, pages, refusals
 from reference.making.page import MARK, MOST_LINES, Page, divided, section, table, wrapped
 from reference.making.settings import PARTIES
 from support.source_tree import MODULES, ROOT
@@ -130,6 +130,21 @@ def test_a_reason_without_an_explanation_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(refusals, "EXPLANATIONS", {})
     with pytest.raises(ValueError, match="EXPLANATIONS lacks malformed, wrong_size"):
         refusals.pages()
+
+
+# Events
+
+
+def test_every_event_that_is_logged_is_on_the_page() -> None:
+    names = {event.name for event in events.logged()}
+    assert names == set(events.EVENTS)
+    assert all(f"| `{name}` |" in page("events") for name in names)
+
+
+def test_an_event_without_a_meaning_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "EVENTS", {"serving": "All ports answer.", "gone": "It is logged no more."})
+    with pytest.raises(ValueError, match=r"differ: .*, gone, .*round certified"):
+        events.pages()
 
 
 # How pages are made
