@@ -43,7 +43,7 @@ class Part:
         object.__setattr__(self, "dummies", checked_dummies(self.dummies))
         if self.dummies and not self.mechanism.counts_dummies:
             raise OutsideConditions(
-                f"{self.mechanism.kind} does not say what a dummy is, got {self.dummies} of them; give the law of a "
+                f"{self.mechanism.kind} does not define a dummy, got {self.dummies} of them; give the law of a "
                 "dummy, or leave dummies out, which is safe"
             )
         object.__setattr__(self, "rounds", checked_whole("rounds", self.rounds, 1, ROUNDS_LIMIT))

@@ -100,7 +100,7 @@ def test_a_law_that_is_krr_gets_its_own_bound(tmp_path: Path) -> None:
         ({"law": [["1/2", True], ["1/2", "1/2"]]}, "law holds true"),
         ('{"law": [[0.5, 1e-999999999], [0.5, 0.5]]}', "law holds 1E-999999999"),
         ({"law": [["1/2", "1/3"], ["1/2", "1/2"]]}, "row 0 of the law sums to 5/6"),
-        ({"law": [["1", "0"], ["1/2", "1/2"]]}, "tells them apart for certain"),
+        ({"law": [["1", "0"], ["1/2", "1/2"]]}, "distinguishes them with certainty"),
         ({"law": ROWS, "neighbours": [[0, 3]]}, "from 0 to 2"),
         ({"law": ROWS, "neighbours": [0, 1]}, "must be pairs of inputs"),
         ({"law": ROWS, "dummy": 3}, "dummy is 3, must be an input from 0 to 2"),
@@ -123,5 +123,5 @@ def test_what_does_not_go_with_a_law_is_refused(tmp_path: Path) -> None:
     assert "give either ROUNDS.json, or --law with --reports" in hubbub("account", "compose", "--delta", "1e-6").err
     said = hubbub("account", "epsilon", "--law", path, *ASKED, "--dummies", "5")
     assert said.status != 0
-    assert "does not say what a dummy is" in said.err
+    assert "does not define a dummy" in said.err
     assert "No such file" in hubbub("account", "epsilon", "--law", tmp_path / "none.json", *ASKED).err
