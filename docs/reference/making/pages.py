@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from reference.making import alerts, commands, errors, events, metrics, refusals, settings
+from reference.making import alerts, commands, errors, events, metrics, refusals, settings, task_keys
 from reference.making.page import MARK, Page, section, table, wrapped
 
 FOLDER = Path(__file__).parents[1]
@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parents[1]
 SUBJECTS: tuple[Callable[[], list[Page]], ...] = (
     commands.pages,
     settings.pages,
+    task_keys.pages,
     metrics.pages,
     alerts.pages,
     events.pages,
