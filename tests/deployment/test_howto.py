@@ -183,7 +183,7 @@ def test_every_path_in_backticks_is_in_the_tree(page: Path) -> None:
 
 
 METRIC = re.compile(r"\bhubbub_(?:shuffler|hop|analyzer)_[a-z_]+[a-z]\b")
-ALERT = re.compile(r"Hubbub[A-Z]\w+")
+ALERT = re.compile(r"\bHubbub[A-Z]\w+\b(?<!Error)")
 
 
 def known_metrics() -> set[str]:
@@ -225,7 +225,9 @@ def test_every_state_and_kind_of_incident_is_on_the_page_on_watching() -> None:
     text = (HOWTO / "watch-and-alert.md").read_text()
     assert {state.value.upper() for state in (*RoundState, *AnalysisStage)} <= set(re.findall(r"\b[A-Z]{3,}\b", text))
     assert re.findall(r"(?m)^\| `(\w+)` \|", text) == [kind.value for kind in IncidentKind]
-    assert {f"hubbub.{kind.value}" for kind in IncidentKind} <= {part.text for part in code(HOWTO / "watch-and-alert.md")}
+    assert {f"hubbub.{kind.value}" for kind in IncidentKind} <= {
+        part.text for part in code(HOWTO / "watch-and-alert.md")
+    }
 
 
 def test_every_alert_has_a_section_among_the_incidents() -> None:
