@@ -29,3 +29,10 @@ def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
     printed = pages.run(script, tmp_path)
     for step, out in zip(script, printed, strict=True):
         assert pages.unlike(step.shown, out, exactly=True) == [], out
+
+
+def test_the_program_for_other_clients_opens_the_vector(tmp_path: Path) -> None:
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (step,) = pages.steps("howto/write-a-client")
+    (printed,) = pages.run([step], tmp_path)
+    assert printed == step.shown == "True\nTrue\n"
