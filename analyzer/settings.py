@@ -38,7 +38,7 @@ class AnalyzerSettings(SettingsTable):
     tasks: tuple[File, ...] = Field(
         description="signed task files, or folders of them (*.json); read at the start", min_length=1
     )
-    data: File = Field(description="folder of the analyzer's store, which `--create-store` makes, for its owner alone")
+    data: File = Field(description="folder of the analyzer's store; `--create-store` creates it, for its owner alone")
     store: Database = Field(
         default="",
         description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "

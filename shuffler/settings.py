@@ -86,23 +86,21 @@ class DevicePortSettings(SettingsTable):
         default=0.05,
         gt=0,
         le=60,
-        description="how long submissions may be in work; while more are than are done in that time, and more than "
-        "500, "
-        "new ones are refused as `overloaded`",
+        description="how long submissions may be in work; while more than 500 are, and more than are done in that "
+        "time, new ones are refused as `overloaded`",
     )
     count_step: int = Field(
         default=100,
         ge=1,
         le=1_000_000,
         description="submissions and refusals in status and metrics are rounded down to multiples of this until a "
-        "round "
-        "is cut; 1 shows each",
+        "round is cut; 1 shows each",
     )
     enrollments_per_second: int = Field(
         default=2000,
         ge=1,
         le=1_000_000,
-        description="tickets of devices checked in a second at most; more are refused as `overloaded`",
+        description="most tickets of devices checked in a second; more are refused as `overloaded`",
     )
     tls: TLSSettings
     limits: DevicePortLimitSettings = DevicePortLimitSettings()
@@ -114,22 +112,22 @@ class ShufflerSettings(DevicePortSettings):
 
     role: Literal["both", "leader"] = Field(
         default="both",
-        description="`leader` keeps rounds, and leaves devices to front ends; `both` answers devices as well; "
-        "`hubbub shuffler --role` goes before it",
+        description="`leader` manages rounds, and leaves devices to front ends; `both` answers devices as well; "
+        "`hubbub shuffler --role` overrides it",
     )
     workers: int = Field(
         default=0,
         ge=0,
         le=256,
-        description="processes that answer devices with the main process, and open what they take "
-        "(`processes` is not used then); each has `queue` and `limits` for itself; with 0 the main process answers",
+        description="processes that answer devices and open their submissions (`processes` is not used then); "
+        "each has `queue` and `limits` for itself; with 0 the main process answers",
     )
     control_listen: Listen = Field(
         default="127.0.0.1:7302",
         description="host:port where the operator controls rounds, over mutual TLS; port 0 takes a free one",
     )
     analyzer: Address = Field(
-        description="host:port of the analyzer's delivery port; if tasks name hops, of the first hop's"
+        description="host:port of the analyzer's delivery port, or of the first hop's if tasks name hops"
     )
     data: File = Field(description="folder of the shuffler's store; `--create-store` creates it, for its owner alone")
     store: Database = Field(
@@ -159,9 +157,8 @@ class ShufflerSettings(DevicePortSettings):
     spark: SparkSettings = SparkSettings()
     leaders: tuple[Address, ...] = Field(
         default=(),
-        description="host:port of the `leader_listen` of the others that keep the same rounds; one of all keeps them "
-        "at a "
-        "time",
+        description="host:port of the `leader_listen` of the other processes that may lead the same rounds; one leads "
+        "at a time",
     )
 
 

@@ -28,7 +28,7 @@ def tasks_for(settings: DevicePortSettings, shuffler: bytes) -> tuple[Tasks, tup
 
 
 def show_queues(registry: CollectorRegistry, **queues: Callable[[], int]) -> None:
-    """Have metrics say how much waits or is in work, by the queue's name."""
+    """Add a metric of the work that waits or is in progress, by the queue's name."""
     gauge = Gauge(f"{PREFIX}_queue_depth", QUEUES, ("queue",), registry=registry)
     for name, depth in queues.items():
         gauge.labels(name).set_function(depth)
