@@ -17,7 +17,7 @@ from hubbub.protos.task.draft import read_draft
 from hubbub.queries.registry import QUESTIONS
 from hubbub.service.settings import setting_names
 from reference import generate
-from reference.making import events, pages, refusals, source, task_keys
+from reference.making import certificate, events, pages, refusals, source, task_keys
 from reference.making.page import MARK, MOST_LINES, Page, divided, section, table, wrapped
 from reference.making.settings import PARTIES
 from support.source_tree import MODULES, ROOT
@@ -214,6 +214,17 @@ def test_a_key_that_nobody_describes_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(task_keys, "KINDS", {**task_keys.KINDS, "sum": {}})
     with pytest.raises(ValueError, match="sum differs from what is read: lower, unit, upper"):
         task_keys.pages()
+
+
+# Certificates
+
+
+def test_every_member_of_a_certificate_is_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {*certificate.BODY, *certificate.NUMBERS, *certificate.MECHANISMS}
+    assert all(f"| `{name}` |" in page("certificate") for name in named)
+    monkeypatch.setattr(certificate, "BODY", {**certificate.BODY, "another": ("text", "Another.")})
+    with pytest.raises(ValueError, match=r"BODY differs from what is checked: .'another'"):
+        certificate.pages()
 
 
 # How pages are made
