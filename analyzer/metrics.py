@@ -1,6 +1,7 @@
-"""What the store holds is read when it is asked for; stages tell their timings.
+"""Metrics of the analyzer: counts are read from the store at each scrape; stages report their own timings.
 
-Numbers by task, query, state and reason only, all of which the certificate states too: no report, no estimate.
+Numbers have only task, query, state and reason as labels; the certificate states them too. They contain no report
+and no estimate.
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ REFUSED = (
     Reason.UNKNOWN_TASK,
     Reason.WRONG_OFFSET,
 )
-"""What a delivery may be refused for; each is shown from the start, with 0."""
+"""Reasons for which a delivery may be refused; each is shown from the start, with 0."""
 
 RESULTS_REFUSED = (Reason.RESULTS_DIFFER,)
-"""What results may be refused for that needs an operator; each is shown from the start, with 0."""
+"""Reasons for which results may be refused that need an operator; each is shown from the start, with 0."""
 
 _NONE_REFUSED: Mapping[Reason, int] = MappingProxyType(dict.fromkeys(RESULTS_REFUSED, 0))
 
 
 class AnalyzerStage(StrEnum):
-    """What is timed."""
+    """The stages that are timed."""
 
     ACCEPT = "accept"
     """A chunk of a batch."""
@@ -75,7 +76,7 @@ class AnalyzerStage(StrEnum):
 
 @dataclass(frozen=True)
 class AnalyzerSnapshot:
-    """The analyzer at one moment: its tasks' rounds, those that something holds up, and the charges by task."""
+    """The state of the analyzer at one moment: its tasks' rounds, those that are delayed, and the charges by task."""
 
     rounds: Sequence[RoundProgress]
     held_up: Collection[tuple[bytes, int]]
@@ -83,11 +84,11 @@ class AnalyzerSnapshot:
 
 
 class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
-    """Reads rounds, counts and queues when Prometheus asks.
+    """Reads rounds, counts and queues at each scrape.
 
-    `failures` are the rounds that could not be certified; `incidents` knows those that could not be counted.
-    `refusals` are deliveries that were refused, `results_refused` results that were not shown, by reason;
-    `unannounced` are the batches whose announcement the store did not take when it was last tried.
+    `failures` are the rounds that could not be certified; `incidents` has those that could not be counted. `refusals`
+    counts refused deliveries by reason, `results_refused` results that were not shown. `unannounced` are the batches
+    whose announcement the store refused at the last try.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
         uncounted = [key for key in self._incidents.keys(IncidentKind.ROUNDS) if isinstance(key, BatchId)]
         under_way = {(each.id.task_id, each.id.round) for each in rounds if progress_of(each) in AGING}
         if self._incidents.count(IncidentKind.STORE):
-            # Nothing is stored of a batch whose announcement failed: its round is still awaited.
+            # A batch whose announcement failed is not stored: its round is still awaited.
             awaited = {
                 (each.id.task_id, each.id.round) for each in rounds if progress_of(each) is AnalysisStage.AWAITED
             }

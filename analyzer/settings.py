@@ -1,4 +1,4 @@
-"""Every key is described here and no other is taken."""
+"""The settings of an analyzer; a settings file with any other key is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hubbub.service.settings import load as load_table
 
 
 class AnalyzerSettings(SettingsTable):
-    """Everything an analyzer is started with. Relative paths are relative to the settings file."""
+    """The settings of an analyzer. Relative paths are relative to the settings file."""
 
     delivery_listen: Listen = Field(
         default="127.0.0.1:7401",
@@ -38,7 +38,7 @@ class AnalyzerSettings(SettingsTable):
     tasks: tuple[File, ...] = Field(
         description="signed task files, or folders of them (*.json); read at the start", min_length=1
     )
-    data: File = Field(description="folder of the analyzer's store, which `--create-store` makes, for its owner alone")
+    data: File = Field(description="folder of the analyzer's store; `--create-store` creates it, for its owner alone")
     store: Database = Field(
         default="",
         description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
@@ -64,7 +64,7 @@ class AnalyzerSettings(SettingsTable):
 
 
 def load(path: Path) -> AnalyzerSettings:
-    """Return the settings of a TOML file.
+    """Read the settings of a TOML file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.

@@ -26,8 +26,8 @@ def draft_in(path: Path) -> Draft:
     """Return the draft in a TOML file.
 
     Raises:
-        TaskError: where it holds none, naming the file, the line and what to do.
-        OSError: where it cannot be read.
+        TaskError: if it holds none, naming the file, the line and what to do.
+        OSError: if it cannot be read.
     """
     with naming(path):
         return read_draft(path.read_text(encoding="utf-8"))
@@ -37,8 +37,8 @@ def signed_task_in(path: Path) -> SignedTask:
     """Return the task in a file that `hubbub plan` wrote; its signatures are still to be checked.
 
     Raises:
-        TaskError: where it holds none, naming the file.
-        OSError: where it cannot be read.
+        TaskError: if it holds none, naming the file.
+        OSError: if it cannot be read.
     """
     with naming(path):
         return SignedTask.decode(path.read_bytes())
@@ -48,8 +48,8 @@ def succession_in(path: Path) -> Succession | None:
     """Return the succession of identities in a file; None where it holds something else.
 
     Raises:
-        TaskError: where it is a succession that cannot be read, naming the file.
-        OSError: where it cannot be read.
+        TaskError: if it is a succession that cannot be read, naming the file.
+        OSError: if it cannot be read.
     """
     content = path.read_bytes()
     # Of whatever version: one that is not read here is refused by its name, and not passed over.
@@ -93,7 +93,7 @@ def save(path: Path, content: bytes) -> None:
 
     Raises:
         NotWritten: naming the file, the reason and what to do.
-        OutputLost: where it is a pipe whose reader has left.
+        OutputLost: if it is a pipe whose reader has left.
     """
     with writing(path):
         try:
@@ -148,7 +148,7 @@ def writing(path: Path) -> Iterator[None]:
 
     Raises:
         NotWritten: naming the file, the reason and what to do.
-        OutputLost: where it is a pipe whose reader has left.
+        OutputLost: if it is a pipe whose reader has left.
     """
     try:
         yield

@@ -14,7 +14,7 @@ def check_new(root: Path) -> None:
     """Return only if there is nothing at `root` yet, or an empty folder.
 
     Raises:
-        HubbubError: where it holds something, or is a file.
+        HubbubError: if it holds something, or is a file.
     """
     if root.is_symlink() and not root.exists():
         raise HubbubError(f"{root} is a link to {root.readlink()}, which is not there; name a folder")
@@ -29,7 +29,7 @@ def new_folder(root: Path, keep: str = "") -> Iterator[None]:
     `keep` names an entry that stays even so, where there is anything in it.
 
     Raises:
-        HubbubError: where it holds something, or is a file.
+        HubbubError: if it holds something, or is a file.
     """
     check_new(root)
     missing = [folder for folder in (root, *root.parents) if not folder.exists()]

@@ -26,7 +26,7 @@ def moment_given(text: str | None) -> int | None:
     """Return a time as people write it (2026-12-01T00:00:00Z) in seconds since 1970; None where there is none.
 
     Raises:
-        UsageError: where it is not one.
+        UsageError: if it is not one.
     """
     if text is None:
         return None

@@ -93,7 +93,7 @@ def read_key_set(message: document_pb2.KeySet) -> KeySet:
     """Decode a key set; its signatures, and its successions, are still to be checked.
 
     Raises:
-        MessageError: where there are too many successions, or one is too long.
+        MessageError: if there are too many successions, or one is too long.
     """
     successions = tuple(message.successions)
     if len(successions) > MOST_SUCCESSIONS or any(len(each) > LONGEST_SUCCESSION for each in successions):
@@ -346,7 +346,7 @@ def read_wait(seconds: float) -> float:
     """Return for how many seconds a call for results waits, at most `LONGEST_WAIT`.
 
     Raises:
-        MessageError: where the wait is negative or not a number.
+        MessageError: if the wait is negative or not a number.
     """
     # Not `seconds < 0`, which is false for NaN.
     if not seconds >= 0:

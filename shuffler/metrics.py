@@ -1,8 +1,8 @@
-"""What the store and the stages hold is read when it is asked for; stages tell their timings.
+"""Metrics of the shuffler: counts are read from the store at each scrape; stages report their own timings.
 
-Counts by task, result and reason only, in steps until a round is cut (`service.observability.rounding`): nothing about
-a submission, a device or an answer. Tasks come from files of the shuffler's own; a task id that somebody sends makes no
-label.
+Counts have only a task, a result and a reason as labels, and are rounded down until a round is cut
+(`service.observability.rounding`). They show nothing about a single submission, device or answer. Task labels come from
+the shuffler's own files: a task id that a stranger sends makes no label.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hubbub.shuffler.tasks import Tasks
 
 PREFIX = "hubbub_shuffler"
 UNKNOWN_TASK = "(unknown)"
-"""Label of all tasks that are not this shuffler's; no task can have this name."""
+"""The label of every task that is not this shuffler's; no task can have this name."""
 
 AGE = (
     "How long the oldest round was seen in a state (cut, mixed or released), or is past its scheduled cut if that is "
@@ -63,11 +63,11 @@ REFUSED = (
     Reason.ROUND_FULL,
     Reason.DISK_FULL,
 )
-"""What a submission may be refused for; each is shown from the start, with 0."""
+"""Reasons for which a submission may be refused; each is shown from the start, with 0."""
 
 
 class ShufflerStage(StrEnum):
-    """What is timed."""
+    """The stages that are timed."""
 
     ADMIT = "admit"
     """A call of a device."""
@@ -88,19 +88,19 @@ STEPS = {
     RoundState.MIXED: ShufflerStage.RELEASE,
     RoundState.RELEASED: ShufflerStage.ERASE,
 }
-"""Which stage takes a round out of a state."""
+"""The stage that takes a round out of a state."""
 
 
 EXACT = frozenset(
     {
-        # Rounded by the collector, which knows what rounds are cut.
+        # The collector rounds it, as it knows which rounds are cut.
         f"{PREFIX}_submissions_total",
         f"{PREFIX}_rounds",
         f"{PREFIX}_round_age_seconds",
         f"{PREFIX}_rounds_with_incidents",
         f"{PREFIX}_epsilon_spent",
         f"{PREFIX}_epsilon_budget",
-        # A limit that is full is incident anyhow; that some call met it in a second tells no submission.
+        # A full limit opens an incident in any case; the second in which a call met it reveals no submission.
         f"{PREFIX}_limit_full_seconds_total",
         f"{PREFIX}_incidents",
         f"{PREFIX}_log_lines_lost_total",
@@ -113,16 +113,16 @@ EXACT = frozenset(
         "process_max_fds",
     }
 )
-"""What is shown as it is: no submission changes it. A metric that is not here is shown in steps."""
+"""Metrics that are shown exactly, as no submission changes them. Any other metric is rounded."""
 
 
 def is_exact(name: str, labels: Mapping[str, str]) -> bool:
-    """Return whether a sample is shown as it is: among them are the steps of rounds, of which each has one."""
+    """Return whether a sample is shown exactly; the steps of rounds are, as each round takes a step once."""
     return name in EXACT or labels.get("stage") in {stage.value for stage in STEPS.values()}
 
 
 def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float], None]:
-    """Return what is told of each step of a round; steps that are not among the stages are left out."""
+    """Return the observer of round steps, by state; it ignores steps that are not among the stages."""
     observers = {state: stage(name) for state, name in STEPS.items()}
 
     def observe(state: RoundState, seconds: float) -> None:
@@ -134,7 +134,7 @@ def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float]
 
 @dataclass(frozen=True)
 class ObservedRound:
-    """A round in a picture, with how many submissions are shown of it and whether something holds it up."""
+    """A round in a snapshot, with the count shown for it and whether it has an incident."""
 
     round: Round
     submissions: int
@@ -143,7 +143,7 @@ class ObservedRound:
 
 @dataclass(frozen=True)
 class ShufflerSnapshot:
-    """The shuffler at one moment: its rounds, and by task the refusals, retries and charges."""
+    """The state of the shuffler at one moment: its rounds, and by task the refusals, retries and charges."""
 
     rounds: Sequence[ObservedRound]
     tallies: Mapping[bytes, Tally]
@@ -157,7 +157,7 @@ class ShufflerSnapshot:
 
 
 class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
-    """Reads tasks, rounds, counts and queues when Prometheus asks. `clock` is the service's."""
+    """Reads tasks, rounds, counts and queues at each scrape. `clock` is the service's."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
             ObservedRound(each, shown_submissions(counts, each, await store.submissions(each)), with_incidents(each))
             for each in await store.rounds()
         ]
-        # An empty id is for what names no task of this shuffler.
+        # The empty id counts submissions that name no task of this shuffler.
         tallies = {
             task_id: Counter(shown_tally(counts, None, await store.tally(task_id, ANY_ROUND)))
             for task_id in (b"", *self._tasks)

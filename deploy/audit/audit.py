@@ -121,7 +121,7 @@ def check_single_rounds(asked: Draft | Task) -> None:
     """Return only if the rounds of a task stand for themselves.
 
     Raises:
-        UsageError: where some hang together.
+        UsageError: if some hang together.
     """
     if asked.horizon is not None:
         raise UsageError(
@@ -136,7 +136,7 @@ def audited_task(task: Task, options: AuditOptions) -> Task:
     Everybody is honest, so that a round of so many reports is what is certified; a budget is for many rounds.
 
     Raises:
-        UsageError: where an option is out of its limits, rounds of the task hang together, or one of so many people
+        UsageError: if an option is out of its limits, rounds of the task hang together, or one of so many people
             gives no ε that a task may state.
     """
     check_single_rounds(task)
@@ -202,8 +202,8 @@ async def run(
     """Audit a frozen task, `audited_task`'s, in a new folder; `progress` is called after every round.
 
     Raises:
-        UsageError: where so many rounds could not beat the certificate.
-        HubbubError: where a service fails.
+        UsageError: if so many rounds could not beat the certificate.
+        HubbubError: if a service fails.
     """
     check_options(task, options)
     playing = _AuditRun(task, folder, parts or AuditParts(), progress)
@@ -240,7 +240,7 @@ class _AuditRun:
         """Play rounds of the victim alone, which are under the minimum.
 
         Raises:
-            TooSlow: where the machine cannot keep to their schedule.
+            TooSlow: if the machine cannot keep to their schedule.
         """
         parts = [AuditRound(is_first, 1, under_minimum=True) for is_first in _coins(rounds)]
         for seconds in UNDER_MINIMUM_SECONDS[:-1]:

@@ -123,8 +123,8 @@ class AuditHarness:
         """Play all parts; return what came of each.
 
         Raises:
-            TooSlow: where a round was cut by its schedule too early.
-            HubbubError: where a service ends, a device is refused, or a round does not get on.
+            TooSlow: if a round was cut by its schedule too early.
+            HubbubError: if a service ends, a device is refused, or a round does not get on.
         """
         control = open_channel(pipeline.services[Role.SHUFFLER].addresses["control"], pipeline.operator_tls)
         results = open_channel(pipeline.services[Role.ANALYZER].addresses["results"], pipeline.operator_tls)

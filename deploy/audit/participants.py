@@ -73,7 +73,7 @@ class Participants:
         """Have the victim answer round 0 of a task, and after it `count` others, who all answer alike.
 
         Raises:
-            HubbubError: where one of them was refused.
+            HubbubError: if one of them was refused.
         """
         name, ticket = secrets.token_hex(8), self.pipeline.ticket
         async with self.victim(task.encode(), name=name, ticket=ticket(name), **self._common()) as device:
@@ -86,7 +86,7 @@ class Participants:
         """Have so many others answer alike.
 
         Raises:
-            HubbubError: where one of them was refused.
+            HubbubError: if one of them was refused.
         """
         fleet = Fleet(task.encode(), tickets=self.pipeline.ticket, **self._common())
         async with fleet:

@@ -41,7 +41,7 @@ async def submit_all(
     """Have `processes` workers answer for every device; `progress` is told how many more are dealt with.
 
     Raises:
-        HubbubError: where a worker fails; the others are stopped.
+        HubbubError: if a worker fails; the others are stopped.
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"

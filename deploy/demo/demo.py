@@ -154,8 +154,8 @@ def check_options(dataset: Dataset, options: DemoOptions) -> None:
     """Return only if a task can ask these questions under this privacy.
 
     Raises:
-        UsageError: where the value of an option is out of its limits.
-        TaskError: where the data itself cannot be asked about, such as a column with one category.
+        UsageError: if the value of an option is out of its limits.
+        TaskError: if the data itself cannot be asked about, such as a column with one category.
     """
     try:
         check_draft(draft_for(dataset, options))
@@ -176,7 +176,7 @@ async def run(
     logs alone, and where nothing was logged yet, as it was before.
 
     Raises:
-        HubbubError: where a part of it fails, saying which and what to do.
+        HubbubError: if a part of it fails, saying which and what to do.
     """
     with (
         new_folder(out, keep="logs"),

@@ -53,8 +53,8 @@ class Cluster:
     Hosts of front ends are in their order, and there may be fewer of them than front ends.
 
     Raises:
-        UsageError: where there are no or too many front ends, more hosts than front ends, or a store that is none.
-        HostError: where a host is not one.
+        UsageError: if there are no or too many front ends, more hosts than front ends, or a store that is none.
+        HostError: if a host is not one.
     """
 
     frontends: int = 2

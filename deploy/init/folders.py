@@ -105,10 +105,10 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
     Where it fails, nothing of it is left.
 
     Raises:
-        HubbubError: where the folder holds something already.
-        HostError: where a host of the placement is not one.
-        SignatureError: where a file that was handed over holds no public key.
-        UsageError: where two parties hand over the same key, or a proxy is to be in front of a cluster.
+        HubbubError: if the folder holds something already.
+        HostError: if a host of the placement is not one.
+        SignatureError: if a file that was handed over holds no public key.
+        UsageError: if two parties hand over the same key, or a proxy is to be in front of a cluster.
     """
     folder = Folder(root)
     placement = _checked(placement)

@@ -25,7 +25,7 @@ def add_frontend(
     Tasks, successions and the settings of devices' ports are its own to be given, as the shuffler's.
 
     Raises:
-        HubbubError: where there is such a folder already.
+        HubbubError: if there is such a folder already.
     """
     folder, shuffler = root / name, root / Role.SHUFFLER.value
     with new_folder(folder):

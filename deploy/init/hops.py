@@ -32,8 +32,8 @@ class Hops:
     there may be fewer of them than hops.
 
     Raises:
-        UsageError: where there are more hops than a task may name, or more hosts, keys or addresses than hops.
-        HostError: where a host is not one.
+        UsageError: if there are more hops than a task may name, or more hosts, keys or addresses than hops.
+        HostError: if a host is not one.
     """
 
     count: int = 0
@@ -124,7 +124,7 @@ def change(path: Path, key: str, value: str | int | Sequence[str]) -> None:
     """Write another value to a key of a settings file; its comment stays.
 
     Raises:
-        UsageError: where the file does not have exactly one line with that key.
+        UsageError: if the file does not have exactly one line with that key.
     """
     # Lines are changed in place: parsing and writing TOML would lose the comments, which document every setting.
     written, lines = json.dumps(value, ensure_ascii=False), path.read_text().splitlines()

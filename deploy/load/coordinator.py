@@ -64,7 +64,7 @@ async def run_schedule(
     """Run a schedule; `finished` is told of each step. `folder` holds what processes write.
 
     Raises:
-        HubbubError: where a worker fails; the others are stopped.
+        HubbubError: if a worker fails; the others are stopped.
     """
     share = schedule.share(processes)
     workers = [

@@ -35,7 +35,7 @@ async def keys_of(link: ShufflerLink, task: Task, number: int, retrying: Retryin
 
     Raises:
         Refusal, Unreachable: as calls to the shuffler do.
-        SignatureError, KeyRecordError, SuccessionError: where the keys are not to be trusted.
+        SignatureError, KeyRecordError, SuccessionError: if the keys are not to be trusted.
     """
     key_set = await retrying.retry(lambda deadline: link.caller.get_round(task.id, number, deadline))
     successions = read_successions(key_set.successions)
@@ -48,7 +48,7 @@ async def credentials_for(
     """Redeem tickets that were never redeemed, by fresh secrets; return their credentials in order.
 
     Raises:
-        Refusal: where one is refused.
+        Refusal: if one is refused.
         Unreachable, MessageError: as calls to the shuffler do.
     """
     found: list[Credential] = []
@@ -71,7 +71,7 @@ def sealed(
     """Yield so many submissions of nobody's answers, some at a time, each proven by a credential where there are any.
 
     Raises:
-        KeyRecordError: where the round's keys are not valid now.
+        KeyRecordError: if the round's keys are not valid now.
     """
     sealer, to = keys.sealer(time.time()), keys.destination
     for start in range(0, count, CHUNK):

@@ -40,7 +40,7 @@ async def pipeline(
     So many `workers` answer them; 0: the main process.
 
     Raises:
-        ServiceError: where a service does not start.
+        ServiceError: if a service does not start.
     """
     start = datetime.now(UTC).isoformat(timespec="seconds")
     async with LocalPipeline(TASK.format(start=start), https=https, workers=workers) as running:

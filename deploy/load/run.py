@@ -65,7 +65,7 @@ def checked_schedule(
     """Return the schedule that options ask for.
 
     Raises:
-        UsageError: where they exclude each other, or one is out of its limits.
+        UsageError: if they exclude each other, or one is out of its limits.
     """
     asked = [name for name, value in (("--rate", rate), ("--steps", rates), ("--users", users)) if value is not None]
     if len(asked) > 1:
@@ -118,9 +118,9 @@ def deployment_in(
     """Return the deployment that a client's settings name, once it is clear that it can and may be loaded.
 
     Raises:
-        UsageError: where it is beyond this machine and nobody said `pollute`, or tickets are too few.
-        HubbubError, OSError: where the settings, or what they name, cannot be used.
-        NoRound: where no round takes answers now.
+        UsageError: if it is beyond this machine and nobody said `pollute`, or tickets are too few.
+        HubbubError, OSError: if the settings, or what they name, cannot be used.
+        NoRound: if no round takes answers now.
     """
     files = load_settings(settings, ClientSettings, "client")
     if not pollute and not _is_local(files.shuffler):
@@ -165,7 +165,7 @@ def load(deployment: Deployment, schedule: LoadSchedule, processes: int, progres
     """Run a schedule against a deployment, shown by `progress`; after Ctrl-C, what was run to its end is told.
 
     Raises:
-        HubbubError: where a worker fails.
+        HubbubError: if a worker fails.
     """
     loaded = LoadResult(deployment.shuffler)
     return _interruptible(_run(deployment, schedule, processes, loaded, progress), loaded)
@@ -179,7 +179,7 @@ def load_locally(
     So many `workers` answer devices; 0: the main process.
 
     Raises:
-        HubbubError: where a service or a worker fails.
+        HubbubError: if a service or a worker fails.
     """
     loaded = LoadResult("services on this machine, beside the load")
     return _interruptible(_run_locally(schedule, processes, connections, workers, loaded, progress), loaded)

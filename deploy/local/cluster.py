@@ -175,7 +175,7 @@ class LocalCluster(LocalPipeline):
         """Kill the leader as a crash would, and wait until the standby serves; the killed one stands by then.
 
         Raises:
-            ServiceError: where the standby does not take over.
+            ServiceError: if the standby does not take over.
         """
         killed = self.services[Role.SHUFFLER]
         await killed.kill()

@@ -39,8 +39,8 @@ def new_databases(server: str = "") -> Iterator[Databases]:
             empty starts a server on a socket in a folder of its own, which is stopped and removed at the end.
 
     Raises:
-        ModuleNotFoundError: where no server is named, and none came with a package.
-        HubbubError: where the server cannot be started or reached, or makes no database.
+        ModuleNotFoundError: if no server is named, and none came with a package.
+        HubbubError: if the server cannot be started or reached, or makes no database.
     """
     with contextlib.ExitStack() as stack:
         address = server or stack.enter_context(_own_server())

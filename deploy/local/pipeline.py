@@ -87,8 +87,8 @@ class LocalPipeline:
         database: a PostgreSQL database for the stores of the shuffler and the analyzer, in place of SQLite.
 
     Raises:
-        TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
-        ServiceError: where a service does not start, or ends by itself.
+        TaskError: if the draft is not TOML or not a task; on entering, where the task cannot be planned.
+        ServiceError: if a service does not start, or ends by itself.
     """
 
     task: SignedTask
@@ -331,7 +331,7 @@ class LocalPipeline:
 
         Raises:
             Refusal: NO_RESULTS where the round expired, so that there will never be any.
-            ServiceError: where a service ends, or the round's state has not changed at either service for `timeout`
+            ServiceError: if a service ends, or the round's state has not changed at either service for `timeout`
                 seconds, saying what each waits for.
         """
         address = self.services[Role.ANALYZER].addresses["results"]
@@ -390,7 +390,7 @@ class LocalPipeline:
         """Await `work`, which could otherwise wait for ever for a service that has ended.
 
         Raises:
-            ServiceError: where a service ends by itself meanwhile.
+            ServiceError: if a service ends by itself meanwhile.
         """
         task = asyncio.ensure_future(work)
         watchers = {asyncio.ensure_future(service.ended()) for service in self.services.values() if service.pid}
@@ -409,7 +409,7 @@ def make_stores(folder: Folder, hops: Iterable[str]) -> None:
     """Make the store of each party, where its settings say.
 
     Raises:
-        StoreError: where there is one already.
+        StoreError: if there is one already.
     """
     shuffler_stores.create_store(shuffler_settings.load(folder.of(Role.SHUFFLER) / "shuffler.toml"))
     analyzer_stores.create_store(analyzer_settings.load(folder.of(Role.ANALYZER) / "analyzer.toml"))

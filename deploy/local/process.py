@@ -70,7 +70,7 @@ class ServiceProcess:
         """Start the process and wait until it serves.
 
         Raises:
-            ServiceError: where it ends, or does not serve in time.
+            ServiceError: if it ends, or does not serve in time.
         """
         self._process = await self._spawn()
         try:

@@ -80,8 +80,8 @@ async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | N
     """Return the round that is to be closed: the one that is wanted, or the only one that is open at `now`.
 
     Raises:
-        HubbubError: where the round wanted is closed already, or none is open.
-        UsageError: where several are open.
+        HubbubError: if the round wanted is closed already, or none is open.
+        UsageError: if several are open.
     """
     known = await call_leader(settings, lambda caller: caller.get_status(task.id, CALL_SECONDS))
     rounds = {each.round: each for each in known}
@@ -145,7 +145,7 @@ class Overview:
         `seen` are ids (hex) that the analyzer, which has the names, showed under this name before.
 
         Raises:
-            HubbubError: where no service that answered has a round of such a task, or its name is not known.
+            HubbubError: if no service that answered has a round of such a task, or its name is not known.
         """
         if task is None:
             return self
@@ -208,7 +208,7 @@ async def ask_hop(address: str, tls: TLS) -> frozenset[str]:
     """Return which kinds of parts of a hop have incidents (`service.observability.incidents.IncidentKind`).
 
     Raises:
-        HubbubError: where it does not serve, saying why as far as the connection tells.
+        HubbubError: if it does not serve, saying why as far as the connection tells.
     """
     async with open_channel(address, tls) as channel:
         caller = HealthCaller(channel)
@@ -250,7 +250,7 @@ async def call_leader(settings: OperatorSettings, call: Callable[[ControlCaller]
     Who stands by refuses as NOT_READY, and does nothing. A call that a leader got may be made again by its nature.
 
     Raises:
-        Unreachable: where nobody answered, or only those who stand by; it names all that were asked.
+        Unreachable: if nobody answered, or only those who stand by; it names all that were asked.
         HubbubError: as the call itself.
     """
     addresses = settings.shuffler_control.split(",")

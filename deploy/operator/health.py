@@ -24,7 +24,7 @@ def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
     """Return where a service ("shuffler", "hop", "analyzer") can be asked, by the name of the port, and its TLS files.
 
     Raises:
-        HubbubError: where the settings cannot be used, or leave the choice of a port to the system.
+        HubbubError: if the settings cannot be used, or leave the choice of a port to the system.
     """
     ports, tls = _listens(service, settings)
     for name, address in ports.items():

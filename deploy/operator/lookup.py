@@ -24,8 +24,8 @@ def read_candidates(path: Path) -> list[str]:
     """Read candidate texts, one a line, in UTF-8; empty lines are left out, and spaces belong to the text.
 
     Raises:
-        HubbubError: where it is not UTF-8, holds none, or too many.
-        OSError: where it cannot be read.
+        HubbubError: if it is not UTF-8, holds none, or too many.
+        OSError: if it cannot be read.
     """
     try:
         written = path.read_bytes().decode("utf-8-sig")
@@ -42,8 +42,8 @@ def decoded(results: RoundResults, candidates: Sequence[str]) -> RoundResults:
     """Return a round's results with the candidates that stand out among the rows of each query that takes any text.
 
     Raises:
-        UsageError: where no query of the round has a table to look texts up in.
-        HubbubError: where a candidate cannot be a text, or a table is damaged.
+        UsageError: if no query of the round has a table to look texts up in.
+        HubbubError: if a candidate cannot be a text, or a table is damaged.
     """
     if not any(each.estimates is not None and each.estimates.table for each in results.queries):
         raise UsageError("no query of this round has texts to decode: it asks no text, or they were withheld")
@@ -55,7 +55,7 @@ def task_of(results: RoundResults) -> Task:
     """Return the task in a round's certificate.
 
     Raises:
-        HubbubError: where the certificate cannot be read.
+        HubbubError: if the certificate cannot be read.
     """
     # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
     try:
@@ -82,7 +82,7 @@ def batch_of(task: Task, result: QueryResult) -> Debiased:
     """Return the batch that a query's table in a round's results holds.
 
     Raises:
-        ValueError: where the table is damaged.
+        ValueError: if the table is damaged.
     """
     query, dummies = task.queries[task.query_index(result.name)], task.privacy.dummies
     table = b"" if result.estimates is None else result.estimates.table

@@ -53,10 +53,10 @@ async def results_of(
     answer; `say` is told what it waits for, each time that changes.
 
     Raises:
-        UsageError: where several tasks match.
-        Refusal: where the task has no such round.
-        Unreachable: where the analyzer did not answer in time, or (at once) where it is not to be trusted.
-        HubbubError: where there are no results in time, or will never be, saying what the rounds wait for.
+        UsageError: if several tasks match.
+        Refusal: if the task has no such round.
+        Unreachable: if the analyzer did not answer in time, or (at once) where it is not to be trusted.
+        HubbubError: if there are no results in time, or will never be, saying what the rounds wait for.
     """
     asking = _ResultsPoll(settings, wanted, wait, say, clock, clock() + wait)
     while True:

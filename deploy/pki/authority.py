@@ -61,8 +61,8 @@ class Authority:
         """Read an authority that was saved.
 
         Raises:
-            HubbubError: where a file is missing.
-            CertificateError: where one is not such a key or certificate, the two do not belong together, or it is over.
+            HubbubError: if a file is missing.
+            CertificateError: if one is not such a key or certificate, the two do not belong together, or it is over.
         """
         try:
             private = key_in(key.read_bytes(), str(key))

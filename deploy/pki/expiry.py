@@ -27,7 +27,7 @@ def expiries(tls: TLS, services: Mapping[str, str], now: float) -> list[TlsCerti
     A service that does not show one is left out: what it answers to a call says why.
 
     Raises:
-        CertificateError: where the operator's own cannot be used.
+        CertificateError: if the operator's own cannot be used.
     """
     found = list(tls.check(now).values())
     for name, addresses in services.items():

@@ -19,8 +19,8 @@ def hosts_for(service: str, given: Sequence[str] | None, old: Path | None, autho
     operator's folder `authority`.
 
     Raises:
-        UsageError: where a host is not one, or neither hosts nor an old certificate are there.
-        HubbubError: where the old certificate cannot be read, or is another party's.
+        UsageError: if a host is not one, or neither hosts nor an old certificate are there.
+        HubbubError: if the old certificate cannot be read, or is another party's.
     """
     hosts = hosts_given("--host", given) or _old_certificate(service, old, authority).hosts
     return list(dict.fromkeys((*hosts, *LOOPBACK)))

@@ -75,7 +75,7 @@ class CredentialId:
         """Return what `encode` wrote.
 
         Raises:
-            MessageError: where it has another length.
+            MessageError: if it has another length.
         """
         if len(content) != CREDENTIAL_BYTES:
             raise MessageError(f"a credential has {len(content)} bytes, {CREDENTIAL_BYTES} expected")

@@ -77,7 +77,7 @@ class Ticket:
         """Add a signature; one by the same identity is replaced.
 
         Raises:
-            SignatureError: where there are two others already.
+            SignatureError: if there are two others already.
         """
         others = [each for each in self.signatures if each[0] != identity.public]
         if len(others) >= MOST_SIGNATURES:
@@ -106,7 +106,7 @@ class Ticket:
         """Read what `encode` wrote; its signatures are still to be checked.
 
         Raises:
-            SignatureError: where it is not a ticket in canonical form.
+            SignatureError: if it is not a ticket in canonical form.
         """
         if len(document) > LONGEST_TICKET:
             raise SignatureError(f"not a ticket: it has {len(document)} bytes, a ticket at most {LONGEST_TICKET}")

@@ -44,7 +44,7 @@ def canonical(value: Any) -> bytes:
     """Return the canonical JSON (RFC 8785) of `value` (dict, list, str, int, finite float, bool or None).
 
     Raises:
-        SignatureError: where the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates), or where
+        SignatureError: if the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates), or where
             it holds an int beyond ±(2⁵³ - 1), which ECMAScript could not tell from its neighbours.
     """
     try:
@@ -87,7 +87,7 @@ def parse_canonical(document: bytes) -> Any:
     make floats of those members that are meant to be floats.
 
     Raises:
-        SignatureError: where the bytes are not JSON, or are JSON in a form that is not canonical.
+        SignatureError: if the bytes are not JSON, or are JSON in a form that is not canonical.
     """
     value = _read(document)
     # Writing it again catches whatever a parser lets pass: white space, another order of keys, 1e2 for 100.
@@ -102,7 +102,7 @@ def parse_named(document: bytes, kind: Kind, member: str) -> Any:
     The format is looked at first: a document of another version is refused by its name, in whatever form it is.
 
     Raises:
-        FormatError: where it names another format.
+        FormatError: if it names another format.
         SignatureError: as `parse_canonical` does.
     """
     value = _read(document)
@@ -231,8 +231,8 @@ class SignedDocument:
         """Return the document, checked to be of that kind and to be signed by `identity` (32 bytes).
 
         Raises:
-            FormatError: where it is of another kind or version, by the name of its format.
-            SignatureError: where the signature is wrong, or the body is not a mapping in canonical form.
+            FormatError: if it is of another kind or version, by the name of its format.
+            SignatureError: if the signature is wrong, or the body is not a mapping in canonical form.
         """
         # The signature first: what an unknown sender wrote is not parsed. It says which version the document has.
         for format_ in reversed(kind.formats):
@@ -269,7 +269,7 @@ class SignedDocument:
         """Read what `as_json` wrote into a larger document.
 
         Raises:
-            SignatureError: where the parts are missing or of another kind.
+            SignatureError: if the parts are missing or of another kind.
         """
         if not isinstance(value, dict) or set(value) != {"body", "signature"} or not isinstance(value["body"], dict):
             raise SignatureError("a signed document has exactly the members body and signature")
@@ -282,7 +282,7 @@ def from_hex(value: Any, length: int, what: str) -> bytes:
     """Return `length` bytes from their lower-case hex digits.
 
     Raises:
-        SignatureError: where the value has another form; `what` names the value in the message.
+        SignatureError: if the value has another form; `what` names the value in the message.
     """
     # Not bytes.fromhex alone: it also takes upper case and white space, which would give one value several texts.
     if isinstance(value, str) and len(value) == 2 * length and _HEX.fullmatch(value):

@@ -71,7 +71,7 @@ class Identity:
         """Read a PEM (PKCS 8) private key.
 
         Raises:
-            SignatureError: where there is no such file, or it holds no Ed25519 private key.
+            SignatureError: if there is no such file, or it holds no Ed25519 private key.
         """
         content = _read(path)
         # OpenSSL reports some malformed files as an internal error, which is not a ValueError.
@@ -93,7 +93,7 @@ class Identity:
         """Return the party's identity of that public key (32 bytes), which signs.
 
         Raises:
-            SignatureError: where its private key is not here.
+            SignatureError: if its private key is not here.
         """
         found = self if public == self.public else self._others.get(public)
         if found is None:
@@ -125,7 +125,7 @@ def write_private(path: Path, content: bytes) -> None:
     """Create `path` with mode 0600 and write `content`; an existing file is never overwritten.
 
     Raises:
-        FileExistsError: where there is a file already.
+        FileExistsError: if there is a file already.
     """
     # The mode is set as the file is made: a later chmod would leave a moment in which others can read the key.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -140,7 +140,7 @@ def load_public(path: Path) -> bytes:
     """Return the raw public key (32 bytes) of a PEM file.
 
     Raises:
-        SignatureError: where there is no such file, or it holds no Ed25519 public key.
+        SignatureError: if there is no such file, or it holds no Ed25519 public key.
     """
     return parse_public(_read(path), str(path))
 
@@ -156,7 +156,7 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
     """Return the raw public key (32 bytes) of PEM bytes; `name` is used in errors.
 
     Raises:
-        SignatureError: where they hold no Ed25519 public key.
+        SignatureError: if they hold no Ed25519 public key.
     """
     try:
         key = serialization.load_pem_public_key(pem)
@@ -176,7 +176,7 @@ class KeyRecord:
     `behind` is in a hop's record alone: the signed key record of who comes after it, the next hop or the analyzer.
 
     Raises:
-        KeyRecordError: where a hop has nobody behind it, or somebody else has.
+        KeyRecordError: if a hop has nobody behind it, or somebody else has.
     """
 
     role: Role
@@ -221,8 +221,8 @@ class KeyRecord:
         """Return the record, checked to be signed by `identity` (32 bytes).
 
         Raises:
-            SignatureError: where the signature does not hold.
-            KeyRecordError: where the signed content is not a key record's.
+            SignatureError: if the signature does not hold.
+            KeyRecordError: if the signed content is not a key record's.
         """
         content = document.content(KEY_RECORD, identity)
         try:
@@ -317,8 +317,8 @@ class KeySet:
         First the shuffler's, then the analyzer's, then those of the hops in their order.
 
         Raises:
-            SignatureError: where a record is not signed by its service.
-            KeyRecordError: where a record is for something else.
+            SignatureError: if a record is not signed by its service.
+            KeyRecordError: if a record is for something else.
         """
         first = KeyRecord.read(self.shuffler, shuffler)
         *chain, last = read_behind(self.analyzer, (*hops, analyzer))
@@ -341,8 +341,8 @@ def read_behind(document: SignedDocument, identities: Sequence[bytes]) -> list[K
     `identities` (32 bytes each) are the hops' in their order, then the analyzer's. `check_for` is still to be called.
 
     Raises:
-        SignatureError: where a record is not signed by its service.
-        KeyRecordError: where one is not a key record, or there are more or fewer of them.
+        SignatureError: if a record is not signed by its service.
+        KeyRecordError: if one is not a key record, or there are more or fewer of them.
     """
     records = []
     for place, identity in enumerate(identities):
@@ -362,6 +362,6 @@ def identity_from_hex(value: Any, role: Role) -> bytes:
     """Return a role's raw public key (32 bytes) from hex.
 
     Raises:
-        SignatureError: where it is not 64 hex digits.
+        SignatureError: if it is not 64 hex digits.
     """
     return from_hex(value, IDENTITY_BYTES, f"the identity of the {role.value}")

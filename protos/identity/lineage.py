@@ -36,7 +36,7 @@ class Lineage:
         """Return the lineage that those identities (32 bytes by role), which are trusted, are part of.
 
         Raises:
-            SuccessionError: where a succession is not signed by its three, or is of another witness than its time's;
+            SuccessionError: if a succession is not signed by its three, or is of another witness than its time's;
                 where two follow one identity (a fork), one leads back to an identity that was in use before (a loop),
                 or begins no later than the one before it; and where one follows none of these identities.
         """

@@ -35,7 +35,7 @@ def readable_by_others(path: Path) -> str | None:
     """Say who can read a private key beside its owner, and what to do; None where nobody can.
 
     Raises:
-        OSError: where the file is not there.
+        OSError: if the file is not there.
     """
     mode = path.stat().st_mode & 0o777
     if not mode & 0o077:

@@ -89,7 +89,7 @@ class Succession:
         """Add a signature of one who must sign.
 
         Raises:
-            SuccessionError: where it is somebody else's.
+            SuccessionError: if it is somebody else's.
         """
         if identity.public not in self.signers:
             raise SuccessionError(f"{fingerprint(identity.public)} is none of the three who sign {self.name}")
@@ -125,7 +125,7 @@ class Succession:
         """Read what `as_json` wrote; its signatures are still to be checked.
 
         Raises:
-            SuccessionError: where it is none, or one of another version, by the name of its format.
+            SuccessionError: if it is none, or one of another version, by the name of its format.
         """
         try:
             SUCCESSION.check_named(value["body"])
@@ -143,7 +143,7 @@ class Succession:
         """Read what `encode` wrote; its signatures are still to be checked.
 
         Raises:
-            SignatureError: where it is none, or not in canonical form.
+            SignatureError: if it is none, or not in canonical form.
         """
         if len(document) > LONGEST_SUCCESSION:
             raise SuccessionError(f"not a succession: it has {len(document)} bytes, one at most {LONGEST_SUCCESSION}")
@@ -173,6 +173,6 @@ def read_successions(documents: Iterable[bytes]) -> list[Succession]:
     """Return successions from their bytes; what they say is still to be checked.
 
     Raises:
-        SignatureError: where one is none.
+        SignatureError: if one is none.
     """
     return [Succession.decode(document) for document in documents]

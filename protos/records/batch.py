@@ -102,7 +102,7 @@ class HopRecord:
         """Return the record, checked to be signed by the hop's `identity` (32 bytes); `previous` is still to be read.
 
         Raises:
-            SignatureError: where the signature does not hold or the content is not a hop record's.
+            SignatureError: if the signature does not hold or the content is not a hop record's.
         """
         content = document.content(HOP_RECORD, identity)
         try:
@@ -206,7 +206,7 @@ class BatchRecord:
         returned has all of theirs.
 
         Raises:
-            SignatureError: where a signature does not hold, the content is not a record's, or a hop received another
+            SignatureError: if a signature does not hold, the content is not a record's, or a hop received another
                 number of envelopes than the one before it released.
         """
         if hops:
@@ -265,7 +265,7 @@ def round_named(document: SignedDocument) -> tuple[bytes, int]:
     """Return the task's id and the round that a record says it is of; nothing in it is checked yet.
 
     Raises:
-        SignatureError: where it says so nowhere.
+        SignatureError: if it says so nowhere.
     """
     try:
         content = json.loads(document.body)

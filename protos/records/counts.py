@@ -52,7 +52,7 @@ class Counted:
         """Return what was counted of a query by the results that were published.
 
         Raises:
-            CountsDiffer: where the bytes of its counts cannot be its randomizer's.
+            CountsDiffer: if the bytes of its counts cannot be its randomizer's.
         """
         facts = (result.reports, result.valid, result.left_out)
         if result.counts and result.estimates is not None and result.estimates.table:
@@ -96,7 +96,7 @@ def read_certified(certificate: bytes) -> Certified:
     `hubbub verify` checks the rest.
 
     Raises:
-        CountsDiffer: where it cannot be read, or somebody else signed it.
+        CountsDiffer: if it cannot be read, or somebody else signed it.
     """
     try:
         value = parse_named(certificate, CERTIFICATE, "body")

@@ -81,7 +81,7 @@ def read_release(content: Any) -> Release:
     """Return what `Release.content` wrote.
 
     Raises:
-        SignatureError: where it has another form.
+        SignatureError: if it has another form.
     """
     if not isinstance(content, dict) or set(content) != _MEMBERS or not isinstance(content["records"], list):
         raise SignatureError(f"a release has the members {', '.join(sorted(_MEMBERS))}, this is {shown(content)}")
@@ -97,7 +97,7 @@ def check_release(task: Task, release: Release) -> None:
     """Return only if a round of the task may have been released so.
 
     Raises:
-        SignatureError: where it is no round of the task, under the minimum, or has other queries or dummies.
+        SignatureError: if it is no round of the task, under the minimum, or has other queries or dummies.
     """
     where = f"the release of round {release.round}"
     if release.round >= task.schedule.rounds:
@@ -139,7 +139,7 @@ def attested(task: Task, listed: Any, positions: Iterable[ChainPosition]) -> tup
     """Return the releases that a certificate lists, if the records of its round, with these positions, attest them.
 
     Raises:
-        SignatureError: where they do not: one was left out, moved, put in or changed; or the list has another form.
+        SignatureError: if they do not: one was left out, moved, put in or changed; or the list has another form.
     """
     if not isinstance(listed, list):
         raise SignatureError(f"the releases are {shown(listed)}, must be a list")

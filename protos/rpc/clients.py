@@ -136,7 +136,7 @@ class SubmissionCaller:
         """Send one submission; return its receipt.
 
         Raises:
-            MessageError: where the receipt is for another submission or round.
+            MessageError: if the receipt is for another submission or round.
         """
         request = submission_pb2.SubmitRequest(
             destination=codec.write_destination(destination), submission=codec.write_submission(submission)
@@ -150,7 +150,7 @@ class SubmissionCaller:
         """Send many submissions; each gets its own answer, in order.
 
         Raises:
-            MessageError: where they do not fit into one call, or an answer does not belong to its submission.
+            MessageError: if they do not fit into one call, or an answer does not belong to its submission.
         """
         request = submission_pb2.SubmitBatchRequest(
             destination=codec.write_destination(destination),
@@ -169,7 +169,7 @@ class SubmissionCaller:
         """Redeem tickets; each gets its own answer, in order.
 
         Raises:
-            MessageError: where there are not as many answers as tickets.
+            MessageError: if there are not as many answers as tickets.
         """
         response = await call(self._stub.Enroll(write_redemptions(redemptions), timeout=deadline), "the shuffler")
         answers = read_enrolled(response)

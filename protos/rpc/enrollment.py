@@ -33,7 +33,7 @@ def read_redemptions(message: submission_pb2.EnrollRequest) -> list[Redemption]:
     """Decode tickets; their form and signatures are still to be checked.
 
     Raises:
-        MessageError: where there are too many, one is too long, or a secret has another length.
+        MessageError: if there are too many, one is too long, or a secret has another length.
     """
     if len(message.redemptions) > MOST_REDEMPTIONS:
         raise MessageError(f"{len(message.redemptions)} tickets in one call; send at most {MOST_REDEMPTIONS}")
@@ -84,7 +84,7 @@ def read_credential_action(message: control_pb2.ManageCredentialsRequest) -> tup
     """Decode what the operator asks for, and of which devices.
 
     Raises:
-        MessageError: where the step is unknown, or a device is not one.
+        MessageError: if the step is unknown, or a device is not one.
     """
     if message.step not in set(CredentialAction):
         raise MessageError(
@@ -110,7 +110,7 @@ def read_credential_status(message: control_pb2.ManageCredentialsResponse) -> Cr
     """Decode how enrollment stands.
 
     Raises:
-        MessageError: where a key has a state that this version does not know.
+        MessageError: if a key has a state that this version does not know.
     """
     if any(key.state not in set(KeyState) for key in message.keys):
         raise MessageError("a master key has a state that is unknown to this version")

@@ -37,8 +37,8 @@ class HealthCaller:
         """Return whether what is asked by its name says SERVING; the service as a whole has the name "".
 
         Raises:
-            Unreachable: where nobody answered.
-            HubbubError: where it does not know the name.
+            Unreachable: if nobody answered.
+            HubbubError: if it does not know the name.
         """
         answer = await call(self._check(StringValue(value=name), timeout=deadline), "it")
         return bool(answer.value == _SERVING)

@@ -21,7 +21,7 @@ def read_incidents(message: incidents_pb2.GetIncidentsResponse) -> IncidentRepor
     """Decode what holds a service up.
 
     Raises:
-        MessageError: where a time is beyond all dates.
+        MessageError: if a time is beyond all dates.
     """
     return IncidentReport(tuple(_read_incident(incident) for incident in message.incidents), message.log_lines_lost)
 

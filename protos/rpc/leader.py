@@ -63,7 +63,7 @@ def read_secrets(message: leader_pb2.GetSecretsResponse) -> RoundSecrets:
     """Decode a round's secrets.
 
     Raises:
-        MessageError: where one has another length.
+        MessageError: if one has another length.
     """
     whole = STORAGE_BYTES if message.private_key else STORAGE_BYTES - BLOCK_KEY_BYTES
     pseudonym_key = (
@@ -102,7 +102,7 @@ def read_version(message: leader_pb2.GetAdmittedRequest) -> bytes:
     """Decode the version that a front end knows; empty for none.
 
     Raises:
-        MessageError: where it has another length.
+        MessageError: if it has another length.
     """
     return codec.checked(message.version, VERSION_BYTES, "a version") if message.version else b""
 
@@ -111,7 +111,7 @@ def read_admitted(message: leader_pb2.GetAdmittedResponse) -> Admitted:
     """Decode what devices are admitted with.
 
     Raises:
-        MessageError: where something of it has another length, or a key a state that there is not.
+        MessageError: if something of it has another length, or a key a state that there is not.
     """
     states = {state.value: state for state in KeyState}
     masters = []
@@ -135,7 +135,7 @@ def read_tickets(message: leader_pb2.RedeemTicketsRequest) -> list[RedeemedTicke
     """Decode tickets that are to be redeemed.
 
     Raises:
-        MessageError: where there are too many, or something of one has another length.
+        MessageError: if there are too many, or something of one has another length.
     """
     return _read_tickets(message.tickets)
 
@@ -149,7 +149,7 @@ def read_redeemed(message: leader_pb2.RedeemTicketsResponse) -> list[RedeemedTic
     """Decode what is known of tickets' devices, in order.
 
     Raises:
-        MessageError: where there are too many, or something of one has another length.
+        MessageError: if there are too many, or something of one has another length.
     """
     return _read_tickets(message.tickets)
 

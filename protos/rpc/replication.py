@@ -33,7 +33,7 @@ def read_replication_request(message: replication_pb2.FollowRequest) -> Follower
     """Decode what a copy has.
 
     Raises:
-        MessageError: where a name has another length.
+        MessageError: if a name has another length.
     """
     stream = codec.checked(message.stream, COPY_BYTES, "a stream") if message.stream else b""
     return FollowerPosition(codec.checked(message.copy, COPY_BYTES, "a copy"), stream, message.position, message.offset)
@@ -51,7 +51,7 @@ def read_replication_reply(message: replication_pb2.FollowResponse) -> KeyringCh
     """Decode what comes next; whether the rows are of tables that there are is still to be checked.
 
     Raises:
-        MessageError: where a name has another length.
+        MessageError: if a name has another length.
     """
     rows = tuple(KeyringRow(row.table, tuple(map(_read_value, row.values))) for row in message.rows)
     keyring = codec.checked(message.keyring, COPY_BYTES, "a keyring") if message.keyring else b""

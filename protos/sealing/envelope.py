@@ -36,7 +36,7 @@ class Destination:
     """What every envelope of a round is bound to: task id (32 bytes), round, key-set hash (32 bytes).
 
     Raises:
-        EnvelopeError: where a part has another width: only fixed widths keep two destinations apart.
+        EnvelopeError: if a part has another width: only fixed widths keep two destinations apart.
     """
 
     task_id: bytes
@@ -80,7 +80,7 @@ class Sealer:
     them is in position `FIRST_HOP`.
 
     Raises:
-        EnvelopeError: where a key is none of the suite's.
+        EnvelopeError: if a key is none of the suite's.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Sealer:
         """Seal one query's report to the analyzer, and that to each hop; `inner_bytes` says how long the envelope is.
 
         Raises:
-            EnvelopeError: where a public key cannot be sealed to.
+            EnvelopeError: if a public key cannot be sealed to.
         """
         sealed = self._suite.encrypt(report, self._analyzer, _inner_info(self._destination, query, None))
         for position, key in self._hops:
@@ -114,7 +114,7 @@ class Sealer:
         """Seal the inner envelopes, in the order of the task's queries, to the shuffler.
 
         Raises:
-            EnvelopeError: where the submission id does not have its one length, an inner envelope is too short to be
+            EnvelopeError: if the submission id does not have its one length, an inner envelope is too short to be
                 one, or the shuffler's public key cannot be sealed to.
         """
         # All inner envelopes of a query have one length because its reports do, which is checked when they are drawn.
@@ -134,7 +134,7 @@ class OuterOpener:
     `inners` are the lengths of the inner envelopes, in the order of the task's queries.
 
     Raises:
-        EnvelopeError: where the key is none of the suite's.
+        EnvelopeError: if the key is none of the suite's.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class OuterOpener:
         """Return the inner envelopes in the order of the task's queries.
 
         Raises:
-            EnvelopeError: where it does not open, or its content is not as long as these inner envelopes together.
+            EnvelopeError: if it does not open, or its content is not as long as these inner envelopes together.
         """
         plain = self.open_merged(envelope, submission_id)
         ends = list(accumulate(self._inners))
@@ -173,7 +173,7 @@ class InnerOpener:
     `hop` is the hop's position in the chain, None for the analyzer.
 
     Raises:
-        EnvelopeError: where the key is none of the suite's.
+        EnvelopeError: if the key is none of the suite's.
     """
 
     def __init__(
@@ -189,6 +189,6 @@ class InnerOpener:
         Whether a report is valid its randomizer says.
 
         Raises:
-            EnvelopeError: where it does not open.
+            EnvelopeError: if it does not open.
         """
         return self._suite.decrypt(envelope, self._key, self._info)

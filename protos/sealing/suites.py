@@ -128,7 +128,7 @@ class Suite:
         """Make a raw key pair from the operating system's randomness: (private, public).
 
         Raises:
-            EnvelopeError: where this machine's library was built without the suite's algorithms.
+            EnvelopeError: if this machine's library was built without the suite's algorithms.
         """
         try:
             return self.keys.generate()
@@ -139,7 +139,7 @@ class Suite:
         """Return the raw public key of a raw private key.
 
         Raises:
-            EnvelopeError: where it is none of this suite.
+            EnvelopeError: if it is none of this suite.
         """
         public: bytes = self._read(self.keys.public_of, raw, self.private_key_bytes, "private")
         return public
@@ -148,7 +148,7 @@ class Suite:
         """Return the library's form of a raw private key.
 
         Raises:
-            EnvelopeError: where it is none of this suite.
+            EnvelopeError: if it is none of this suite.
         """
         return self._read(self.keys.private, raw, self.private_key_bytes, "private")
 
@@ -156,7 +156,7 @@ class Suite:
         """Return the library's form of a raw public key.
 
         Raises:
-            EnvelopeError: where it is none of this suite.
+            EnvelopeError: if it is none of this suite.
         """
         return self._read(self.keys.public, raw, self.public_key_bytes, "public")
 
@@ -164,7 +164,7 @@ class Suite:
         """Seal to a public key; a layer adds `overhead_bytes`.
 
         Raises:
-            EnvelopeError: where nothing can be sealed to it.
+            EnvelopeError: if nothing can be sealed to it.
         """
         try:
             return self._hpke.encrypt(plain, key, info=info)
@@ -178,7 +178,7 @@ class Suite:
         """Open with a private key.
 
         Raises:
-            EnvelopeError: where it does not open.
+            EnvelopeError: if it does not open.
         """
         try:
             return self._hpke.decrypt(envelope, key, info=info)
@@ -241,7 +241,7 @@ def suite_named(name: object) -> Suite:
     """Return the suite of that name.
 
     Raises:
-        SuiteError: where this version does not know it.
+        SuiteError: if this version does not know it.
     """
     found = SUITES.get(name) if isinstance(name, str) else None
     if found is None:

@@ -100,8 +100,8 @@ def read_admission(content: Any) -> AdmissionPolicy:
     """Return what `Admission.content` wrote.
 
     Raises:
-        SignatureError: where the second authority is not a key.
-        KeyError, TypeError, ValueError: where it has another form.
+        SignatureError: if the second authority is not a key.
+        KeyError, TypeError, ValueError: if it has another form.
     """
     second = content["second_authority"]
     named = None if second is None else from_hex(second, IDENTITY_BYTES, "the second authority")
@@ -128,7 +128,7 @@ def checked(admission: AdmissionPolicy) -> AdmissionPolicy:
     """Return it, if it makes sense.
 
     Raises:
-        FieldError: where a second authority is to sign the tickets of a task that asks for none.
+        FieldError: if a second authority is to sign the tickets of a task that asks for none.
     """
     if admission.second_authority is not None and admission.mode is not Mode.ENROLLED:
         problem = f"is for enrolled devices, and the mode is '{admission.mode.value}'; leave one of them out"

@@ -46,7 +46,7 @@ class SignedTask:
         """Add the signature of the party whose identity this is.
 
         Raises:
-            SignatureError: where it is neither the operator's nor the shuffler's.
+            SignatureError: if it is neither the operator's nor the shuffler's.
         """
         signature = sign(TASK.format, self.task.canonical, identity.key)
         if identity.public == self.task.identities.operator:
@@ -96,8 +96,8 @@ class SignedTask:
         """Read what `as_json` wrote; `check` is still to be called.
 
         Raises:
-            SignatureError: where the form is wrong.
-            TaskError: where the task itself is not one that hubbub runs.
+            SignatureError: if the form is wrong.
+            TaskError: if the task itself is not one that hubbub runs.
         """
         if not isinstance(value, dict) or set(value) != {"signatures", "task"}:
             raise SignatureError(
@@ -114,8 +114,8 @@ class SignedTask:
         """Read a task file; `check` is still to be called.
 
         Raises:
-            SignatureError: where the bytes are not in canonical form, or are not a task at all, saying what they are.
-            TaskError: where the task itself is not one that hubbub runs.
+            SignatureError: if the bytes are not in canonical form, or are not a task at all, saying what they are.
+            TaskError: if the task itself is not one that hubbub runs.
         """
         try:
             value = parse_named(document, TASK, "task")

@@ -32,7 +32,7 @@ def followed(task: Task, successions: Iterable[Succession]) -> Task:
     """Return the same task, with the identities that follow those it names.
 
     Raises:
-        SuccessionError: where the successions do not make one chain from them.
+        SuccessionError: if the successions do not make one chain from them.
     """
     successions = list(successions)
     if not successions:

@@ -117,7 +117,7 @@ class Identities:
     `hops` are the shufflers behind the first one, in the order in which batches go through them.
 
     Raises:
-        TaskError: where two parties have one key, or there are more than `MAXIMUM_HOPS` hops.
+        TaskError: if two parties have one key, or there are more than `MAXIMUM_HOPS` hops.
     """
 
     operator: bytes
@@ -183,7 +183,7 @@ class Task:
     (`protos.task.task.signers`); it is no part of the task.
 
     Raises:
-        TaskError: where its second authority is one of its parties.
+        TaskError: if its second authority is one of its parties.
     """
 
     name: str
@@ -241,7 +241,7 @@ class Task:
         """The suite of all keys and envelopes of this task.
 
         Raises:
-            SuiteError: where this version of hubbub does not know the task's.
+            SuiteError: if this version of hubbub does not know the task's.
         """
         return suite_named(self.suite)
 
@@ -249,7 +249,7 @@ class Task:
         """The place of a query in the task.
 
         Raises:
-            TaskError: where the task has no query of that name, naming those it has.
+            TaskError: if the task has no query of that name, naming those it has.
         """
         names = [query.name for query in self.queries]
         if name not in names:

@@ -97,7 +97,7 @@ def checked_address(address: str, *, listening: bool = False) -> str:
     """Return host:port with its host checked; with `listening`, port 0 is any free one.
 
     Raises:
-        HostError: where it is not host:port, or its host is not one.
+        HostError: if it is not host:port, or its host is not one.
     """
     host, port = parted(address)
     host = checked_host(host, listening=listening)
@@ -116,7 +116,7 @@ def checked_target(address: str) -> str:
     There may be several, with commas between them: any of them will do.
 
     Raises:
-        HostError: where one is neither, or there are too many.
+        HostError: if one is neither, or there are too many.
     """
     return _each_checked(address, _checked_target)
 
@@ -125,7 +125,7 @@ def checked_addresses(address: str) -> str:
     """Return host:port with its host checked; there may be several, with commas between them.
 
     Raises:
-        HostError: where one is none, or there are too many.
+        HostError: if one is none, or there are too many.
     """
     return _each_checked(address, checked_address)
 
@@ -146,7 +146,7 @@ def parted(address: str) -> tuple[str, int]:
     """Return the host, as it is written, and the port of host:port.
 
     Raises:
-        HostError: where there is no port from 0 to 65535, or an IPv6 address without brackets before it.
+        HostError: if there is no port from 0 to 65535, or an IPv6 address without brackets before it.
     """
     if "/" in address:
         raise HostError(f"{address!r} is a URL or a path; give host:port alone, such as shuffler.example.org:7301")

@@ -89,8 +89,8 @@ class TLS:
         """Credentials of a server; with `mutual`, clients must show a certificate of the same authority.
 
         Raises:
-            HubbubError: where a file is missing.
-            CertificateError: where one cannot be used.
+            HubbubError: if a file is missing.
+            CertificateError: if one cannot be used.
         """
         self.check(time.time(), own=True)
         pair = (read_pem(self.key), read_pem(self.certificate))
@@ -100,7 +100,7 @@ class TLS:
         """Return what the files hold.
 
         Raises:
-            HubbubError: where a file is not named, or missing.
+            HubbubError: if a file is not named, or missing.
         """
         return Pems(read_pem(self.authority), read_pem(self.certificate), read_pem(self.key))
 
@@ -108,8 +108,8 @@ class TLS:
         """Credentials of a client, with its own certificate where there is one.
 
         Raises:
-            HubbubError: where a file is missing.
-            CertificateError: where one cannot be used.
+            HubbubError: if a file is missing.
+            CertificateError: if one cannot be used.
         """
         self.check(time.time())
         if self.certificate is None:
@@ -120,8 +120,8 @@ class TLS:
         """Return the certificates, "authority" and "own" (where there is one, or `own` says that there must be).
 
         Raises:
-            HubbubError: where a file is not named, or missing.
-            CertificateError: where a file is not what it should be, is not valid at `now` (seconds since 1970), or the
+            HubbubError: if a file is not named, or missing.
+            CertificateError: if a file is not what it should be, is not valid at `now` (seconds since 1970), or the
                 key is another certificate's; with `own` also where the authority did not issue the certificate.
         """
         where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
@@ -145,7 +145,7 @@ def read_pem(path: Path | bytes | None) -> bytes:
     """Return what a TLS file holds; bytes are returned as they are.
 
     Raises:
-        HubbubError: where it is not named, or cannot be read.
+        HubbubError: if it is not named, or cannot be read.
     """
     if isinstance(path, bytes):
         return path

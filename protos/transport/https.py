@@ -45,8 +45,8 @@ class HTTPSChannel:
         """Open none yet.
 
         Raises:
-            HubbubError: where a TLS file is missing.
-            CertificateError: where one cannot be used.
+            HubbubError: if a TLS file is missing.
+            CertificateError: if one cannot be used.
         """
         host, self._port = parted(address.removeprefix(HTTPS))
         self._host = host.strip("[]")
@@ -75,9 +75,9 @@ class HTTPSChannel:
 
         Raises:
             Refusal: as the shuffler raised it.
-            Unreachable: where nobody answered in time; the call may be made again.
-            MessageError: where the answer is not a message of this version.
-            HubbubError: where the other side does not know the call.
+            Unreachable: if nobody answered in time; the call may be made again.
+            MessageError: if the answer is not a message of this version.
+            HubbubError: if the other side does not know the call.
         """
         until = time.monotonic() + seconds
         exchange = partial(self._exchange, method, request.SerializeToString(), until)

@@ -111,9 +111,9 @@ async def call(pending: Awaitable[T], what: str) -> T:
 
     Raises:
         Refusal: as the other side raised it.
-        Unreachable: where nobody answered; the call may be made again.
-        MessageError: where the answer is not one that the contract allows.
-        HubbubError: where the other side does not know the call.
+        Unreachable: if nobody answered; the call may be made again.
+        MessageError: if the answer is not one that the contract allows.
+        HubbubError: if the other side does not know the call.
     """
     try:
         answer = await pending

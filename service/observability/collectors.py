@@ -67,7 +67,7 @@ class SnapshotCollector(Collector, Generic[P]):
         Nothing where the store cannot be read: that is among the incidents, which are shown all the same.
 
         Raises:
-            TimeoutError: where the event loop does not answer.
+            TimeoutError: if the event loop does not answer.
         """
         with self._lock, contextlib.suppress(HubbubError):
             yield from self._metrics(_asked(self._snapshot(), self._loop))

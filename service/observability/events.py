@@ -25,6 +25,8 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "health was not told": "The health of a service could not be set. Please report it.",
         "log lines were lost": "So many lines could not be written since then.",
         # Keys and certificates
+        "a key file cannot be read": "An identity next to the service's own belongs to another account, so the service "
+        "goes on without it. Give the file to the service's account and restart the service.",
         "a private key is open to others": "The file's mode lets more than its owner read it.",
         "a certificate ends soon": "A TLS certificate ends within 30 days. It is logged at the start and every day.",
         "a certificate has expired": "A TLS certificate has ended. It is logged at the start and every day.",

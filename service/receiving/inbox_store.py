@@ -93,7 +93,7 @@ class InboxStore(InboxOperations[Made, D]):
         connections to the file, `commits` that of what writes through them.
 
         Raises:
-            StoreError: where there is none, another process uses it, or a version wrote it that cannot be read; then
+            StoreError: if there is none, another process uses it, or a version wrote it that cannot be read; then
                 nothing was made or touched.
         """
         self._who = who

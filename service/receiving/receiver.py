@@ -218,7 +218,7 @@ def check_repetition(stored: Iterable[tuple[int, bytes]], offset: int, envelopes
 
     Raises:
         Refusal: DIGEST_DIFFERS where another envelope is stored.
-        HubbubError: where some are missing.
+        HubbubError: if some are missing.
     """
     width, given = len(envelopes[0]), b"".join(envelopes)
     compared = 0

@@ -38,7 +38,7 @@ def make_key(
     A hop's record is made around the one of who comes `behind` it, and signed by the one identity that a hop has.
 
     Raises:
-        SignatureError: where the signer is not among the identities of `identity`.
+        SignatureError: if the signer is not among the identities of `identity`.
     """
     private, public = new_key(task.hpke)
     valid = key_validity(task.schedule, round_number)

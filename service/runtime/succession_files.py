@@ -1,22 +1,26 @@
-"""The successions that a service is given, and the private keys of its own identities that they name."""
+"""Loads the successions in a service's files, and the private keys of its own identities that they name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import structlog
+
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.service.runtime.task_files import files_in
 
+_LOG = structlog.get_logger(__name__)
+
 
 def load_successions(paths: Iterable[Path]) -> list[Succession]:
-    """Return the successions in those files and folders (`*.json`), each signed by its three.
+    """Return the successions in these files and folders (`*.json`), each signed by its three signers.
 
     Raises:
-        SuccessionError: where a file holds none, or one that is not signed by all; naming the file.
-        HubbubError: where one cannot be read.
+        SuccessionError: if a file has no succession, or one that is not signed by all three; naming the file.
+        HubbubError: if a file cannot be read.
     """
     found = []
     for path in files_in(paths):
@@ -24,7 +28,7 @@ def load_successions(paths: Iterable[Path]) -> list[Succession]:
             succession = Succession.decode(path.read_bytes())
             succession.check()
         except OSError as error:
-            raise HubbubError(f"cannot read {path}: {error.strerror}; give a succession that can be read") from error
+            raise HubbubError(f"cannot read {path}: {error.strerror}; name a readable succession file") from error
         except HubbubError as error:
             raise SuccessionError(f"{path}: {error}") from error
         found.append(succession)
@@ -32,12 +36,12 @@ def load_successions(paths: Iterable[Path]) -> list[Succession]:
 
 
 def own_identity(path: Path, role: Role, successions: Sequence[Succession]) -> Identity:
-    """Return a party's identity with those that follow it and those before it, from the files beside it.
+    """Return a party's identity, together with its predecessors and successors from files in the same folder.
 
-    They are called as the file is, with more behind its name: `identity-1a2b3c4d.pem` beside `identity.pem`.
+    Their names extend the name of the file: `identity-1a2b3c4d.pem` next to `identity.pem`.
 
     Raises:
-        SignatureError: where the file holds no private key.
+        SignatureError: if the file has no private key.
     """
     identity = Identity.load(path)
     ours = {key for each in successions if each.role is role for key in (each.old, each.new)} - {identity.public}
@@ -46,8 +50,15 @@ def own_identity(path: Path, role: Role, successions: Sequence[Succession]) -> I
 
 
 def _loaded(path: Path) -> Identity | None:
-    """Return the identity in a file; None where it holds something else, such as a public key."""
+    """Return the identity in a file; None if it contains something else, such as a public key, or cannot be read."""
     try:
         return Identity.load(path)
-    except SignatureError:
+    except SignatureError as error:
+        if isinstance(error.__cause__, OSError):
+            _LOG.warning(
+                "a key file cannot be read",
+                file=str(path),
+                error=error.__cause__.strerror,
+                hint="give it to the service's account, and restart the service",
+            )
         return None

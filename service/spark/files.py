@@ -42,7 +42,7 @@ class Files:
         """Return what was written.
 
         Raises:
-            SparkError: where the file is missing or was changed.
+            SparkError: if the file is missing or was changed.
         """
         try:
             sealed = self._path(number).read_bytes()

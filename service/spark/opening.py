@@ -60,7 +60,7 @@ class SparkOpeningPool(OpeningPool):
         """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
 
         Raises:
-            SparkError: where the job fails more often than Spark tries it.
+            SparkError: if the job fails more often than Spark tries it.
             BrokenProcessPool: as `OpeningPool` does, for a small batch.
         """
         if expected < self._settings.minimum_envelopes:

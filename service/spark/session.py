@@ -141,7 +141,7 @@ def session(settings: SparkSettings, place: Path) -> Iterator[SparkApplication]:
     """Give a session that works in a folder `workplace` gave; waits for the one that this process has.
 
     Raises:
-        SparkError: where the application cannot be started or does not encrypt, where another version of hubbub is on
+        SparkError: if the application cannot be started or does not encrypt, where another version of hubbub is on
             Spark's machines, and where the job fails.
     """
     with _ONE, _started(settings, place) as begun, failures():

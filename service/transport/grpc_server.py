@@ -94,7 +94,7 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
     A `shared` port is one that this service reserved (`reserve`), and that several of its processes listen at.
 
     Raises:
-        HubbubError: where the address is not one, is taken, or is not this machine's.
+        HubbubError: if the address is not one, is taken, or is not this machine's.
     """
     address = listening_address(address)
     if not shared:
@@ -114,7 +114,7 @@ def reserve(address: str) -> tuple[str, list[socket.socket]]:
     They listen at it together, and the system shares connections out among them. Programs of others get it no more.
 
     Raises:
-        HubbubError: where the address is not one, is taken, or is not this machine's.
+        HubbubError: if the address is not one, is taken, or is not this machine's.
     """
     check_free(address)
     host, port = parted(address)
@@ -180,7 +180,7 @@ def listening_address(address: str) -> str:
     """Return host:port to listen at, as it is written in one way.
 
     Raises:
-        HubbubError: where it is not one.
+        HubbubError: if it is not one.
     """
     try:
         return checked_address(address, listening=True)
@@ -192,7 +192,7 @@ def resolved(address: str) -> list[tuple[socket.AddressFamily, Any]]:
     """Return the families and socket addresses of host:port.
 
     Raises:
-        HubbubError: where its name is not known here.
+        HubbubError: if its name is not known here.
     """
     host, port = parted(address)
     try:

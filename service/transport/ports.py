@@ -74,7 +74,7 @@ class Ports:
         At one that is `shared`, other processes of this service listen, too.
 
         Raises:
-            HubbubError: where the address cannot be used; the ports opened before are closed.
+            HubbubError: if the address cannot be used; the ports opened before are closed.
         """
         try:
             self._healths.append(Health(server, [service]))
@@ -96,7 +96,7 @@ class Ports:
         """Listen at an address by HTTPS.
 
         Raises:
-            HubbubError: where the address cannot be used; the ports opened before are closed.
+            HubbubError: if the address cannot be used; the ports opened before are closed.
         """
         try:
             port = https_server.listen(address)
@@ -113,7 +113,7 @@ class Ports:
         """Answer the service's monitoring at an address; an empty one opens none. See `MetricsPort` for `renewals`.
 
         Raises:
-            HubbubError: where the address cannot be used; the ports opened before are closed.
+            HubbubError: if the address cannot be used; the ports opened before are closed.
         """
         if not address:
             return

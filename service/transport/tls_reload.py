@@ -53,8 +53,8 @@ class ReloadingCertificates(Collector):
         not be.
 
         Raises:
-            HubbubError: where a file is missing.
-            CertificateError: where one cannot be used, or is of another party.
+            HubbubError: if a file is missing.
+            CertificateError: if one cannot be used, or is of another party.
         """
         self._role, self._clock = role, clock
         self._tls, self._identity, self._check = tls, identity, check
@@ -194,7 +194,7 @@ def server_context(tls: TLS, what: str) -> ssl.SSLContext:
     """Return a TLS context that shows a service's certificate; `what` needs it.
 
     Raises:
-        HubbubError: where a file is missing or cannot be used.
+        HubbubError: if a file is missing or cannot be used.
     """
     if tls.certificate is None:
         raise HubbubError(f"{what} needs a TLS certificate; name it in the settings")

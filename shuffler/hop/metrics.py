@@ -1,4 +1,4 @@
-"""How far rounds are, what went in and out, and what was refused. No report, and nobody's name."""
+"""Metrics of a hop: progress of rounds, envelopes in and out, and refusals; they contain no report and no identity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCHES = "Batches that are arriving, mixed (on their way to the next party) or 
 
 
 class HopStage(StrEnum):
-    """What is timed."""
+    """The stages that are timed."""
 
     ACCEPT = "accept"
     """A chunk of a batch."""
@@ -31,7 +31,7 @@ class HopStage(StrEnum):
 
 
 class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
-    """Reads rounds and queues when Prometheus asks."""
+    """Reads rounds and queues at each scrape."""
 
     def __init__(self, tasks: Mapping[bytes, Task], store: HopStore, refusals: Mapping[Reason, int]) -> None:
         super().__init__()

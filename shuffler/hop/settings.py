@@ -1,4 +1,4 @@
-"""Every key is described here and no other is taken."""
+"""The settings of a hop; a settings file with any other key is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hubbub.service.settings import load as load_table
 
 
 class HopSettings(SettingsTable):
-    """Everything a hop is started with. Relative paths are relative to the settings file."""
+    """The settings of a hop. Relative paths are relative to the settings file."""
 
     listen: Listen = Field(
         default="127.0.0.1:7501",
@@ -41,7 +41,7 @@ class HopSettings(SettingsTable):
         default=(),
         description="signed successions of identities (`hubbub keys`), or folders of them (*.json); read at the start",
     )
-    data: File = Field(description="folder of the hop's store, which `--create-store` makes, for its owner alone")
+    data: File = Field(description="folder of the hop's store; `--create-store` creates it, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and its records of batches")
     operator_key: File = Field(description="PEM public key of the operator, who signed the tasks")
     shuffler_key: File = Field(
@@ -59,7 +59,7 @@ class HopSettings(SettingsTable):
 
 
 def load(path: Path) -> HopSettings:
-    """Return the settings of a TOML file.
+    """Read the settings of a TOML file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.

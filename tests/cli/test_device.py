@@ -147,10 +147,10 @@ async def test_a_second_submit_says_that_the_first_answers_stand(client: Client)
     # What is kept is sent now, so that a script that submits until it succeeds comes to its end.
     ran = await client.run("submit", *OTHERS)
     assert ran.status == 0
-    assert "the first answers stand, those given now were not used" in ran.out
+    assert "the first answers stay, the new ones were not used" in ran.out
     ran = await client.run("submit", *OTHERS, "--json")
     assert (ran.status, ran.json["answers_used"], ran.json["round"]) == (1, False, 0)
-    assert "was answered before: the first answers stand" in ran.json["error"]
+    assert "was answered before: the first answers stay" in ran.json["error"]
     assert ran.err == f"error: {ran.json['error']}\n"
     assert len(client.shuffler.seen) == 1
 
@@ -170,16 +170,16 @@ async def test_answers_are_read_from_a_file_or_from_stdin(client: Client, tmp_pa
     ran = await client.run("submit", "--answers", str(tmp_path / "answers.txt"), "--json")
     assert ran.json["answers_used"] is True
     again = await client.run("submit", "--answers", "-", stdin=b"carrier=UA\n")
-    assert (again.status, "the first answers stand" in again.err) == (1, True)
+    assert (again.status, "the first answers stay" in again.err) == (1, True)
 
 
 async def test_no_word_of_the_command_holds_an_answer_unless_one_is_put_there(client: Client) -> None:
     ran = await client.run("submit", "--json", stdin=b"carrier=UA\ndelay=12.5\n")
     assert (ran.status, ran.json["answers_used"], ran.err) == (0, True, "")
     shown = await client.run("submit", "--answer", "carrier=AA", stdin=b"not read")
-    assert "warning: --answer shows an answer to every account of this machine" in " ".join(shown.err.split())
+    assert "warning: every account of this machine can see --answer" in " ".join(shown.err.split())
     assert "carrier" not in shown.err
-    assert "the first answers stand" in shown.err
+    assert "the first answers stay" in shown.err
 
 
 @pytest.mark.parametrize(

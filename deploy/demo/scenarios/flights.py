@@ -16,7 +16,7 @@ def flights() -> Dataset:
     """Return the flights that left New York City's airports in 2013: carrier, and departure delay in minutes.
 
     Raises:
-        HubbubError: where the package with the data is not installed.
+        HubbubError: if the package with the data is not installed.
     """
     table = flights_table(["carrier", "dep_delay"])
     carriers, delays = table["carrier"], table["dep_delay"].cast(pa.float64())

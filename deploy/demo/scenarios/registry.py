@@ -22,7 +22,7 @@ def scenario_named(name: str | None) -> Scenario:
     """Return the scenario of that name; the first where there is none.
 
     Raises:
-        UsageError: where no scenario has that name.
+        UsageError: if no scenario has that name.
     """
     if name is None:
         return next(iter(SCENARIOS.values()))

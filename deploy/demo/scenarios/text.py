@@ -18,7 +18,7 @@ def destinations() -> Dataset:
     """Return the name of the airport that each flight went to.
 
     Raises:
-        HubbubError: where the package with the data is not installed.
+        HubbubError: if the package with the data is not installed.
     """
     flights, airports = flights_table(["dest"]), table("airports", ["faa", "name"])
     # Four airports in Puerto Rico and the Virgin Islands have no name in the data: their code stands for them.

@@ -31,6 +31,7 @@ WRITTEN: Mapping[str, str] = MappingProxyType(
         "formats-results.md": "counts, results, and the table of exported estimates",
         "formats-stores.md": "the stores of the services in PostgreSQL",
         "limits.md": "how far hubbub goes",
+        "port-limits.md": "what callers may take of each port",
         "demo-document.md": "the document that `hubbub demo --json` prints",
         "api/index.md": "the Python interface",
         "../glossary.md": "every term, with one meaning each",

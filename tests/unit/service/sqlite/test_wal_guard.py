@@ -71,7 +71,7 @@ def contents(store: Path) -> dict[str, bytes]:
 
 
 def refused(store: Path, words: str) -> None:
-    with pytest.raises(StoreError, match=f"{words}.*was not closed before.*Put the file back.*--accept-lost-log"):
+    with pytest.raises(StoreError, match=f"{words}.*was not closed before.*Restore the file.*--accept-lost-log"):
         ShufflerSqliteStore(store.parent)
 
 
