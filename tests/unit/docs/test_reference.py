@@ -17,7 +17,7 @@ from hubbub.protos.task.draft import read_draft
 from hubbub.queries.registry import QUESTIONS
 from hubbub.service.settings import setting_names
 from reference import generate
-from reference.making import certificate, events, pages, refusals, source, task_keys
+from reference.making import alerts, certificate, events, pages, refusals, source, task_keys
 from reference.making.page import MARK, MOST_LINES, Page, divided, section, table, wrapped
 from reference.making.settings import PARTIES
 from support.source_tree import MODULES, ROOT
@@ -73,6 +73,13 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             aimed = (FOLDER / target).read_text()
             titles = [re.sub(r"[^\w -]", "", each.lower()) for each in re.findall(r"(?m)^#+ (.+)$", aimed)]
             assert not anchor or anchor in {each.replace(" ", "-") for each in titles}, (name, target, anchor)
+
+
+def test_incidents_that_are_pointed_to_are_headings_of_their_page() -> None:
+    headings = re.findall(r"(?m)^## (.+)$", (FOLDER / refusals.INCIDENTS).read_text())
+    named = {each.incident for each in (*EXPLANATIONS.values(), *alerts.rules())} - {""}
+    assert len(named) > 8
+    assert named <= set(headings)
 
 
 def test_no_cell_that_describes_something_is_empty() -> None:
