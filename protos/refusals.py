@@ -108,7 +108,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
             "It was sealed, or delivered, under other keys than this round's.",
             "If a device gets it, tell the operator: it was shown other keys than others. If the shuffler gets it, a "
             "store was lost.",
-            "A store was damaged or lost",
+            "Devices have other keys",
         ),
         Reason.ID_CONFLICT: Explanation(
             _DEVICE,
