@@ -18,26 +18,37 @@ READMES = sorted(
     path.relative_to(ROOT).as_posix() for folder in (*FOLDERS, "tests") for path in (ROOT / folder).rglob("README.md")
 )
 
-# The two lists below are for pages that are still being written on other branches. The integrator empties them as these
+# The lists below are for pages that are still being written on other branches. The integrator empties them as these
 # pages arrive, and then removes the lists.
+GOING = {"docs/howto/operate.md"}
+"""Pages that are removed once all they say is on other pages. Their links are not checked, and no page names them."""
+UNNAMED = {"docs/reference/errors-accountant-2.md", "docs/reference/port-limits.md"}
+"""Pages that the generated front page of docs/reference does not name yet."""
 AWAITED = {
-    "docs/tutorial.md",
-    "docs/pictures/pipeline.svg",
-    *(f"docs/explanation/{name}.md" for name in ("attacks", "certificate-ladder", "cryptography", "design-services")),
-    *(f"docs/explanation/{name}.md" for name in ("shuffle-model", "threat-model")),
-    *(f"docs/howto/{name}.md" for name in ("add-a-hop", "back-up-and-restore", "containers", "enroll", "postgresql")),
-    *(f"docs/howto/{name}.md" for name in ("contribute-a-randomizer", "erase-and-retain", "plan-by-error", "upgrade")),
-    *(f"docs/howto/{name}.md" for name in ("public-port", "respond-to-incidents", "rotate-keys", "run-a-cluster")),
-    *(f"docs/howto/{name}.md" for name in ("run-more-than-one-task", "run-on-kubernetes", "spark", "write-a-client")),
-    *(f"docs/howto/{name}.md" for name in ("verify-as-an-outsider", "watch-and-alert")),
-    *(f"docs/reference/{name}.md" for name in ("certificate", "index", "metrics", "settings", "task")),
+    "docs/howto/contribute-a-randomizer.md",
+    "docs/howto/deploy-two-parties.md#a-relay",
+    "docs/howto/deploy-two-parties.md#the-proxy",
+    "docs/howto/plan-by-error.md",
+    "docs/howto/respond-to-incidents.md#limits",
+    "docs/howto/verify-as-an-outsider.md",
+    "docs/howto/write-a-client.md",
+    "docs/reference/certificate.md",
+    "docs/reference/task.md",
 }
-"""Pages that others already link to. Their links and anchors are not checked while they are missing."""
+"""Pages and anchors that others already link to, while they are missing."""
 OLD_FORM = {
     "SECURITY.md",
     "docs/explanation/design.md",
-    *(f"docs/howto/{name}.md" for name in ("audit", "choose-a-question", "deploy-two-parties", "embed-a-device")),
-    *(f"docs/howto/{name}.md" for name in ("operate", "scale", "use-the-accountant")),
+    "docs/reference/port-limits.md",
+    "docs/tutorial.md",
+    *(f"docs/howto/{name}.md" for name in ("add-a-hop", "audit", "back-up-and-restore")),
+    *(f"docs/howto/{name}.md" for name in ("choose-a-question", "containers", "deploy-two-parties")),
+    *(f"docs/howto/{name}.md" for name in ("embed-a-device", "enroll", "erase-and-retain")),
+    *(f"docs/howto/{name}.md" for name in ("harden-the-hosts", "load-test", "postgresql")),
+    *(f"docs/howto/{name}.md" for name in ("public-port", "respond-to-incidents", "rotate-keys")),
+    *(f"docs/howto/{name}.md" for name in ("run-a-cluster", "run-more-than-one-task")),
+    *(f"docs/howto/{name}.md" for name in ("run-on-kubernetes", "scale", "simulate-on-data", "spark")),
+    *(f"docs/howto/{name}.md" for name in ("upgrade", "use-the-accountant", "watch-and-alert")),
 }
 """Pages whose lines or length are those of before. They are replaced whole."""
 
@@ -83,16 +94,15 @@ def links(path: str) -> Iterator[tuple[str, str]]:
         yield aimed.relative_to(ROOT).as_posix(), anchor
 
 
-@pytest.mark.parametrize("path", [*PAGES, *READMES])
+@pytest.mark.parametrize("path", [path for path in (*PAGES, *READMES) if path not in GOING])
 def test_links_and_anchors_lead_somewhere(path: str) -> None:
     broken = []
     for aimed, anchor in links(path):
         if not (ROOT / aimed).exists():
-            if aimed not in AWAITED:
-                broken.append(aimed)
+            broken.append(aimed)
         elif anchor and (not aimed.endswith(".md") or anchor not in anchors(aimed)):
             broken.append(f"{aimed}#{anchor}")
-    assert broken == []
+    assert sorted(set(broken) - AWAITED) == []
 
 
 def test_every_page_is_reached_by_links_from_the_first() -> None:
@@ -102,7 +112,7 @@ def test_every_page_is_reached_by_links_from_the_first() -> None:
             if aimed in PAGES and aimed not in reached:
                 reached.add(aimed)
                 ahead.append(aimed)
-    assert sorted(set(PAGES) - reached) == []
+    assert sorted(set(PAGES) - reached - GOING - UNNAMED) == []
 
 
 def test_every_page_is_in_the_sidebar_once() -> None:
@@ -117,10 +127,10 @@ def test_a_folders_front_page_names_all_its_pages() -> None:
         for front in PAGES
         if Path(front).name in ("index.md", "README.md")
     }
-    assert {front: names for front, names in missing.items() if set(names) - OLD_FORM} == {}
+    assert {front: names for front, names in missing.items() if set(names) - GOING - UNNAMED} == {}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in OLD_FORM])
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in GOING | OLD_FORM])
 def test_a_page_has_one_title_and_lines_that_fit(page: str) -> None:
     titles = [found["title"] for found in HEADING.finditer(prose(page)) if found["signs"] == "#"]
     assert len(titles) == 1
@@ -143,7 +153,7 @@ def test_the_pages_for_python_name_modules_that_are_there() -> None:
     assert len(named) == len(set(named))
     assert [name for name in named if name not in NAMES] == []
     inside = [name for name in NAMES if name.startswith(tuple(f"{package}." for package in PROMISED))]
-    assert [name for name in inside if name not in named and "__all__" not in NAMES[name].read_text()] == []
+    assert [name for name in inside if name not in named] == []
 
 
 def test_pages_at_the_top_are_there() -> None:

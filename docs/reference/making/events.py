@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hubbub.service.observability.events import EVENTS
 from reference.making.page import Page, code, divided, section, table, wrapped
-from reference.making.source import calls, modules, text_of, tree_of
+from reference.making.source import Names, calls, modules, text_of, tree_of
 
 FOLDERS = ("analyzer", "service", "shuffler")
 """Where services log."""
@@ -93,9 +94,14 @@ def _fields(events: list[Event]) -> str:
 def logged() -> Iterator[Event]:
     """Return every event that services log, once for each place."""
     for path in modules(*FOLDERS):
-        yield from _in_module(path)
+        yield from _of_module(path)
     # A process says this of its log by itself, without the library.
     yield Event("log lines were lost", "warning", ("lines", "since", "why"))
+
+
+@cache
+def _of_module(path: Path) -> tuple[Event, ...]:
+    return tuple(_in_module(path))
 
 
 def _in_module(path: Path) -> Iterator[Event]:
@@ -138,7 +144,7 @@ def _name(text: str, values: list[ast.expr]) -> str:
     return re.sub("%s", "{name}", name) if values else name
 
 
-def _keys(keyword: ast.keyword, tree: ast.Module, names: Mapping[str, ast.expr]) -> Iterator[str]:
+def _keys(keyword: ast.keyword, tree: ast.Module, names: Names) -> Iterator[str]:
     """Return the fields that an argument gives: its own name, or the keys of what is unpacked."""
     if keyword.arg is not None:
         if keyword.arg not in ("exc_info", "retry_after"):
@@ -151,7 +157,7 @@ def _keys(keyword: ast.keyword, tree: ast.Module, names: Mapping[str, ast.expr])
             (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == wanted), None
         )
     elif isinstance(given, ast.Name):
-        given = names.get(given.id)
+        given = names.get(given.id, given.lineno)
     elif given is not None:
         yield {"left_out": "left-out counts", "_addresses": "ports"}.get(ast.unparse(given).rpartition(".")[2], "…")
         return

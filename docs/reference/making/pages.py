@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from reference.making import alerts, commands, events, metrics, refusals, settings
+from reference.making import alerts, commands, errors, events, metrics, refusals, settings, task_keys
 from reference.making.page import MARK, Page, section, table, wrapped
 
 FOLDER = Path(__file__).parents[1]
@@ -15,10 +15,12 @@ FOLDER = Path(__file__).parents[1]
 SUBJECTS: tuple[Callable[[], list[Page]], ...] = (
     commands.pages,
     settings.pages,
+    task_keys.pages,
     metrics.pages,
     alerts.pages,
     events.pages,
     refusals.pages,
+    errors.pages,
 )
 """What makes the pages, in the order of the list."""
 
@@ -28,6 +30,7 @@ WRITTEN: Mapping[str, str] = MappingProxyType(
         "formats-results.md": "counts, results, and the table of exported estimates",
         "formats-stores.md": "the stores of the services in PostgreSQL",
         "limits.md": "how far hubbub goes",
+        "port-limits.md": "what callers may take of each port",
         "demo-document.md": "the document that `hubbub demo --json` prints",
         "api/index.md": "the Python interface",
         "../glossary.md": "every term, with one meaning each",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from hubbub.cli.main import COMMANDS
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.records.batch import LeftOut
 from hubbub.protos.refusals import EXPLANATIONS, Reason
+from hubbub.protos.task.draft import read_draft
+from hubbub.queries.registry import QUESTIONS
 from hubbub.service.settings import setting_names
 from reference import generate
-from reference.making import events, pages, refusals
+from reference.making import events, pages, refusals, source, task_keys
 from reference.making.page import MARK, MOST_LINES, Page, divided, section, table, wrapped
 from reference.making.settings import PARTIES
 from support.source_tree import MODULES, ROOT
@@ -145,6 +148,72 @@ def test_an_event_without_a_meaning_is_an_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(events, "EVENTS", {"serving": "All ports answer.", "gone": "It is logged no more."})
     with pytest.raises(ValueError, match=r"differ: .*, gone, .*round certified"):
         events.pages()
+
+
+# Messages
+
+
+def test_every_module_that_raises_an_error_is_on_a_page() -> None:
+    text = "\n".join(text for name, text in pages.texts().items() if name.startswith("errors"))
+    raising = [
+        path
+        for path in source.modules(*source.FOLDERS)
+        if re.search(r"raise (Usage|Task|Signature|Settings|Store)Error\(\s*f?\"", path.read_text())
+    ]
+    assert len(raising) > 50
+    assert [path for path in raising if f"## {path.relative_to(ROOT)}\n" not in text] == []
+
+
+def messages_of(text: str) -> list[str]:
+    """The texts in the errors that a module raises."""
+    found = source.calls(ast.parse(text))
+    return [source.text_of(node.args[0], names) for node, names in found if ast.unparse(node.func) == "HubbubError"]
+
+
+def test_a_message_is_shown_with_words_for_its_values() -> None:
+    assert messages_of('HubbubError(f"cannot read {path}: {error.strerror}")') == [
+        "cannot read {path}: {error strerror}"
+    ]
+    assert messages_of("HubbubError(f\"{len(names)} names, at most {self._most_names}: {', '.join(names)}\")") == [
+        "{number of names} names, at most {most names}: {names}"
+    ]
+
+
+def test_a_message_is_put_together_from_what_was_assigned_before() -> None:
+    function = """
+LIMIT = "at most 3"
+def check(a):
+    if a:
+        text = f"is {a}"
+        raise HubbubError(f"{text}; {LIMIT}")
+    text = "is not there"
+    raise HubbubError(text if a else said(a))
+def said(a):
+    return "is gone" if a else f"is {a} too"
+"""
+    assert messages_of(function) == ["is {a}; at most 3", "is not there | is gone | is {a} too"]
+
+
+# Tasks
+
+
+def test_the_example_of_a_draft_is_read() -> None:
+    example = re.search(r"(?ms)^```toml\n(.*?)^```", page("task-keys"))
+    assert example is not None
+    assert read_draft(example[1]).name == "usage"
+
+
+def test_every_kind_of_query_and_every_key_is_on_the_page() -> None:
+    titles = re.findall(r"(?m)^## ([a-z]+)$", page("task-keys"))
+    assert titles == list(QUESTIONS)
+    assert all(f"| `{key}` |" in page("task-keys") for kind in QUESTIONS for key in task_keys.kind_keys(kind))
+    assert task_keys.read_keys("admission") == {"mode": True, "second_authority": False}
+
+
+def test_a_key_that_nobody_describes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_keys, "KINDS", {**task_keys.KINDS, "sum": {}})
+    with pytest.raises(ValueError, match="sum differs from what is read: lower, unit, upper"):
+        task_keys.pages()
 
 
 # How pages are made
