@@ -36,3 +36,17 @@ def test_the_program_for_other_clients_opens_the_vector(tmp_path: Path) -> None:
     (step,) = pages.steps("howto/write-a-client")
     (printed,) = pages.run([step], tmp_path)
     assert printed == step.shown == "True\nTrue\n"
+
+
+@pytest.mark.slow
+def test_a_randomizer_is_contributed_as_the_page_says(tmp_path: Path) -> None:
+    """In a copy of the sources, which Python finds before those that are installed."""
+    for folder in (each.parent for each in ROOT.glob("*/__init__.py")):
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "src" / "hubbub").mkdir(parents=True)
+    shutil.copy(ROOT / "src" / "hubbub" / "__init__.py", tmp_path / "src" / "hubbub")
+    script = pages.steps("howto/contribute-a-randomizer")
+    before = 'export PYTHONPATH=src\nhubbub() { python -m hubbub.cli.main "$@"; }'
+    printed = pages.run(script, tmp_path, before)
+    for step, out in zip(script, printed, strict=True):
+        assert pages.unlike(step.shown, out, exactly=True) == [], out
