@@ -1,4 +1,4 @@
-"""The device of a client's settings file, as the commands use it: how long to try, and what is said meanwhile."""
+"""Loads the device of a client's settings file for commands, with its limits, timeout and progress messages."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="SECONDS", help="How long to try to reach the shuffler; default: 60."),
+    typer.Option("--timeout", metavar="SECONDS", help="Seconds to try to reach the shuffler. [default: 60]"),
 ]
 """The option of commands that send."""
 
 
 def checked_timeout(seconds: float | None) -> float | None:
-    """Return how long to try, if that is a time.
+    """Return how long to try, in seconds.
 
     Raises:
-        UsageError: where it is not above 0.
+        UsageError: if it is not above 0.
     """
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--timeout {seconds:g}: give a number of seconds above 0")
@@ -37,16 +37,16 @@ def checked_timeout(seconds: float | None) -> float | None:
 
 LimitOption = Annotated[
     list[str] | None,
-    typer.Option("--limit", metavar="NAME=EPSILON", help="A limit in place of the settings' own; repeatable."),
+    typer.Option("--limit", metavar="NAME=EPSILON", help="Replace a limit of [limits] in the settings; repeatable."),
 ]
-"""The option of commands that answer, or show what is left."""
+"""The option of commands that answer, or show the budget."""
 
 
 def limits_from(settings: PrivacyLimitSettings, words: Sequence[str]) -> PrivacyLimits:
-    """Return the limits of a settings file, with those in texts of the form NAME=EPSILON in their place.
+    """Return the limits of a settings file; texts of the form NAME=EPSILON replace some of them.
 
     Raises:
-        UsageError: where a text has another form, or names no limit.
+        UsageError: if a text has another form, or names no limit.
     """
     from hubbub.client import PrivacyLimits
     from hubbub.deploy.errors import as_usage_error
@@ -66,13 +66,13 @@ def limits_from(settings: PrivacyLimitSettings, words: Sequence[str]) -> Privacy
 
 
 def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
-    """Return the device of a settings file; while it tries to reach the shuffler it says so on stderr.
+    """Return the device of a settings file; while it retries to reach the shuffler, it reports so on stderr.
 
-    `limits` are texts NAME=EPSILON that replace the settings' own.
+    `limits` are texts NAME=EPSILON that replace limits of the settings.
 
     Raises:
-        UsageError: where a limit cannot be read.
-        HubbubError, OSError: where the settings, or what they name, cannot be used.
+        UsageError: if a limit cannot be read.
+        HubbubError, OSError: if the settings, or the files that they name, cannot be used.
     """
     from hubbub.client import Device, Retrying
     from hubbub.deploy.files import signed_task_in
@@ -81,7 +81,7 @@ def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
 
     files = load(settings, ClientSettings, "client")
     return Device(
-        # Read here first: the device would not know which file holds no task.
+        # Read here first: the device's own error could not name the file.
         signed_task_in(files.task).encode(),
         operator_key=files.operator_key.read_bytes(),
         shuffler_key=files.shuffler_key.read_bytes(),
@@ -97,7 +97,7 @@ def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
 
 
 class RetryProgress:
-    """Says that it is still being tried: in a terminal at once and then every few seconds, elsewhere more seldom."""
+    """Reports retries: on a terminal at once and then every 5 s, elsewhere after 5 s and then every 30 s."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RetryProgress:
         self._next = monotonic() + (0.0 if terminal else 5.0)
 
     def __call__(self, retry: Retry) -> None:
-        """Say what went wrong and how it goes on, if it is time to say something."""
+        """Report the error and the next try, unless the last report was too recent."""
         now = self._monotonic()
         if now < self._next:
             return

@@ -1,4 +1,4 @@
-"""What `hubbub shuffler`, `hop` and `analyzer` do with their store in the place of serving, and then exit."""
+"""Creates, checks or accepts a service's store instead of serving: options of `hubbub shuffler`, `hop`, `analyzer`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hubbub.protos.sqlite_versions import Layout
 from hubbub.service.sqlite.maintenance import accept_lost_log, check_store_file
 
 CreateStore = Annotated[
-    bool, typer.Option("--create-store", help="Make the store, once, before the first start; then exit.")
+    bool, typer.Option("--create-store", help="Create the store, once, before the first start; then exit.")
 ]
 CheckStore = Annotated[
-    bool, typer.Option("--check-store", help="Look all of the store over, while the service is stopped; then exit.")
+    bool, typer.Option("--check-store", help="Check the whole store while the service is stopped; then exit.")
 ]
 AcceptLostLog = Annotated[
-    bool, typer.Option("--accept-lost-log", help="Have the store open without a log that was lost; then exit.")
+    bool, typer.Option("--accept-lost-log", help="Let the store open without its lost write-ahead log; then exit.")
 ]
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A service's store: whose it is, its folder and file, how it is made, and how it is opened and closed once."""
+    """A service's store: the service, the folder and file, how to create it, and how to open and close it once."""
 
     service: str
     folder: Path
@@ -37,18 +37,18 @@ class Kept:
 
 
 def kept_up(kept: Kept, *, create: bool, check: bool, accept: bool, as_json: bool) -> bool:
-    """Do what was asked for with a store; return whether it was anything.
+    """Create, check or accept a store, as asked; return whether anything was asked.
 
     Raises:
-        StoreError: where it could not be done.
+        StoreError: if it failed.
     """
     where = (kept.folder, kept.file_name, kept.layout)
     if create:
         path = kept.create(kept.folder)
-        said = f"made {path}, empty; now start the {kept.service}"
+        said = f"created the empty store {path}; now start the {kept.service}"
     elif accept:
         path = accept_lost_log(*where)
-        said = f"{path} opens without the log that was lost; now start the {kept.service}"
+        said = f"{path} opens without its lost write-ahead log; now start the {kept.service}"
     elif check:
         path = check_store_file(*where)
         kept.try_out(kept.folder)

@@ -107,9 +107,11 @@ class SettingsTable(BaseModel):
 class TLSSettings(SettingsTable):
     """The `[tls]` table: PEM files."""
 
-    authority: File = Field(description="certificate of the authority whose certificates are trusted")
-    certificate: File = Field(description="this party's certificate, for the names or addresses it is called by")
-    key: File = Field(description="private key of that certificate")
+    authority: File = Field(description="PEM certificate of the authority whose certificates are trusted")
+    certificate: File = Field(
+        description="this party's PEM certificate, for the names or addresses by which it is called"
+    )
+    key: File = Field(description="PEM private key of that certificate")
 
     def paths(self) -> TLS:
         """The files as `protos.transport.channels` expects them."""
@@ -131,7 +133,10 @@ class PortLimitSettings(SettingsTable):
     """The `[limits]` table: what callers can take of a service at once, each port by itself."""
 
     connections: int = Field(
-        default=2000, ge=16, le=1_000_000, description="connections at once on each port; further ones are closed"
+        default=2000,
+        ge=16,
+        le=1_000_000,
+        description="connections at once on each port, half-open ones included; further ones are closed",
     )
     streams: int = Field(
         default=512, ge=1, le=100_000, description="calls at once on one connection; further ones wait at the caller"
@@ -146,7 +151,7 @@ class PortLimitSettings(SettingsTable):
         default=0,
         ge=0,
         le=16_777_216,
-        description="MiB of memory above which the service takes no calls until it holds less; 0 for no such limit",
+        description="MiB of memory above which the service takes no calls until it has less; 0 for no such limit",
     )
 
 
@@ -157,10 +162,13 @@ class DevicePortLimitSettings(PortLimitSettings):
         default=2048,
         ge=0,
         le=16_777_216,
-        description="MiB of memory above which the service takes no calls until it holds less; 0 for no such limit",
+        description="MiB of memory above which the service takes no calls until it has less; 0 for no such limit",
     )
     calls: int = Field(
-        default=4096, ge=1, le=1_000_000, description="calls of devices in work at once; more are answered OVERLOADED"
+        default=4096,
+        ge=1,
+        le=1_000_000,
+        description="calls of devices in work at once; more are refused as `overloaded`",
     )
     unfinished_seconds: float = Field(
         default=5.0, ge=0.1, le=600, description="how long a device's message may take to arrive as a whole"
@@ -169,7 +177,8 @@ class DevicePortLimitSettings(PortLimitSettings):
         default=256,
         ge=1,
         le=1_000_000,
-        description="connections at once from one address (of IPv6 a /64) at the HTTPS port; not with behind_proxy",
+        description="connections at once from one address (of IPv6 a /64) at `https_listen`; not used with "
+        "`behind_proxy`",
     )
     age_seconds: float = Field(
         default=1800.0, ge=1, le=86_400, description="how long a device's connection is kept; it may connect again"
@@ -182,10 +191,14 @@ class SparkSettings(SettingsTable):
     master: str = Field(
         default="",
         max_length=1000,
-        description="Spark's master (local[*], spark://…, k8s://…, yarn) for large batches; empty for none",
+        description="Spark's master, such as `local[*]`, `spark://host:7077`, `k8s://…` or `yarn`, on which the "
+        "shuffler "
+        "mixes and the analyzer opens large batches; empty for none",
     )
     minimum_envelopes: int = Field(
-        default=10**6, ge=1, description="envelopes from which on a batch is worth a session of some seconds"
+        default=10**6,
+        ge=1,
+        description="envelopes of a batch from which on that is done; smaller ones stay in this service",
     )
     folder: File | None = Field(
         default=None,
@@ -193,7 +206,8 @@ class SparkSettings(SettingsTable):
         "without it the store's",
     )
     configuration: File | None = Field(
-        default=None, description="folder with spark-defaults.conf, such as a cluster's spark.authenticate.secret"
+        default=None,
+        description="folder with spark-defaults.conf, such as a standalone cluster's spark.authenticate.secret",
     )
     driver_host: str = Field(
         default="127.0.0.1", min_length=1, description="address of this machine at which the cluster reaches the driver"

@@ -95,7 +95,7 @@ class Verified:
     def holds_while(self) -> str | None:
         """On whom the central numbers of a chain rest, in words; None where there is one shuffler.
 
-        SECURITY.md, "With a chain of shufflers", has what each coalition leaves.
+        docs/explanation/threat-model.md, "With a chain of shufflers", has what each coalition leaves.
         """
         if not self.task.identities.hops:
             return None

@@ -1,4 +1,4 @@
-"""`hubbub analyzer SETTINGS.toml`."""
+"""Runs an analyzer, or maintains its store: `hubbub analyzer SETTINGS.toml`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 
 
 def command(
-    settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file `hubbub init` made.")],
+    settings: Annotated[
+        Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file that `hubbub init` made.")
+    ],
     create_store: CreateStore = False,
     check_store: CheckStore = False,
     accept_lost_log: AcceptLostLog = False,
     as_json: Json = False,
 ) -> None:
-    """Run the analyzer until SIGTERM or Ctrl-C, then drain. With --json it prints its addresses once it serves.
+    """Run the analyzer until SIGTERM or Ctrl-C, then drain.
 
-    It starts only on a store that is there: one that went missing is never replaced in silence. The first one is made
-    by --create-store, which serves nothing and refuses where there is a store. One whose write-ahead log was deleted or
-    cut is refused, until --accept-lost-log is given once.
+    With --json it prints its addresses once it serves. The analyzer refuses to start without a store: a lost store is
+    never replaced silently. Create the store once with --create-store, which refuses if there is one. If the store's
+    write-ahead log was deleted or cut, the analyzer refuses to start until you run it once with --accept-lost-log.
 
-    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
+    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read only at the start.
 
     Examples: hubbub analyzer deployment/analyzer/analyzer.toml --create-store;
     hubbub analyzer deployment/analyzer/analyzer.toml
@@ -46,7 +48,7 @@ def command(
 
 
 def _kept(found: AnalyzerSettings) -> Kept:
-    """The file of the store in `data`: all of it, or the keyring of one in a database."""
+    """Return the store's file in `data`: the whole store, or only the keyring if the store is in a database."""
     import asyncio
 
     from hubbub.analyzer.server import check_store

@@ -1,4 +1,4 @@
-"""`hubbub audit TASK`."""
+"""Attacks rounds of a task and compares what the attacker learns with the certificate: `hubbub audit TASK`."""
 
 from __future__ import annotations
 
@@ -15,27 +15,32 @@ if TYPE_CHECKING:
     from hubbub.protos.task.task import Task
 
 TaskFile = Annotated[
-    Path, typer.Argument(metavar="TASK.toml", help="The task as written by hand, or a planned one (.json).")
+    Path, typer.Argument(metavar="TASK.toml", help="The task: a draft (.toml) or a planned task (.json).")
 ]
-Rounds = Annotated[int, typer.Option("--rounds", min=8, max=100_000, help="How often the worst case is played.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=8, max=100_000, help="Rounds to play and attack.")]
 People = Annotated[
     int | None,
     typer.Option("--participants", min=2, max=100_000, help="People in a round. [default: the task's minimum_reports]"),
 ]
-Delta = Annotated[float | None, typer.Option("--delta", help="At which δ to compare. [default: the task's]")]
+Delta = Annotated[float | None, typer.Option("--delta", help="The δ at which to compare. [default: the task's]")]
 Confidence = Annotated[
-    float, typer.Option("--confidence", help="A right system is accused with what this leaves of 1, at most.")
+    float,
+    typer.Option("--confidence", help="Confidence c: a correct system fails the audit with chance 1 - c at most."),
 ]
 UnderMinimum = Annotated[
     int | None,
-    typer.Option("--under-minimum", min=0, help="Rounds of the victim alone, under the minimum. [default: an eighth]"),
+    typer.Option(
+        "--under-minimum",
+        min=0,
+        help="How many of the rounds have the victim alone, below the minimum. [default: an eighth of --rounds]",
+    ),
 ]
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep the task, a certificate and the logs in this new or empty folder."),
 ]
 PlotOption = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw right against wrong guesses: .svg or .png.")
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw right against wrong guesses into this .svg or .png.")
 ]
 
 
@@ -50,11 +55,13 @@ def command(
     plot: PlotOption = None,
     as_json: Json = False,
 ) -> None:
-    """Attack a task's rounds on real services, and compare what is learned with what the certificate allows.
+    """Attack a task's rounds and compare ε with the certificate's.
 
-    A shuffler and an analyzer of its own run on this machine. Everyone's answer is fixed but one person's, which is one
-    of two. How well it can be told which, from everything that the analyzer opens, gives a lower bound of ε with its
-    confidence. The exit status is 1 where it is above the certificate's ε.
+    The audit starts its own shuffler and analyzer on this machine. All answers are fixed except the victim's, which is
+    one of two. The attacker guesses it from everything that the analyzer opens. How often it guesses right gives a
+    lower bound on ε, with the stated confidence.
+
+    The exit status is 1 if this lower bound is above the certificate's ε, or if a round below the minimum was released.
 
     Examples: hubbub audit task.toml; hubbub audit task.toml --participants 50 --delta 0.01 --rounds 1000 --json
     """
@@ -90,7 +97,7 @@ def _task(path: Path, options: AuditOptions) -> Task:
     else:
         draft = draft_in(path)
         check_single_rounds(draft)
-        # Who runs it is known only when the services have made their keys.
+        # The identities are known only after the services have made their keys.
         planned = plan(draft).task(Identities(b"operator", b"shuffler", b"analyzer"))
     played = audited_task(planned, options)
     check_options(played, options)

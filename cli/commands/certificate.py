@@ -1,4 +1,4 @@
-"""`hubbub certificate PARTY`."""
+"""Makes a TLS certificate with the operator's authority: `hubbub certificate PARTY`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.cli.output import Json, console, failures, print_json
 
 
 class Party(StrEnum):
-    """The parties that services tell apart by the common name of their TLS certificates."""
+    """The parties, as the common names of their TLS certificates; services recognize each other by these names."""
 
     OPERATOR = "operator"
     SHUFFLER = "shuffler"
@@ -33,29 +33,35 @@ class Party(StrEnum):
 def command(
     party: Annotated[
         Party,
-        typer.Argument(help="reader may read results, monitor metrics; the others are as `hubbub init` makes them."),
+        typer.Argument(
+            help="The party it is for. A reader may read results, a monitor metrics; `hubbub init` makes the others."
+        ),
     ],
     authority: Annotated[
         Path, typer.Option("--authority", help="The operator's folder, with authority.key and tls/authority.pem.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder for PARTY.pem and PARTY.key.")] = Path(),
+    out: Annotated[Path, typer.Option("--out", help="Folder that PARTY.pem and PARTY.key are written to.")] = Path(),
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", help="Name or address a service is called by; repeat for more. Loopback always is."),
+        typer.Option("--host", help="Name or address of the service; repeatable. Loopback is always included."),
     ] = None,
     old: Annotated[
         Path | None,
         typer.Option(
-            "--old", metavar="PEM", help="The certificate to replace, for its hosts; else the one beside DIR."
+            "--old",
+            metavar="PEM",
+            help="Take the hosts from this certificate. [default: PARTY/tls/PARTY.pem next to the authority's folder]",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a TLS certificate with the operator's authority: for a reader or a monitor, or before one runs out.
+    """Make a TLS certificate, signed by the operator's authority.
 
-    Certificates are valid for 825 days, and no longer than the authority's. A service's new one is for the hosts that
-    --host names, or for those of the old one. Nothing is overwritten: make it into another folder, put it in the place
-    of the old one and restart the service; the authority stays, so nobody else changes anything.
+    Use it for a reader or a monitor, or before a certificate expires. A certificate is valid for 825 days, and no
+    longer than the authority's. A service's certificate is for the hosts of --host, or for those of the old one.
+
+    Nothing is overwritten. To replace a certificate, write the new one to another folder, move it to the place of the
+    old one, and restart the service. The authority stays the same, so other parties change nothing.
 
     Example: hubbub certificate monitor --authority deployment/operator --out monitoring
     """
@@ -67,13 +73,13 @@ def command(
         certificate, key = out / f"{party.value}.pem", out / f"{party.value}.key"
         taken = [path for path in (certificate, key) if path.exists()]
         if taken:
-            raise HubbubError(f"{taken[0]} exists; nothing is overwritten, name another folder with --out")
+            raise HubbubError(f"{taken[0]} exists and is not overwritten; name another folder with --out")
         issuer = Authority.load(authority / "authority.key", authority / "tls" / "authority.pem")
-        # Only the services are called by a host's name; the others' certificates are for clients.
+        # Only services are called by a host name. The other certificates are for clients.
         serves = party in (Party.SHUFFLER, Party.ANALYZER, Party.PROXY, Party.FRONTEND) or party.startswith("hop-")
         if not serves and (host or old):
             raise UsageError(
-                f"nobody calls the {party.value}, so its certificate has no hosts; leave out --host and --old"
+                f"the {party.value} is a client, so its certificate has no hosts; leave out --host and --old"
             )
         hosts = hosts_for(party.value, host, old, authority) if serves else ()
         out.mkdir(parents=True, exist_ok=True)
@@ -82,4 +88,4 @@ def command(
             print_json({"certificate": str(certificate), "key": str(key), **described(made)})
             return
         console().print(printed(made), markup=False, soft_wrap=True)
-        console().print(f"{key} is secret: only {party.value} may have it", markup=False, soft_wrap=True)
+        console().print(f"{key} is secret: give it to the {party.value} only", markup=False, soft_wrap=True)

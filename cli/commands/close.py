@@ -1,4 +1,4 @@
-"""`hubbub close OPERATOR.toml TASK.json`."""
+"""Closes a round as its operator: `hubbub close OPERATOR.toml TASK.json`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ def command(
     settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
     task: Annotated[Path, typer.Argument(metavar="TASK.json", help="The signed task.")],
     round_number: Annotated[
-        int | None, typer.Option("--round", min=0, help="Which round; without it, the one that is open.")
+        int | None, typer.Option("--round", min=0, help="The round's number. [default: the only open round]")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Cut a round of a task with close = "operator" now; refused under its minimum.
+    """Close a round now, if its task has close = "operator".
 
-    A round that was closed before cannot be closed again: exit status 1.
+    A round with fewer submissions than the task's minimum is not closed. Nor is a round that is closed already. The
+    exit status is then 1.
 
     Example: hubbub close deployment/operator/operator.toml deployment/operator/task.json --round 0
     """

@@ -1,4 +1,4 @@
-"""`hubbub demo`."""
+"""Runs the whole pipeline on this machine, on real data: `hubbub demo`."""
 
 from __future__ import annotations
 
@@ -19,28 +19,39 @@ if TYPE_CHECKING:
     from hubbub.protos.task.admission import Mode
 
 TaskOption = Annotated[
-    str | None, typer.Option("--task", metavar="NAME", help="What to show; --list names them. [default: flights]")
+    str | None, typer.Option("--task", metavar="NAME", help="The task to show; see --list. [default: flights]")
 ]
 
-DevicesOption = Annotated[str | None, typer.Option("--devices", help="How many devices take part, or all.")]
-Seed = Annotated[int, typer.Option("--seed", help="Which sample of devices.")]
-Data = Annotated[Path | None, typer.Option("--data", help="A CSV, TSV or Parquet file instead of the flights.")]
+DevicesOption = Annotated[
+    str | None,
+    typer.Option("--devices", help="How many devices take part: a number, or all. [default: depends on the task]"),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed that draws the sample of devices.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="A CSV, TSV or Parquet file instead of a task's data; a row is a device.")
+]
 Histograms = Annotated[
-    list[str] | None, typer.Option("--histogram", metavar="COLUMN", help="Column to count; repeatable.")
+    list[str] | None,
+    typer.Option("--histogram", metavar="COLUMN", help="With --data: a column to count; repeatable."),
 ]
 Sums = Annotated[
-    list[str] | None, typer.Option("--sum", metavar="COLUMN:LOWER:UPPER", help="Column to sum; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--sum", metavar="COLUMN:LOWER:UPPER", help="With --data: a column to sum, and its range; repeatable."
+    ),
 ]
-Epsilon = Annotated[float, typer.Option("--epsilon", help="What everything a device sends in a round may cost.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="Central ε of everything that a device sends in a round.")]
 Delta = Annotated[
-    float | None, typer.Option("--delta", help="Together with this δ. [default: 1e-6, or 0.1 / people if that is less]")
+    float | None, typer.Option("--delta", help="The δ of that ε. [default: 1e-6, or 0.1 / people if that is less]")
 ]
-LocalEpsilon = Annotated[float, typer.Option("--local-epsilon", help="Cap if all services collude.")]
+LocalEpsilon = Annotated[
+    float, typer.Option("--local-epsilon", help="Largest local ε: what holds if all services collude.")
+]
 Rounds = Annotated[
-    int | None, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers. [default: 1]")
+    int | None, typer.Option("--rounds", min=1, max=100, help="Rounds; every device answers in each. [default: 1]")
 ]
 Dummies = Annotated[
-    int, typer.Option("--dummies", min=0, help="Uniform reports the shuffler adds to each query's batch.")
+    int, typer.Option("--dummies", min=0, help="Dummies (uniform reports) that the shuffler adds to each batch.")
 ]
 PostQuantum = Annotated[
     bool, typer.Option("--post-quantum", help="Seal with MLKEM768-X25519, which withstands a quantum computer.")
@@ -51,7 +62,7 @@ HopCount = Annotated[
 HonestShare = Annotated[
     float | None,
     typer.Option(
-        "--honest-share", help="Share of the reports assumed to be people's; must be said with open. [default: 1]"
+        "--honest-share", help="Share of the reports assumed to be honest; needed with --admission open. [default: 1]"
     ),
 ]
 
@@ -59,7 +70,7 @@ ClusterOption = Annotated[
     bool,
     typer.Option(
         "--cluster",
-        help="As a cluster runs: PostgreSQL, two front ends, a leader that is killed, a standby, Spark if installed.",
+        help="Run as a cluster: PostgreSQL, two front ends, a leader that is killed, a standby; Spark if installed.",
     ),
 ]
 Postgres = Annotated[
@@ -67,15 +78,15 @@ Postgres = Annotated[
     typer.Option(
         "--postgres",
         metavar="ADDRESS",
-        help="With --cluster: a server's database, postgresql://user@host/database, whose user may make others. "
-        "[default: a server of its own]",
+        help="With --cluster: an existing server's database, as postgresql://user@host/database; the user must be "
+        "allowed to make databases and users. [default: the demo starts its own server]",
         show_default=False,
     ),
 ]
 
 
 class AdmissionMode(StrEnum):
-    """The modes of admission: those of `protos.task.task.admission`, which is not loaded before a command runs."""
+    """The modes of admission of `protos.task.admission`; listed again here, so that `--help` need not load that."""
 
     ENROLLED = "enrolled"
     MTLS = "mtls"
@@ -86,24 +97,25 @@ AdmissionOption = Annotated[
     AdmissionMode,
     typer.Option(
         "--admission",
-        help="Who may submit: devices with tickets, those with TLS certificates (fewer by default), or whoever comes.",
+        help="Who may submit: devices with tickets, devices with TLS certificates (fewer by default), or anyone.",
     ),
 ]
 MTLS_SUBMISSIONS = 2_000
-"""How many submissions devices with certificates make in all where nothing else is said: each over a new connection."""
+"""How many submissions devices with TLS certificates make in all, by default: each needs a new connection."""
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."),
+    typer.Option("--out", metavar="DIR", help="Save task, certificates, results and logs to this new or empty folder."),
 ]
 
 PlotOption = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw truth, estimates and intervals: .svg or .png.")
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw truth, estimates and intervals into this .svg or .png."),
 ]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Also print how private each query is, what that rests on, and times.")
+    bool, typer.Option("--explain", help="Also print each query's ε, what it rests on, and how long each step took.")
 ]
-ListOption = Annotated[bool, typer.Option("--list", help="List what can be shown, and end.")]
+ListOption = Annotated[bool, typer.Option("--list", help="List the tasks, then exit.")]
 
 
 def command(
@@ -130,10 +142,11 @@ def command(
     postgres: Postgres = "",
     as_json: Json = False,
 ) -> None:
-    """Run the whole pipeline on this machine: real processes, TLS, sealed reports, and a certificate at the end.
+    """Run the whole pipeline on this machine.
 
-    The data is the flights that left New York City in 2013, each flight a device with two answers: its carrier, and its
-    departure delay, which some do not have. Estimates are printed beside the truth. Other tasks are shown by --task.
+    It runs real processes that talk over TLS, seals the reports, and ends with a verified certificate. Each flight that
+    left New York City in 2013 is a device with two answers: its carrier, and its departure delay, which some flights
+    lack. Estimates are printed next to the truth. Use --task for other data.
 
     Examples: hubbub demo; hubbub demo --devices all; hubbub demo --admission open --honest-share 0.5; hubbub demo
     --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
@@ -189,10 +202,10 @@ def _scenario(task: str | None, data: Path | None, histograms: list[str], sums: 
 
     if data is None:
         if histograms or sums:
-            raise UsageError("--histogram and --sum name columns of a file; give it with --data")
+            raise UsageError("--histogram and --sum name columns of a file; give the file with --data")
         return scenario_named(task)
     if task is not None:
-        raise UsageError(f"--task {task} has data of its own; leave it out beside --data, or --data beside it")
+        raise UsageError(f"--task {task} has its own data; give --task or --data, not both")
     specs = [SumSpec.parse(text) for text in sums]
     return Scenario(data.stem, f"each row of {data.name} is a device", lambda: from_file(data, histograms, specs))
 
@@ -202,23 +215,21 @@ def _honest_share(admission: AdmissionMode, given: float | None) -> float:
 
     if given is None and admission is AdmissionMode.OPEN:
         raise UsageError(
-            "--admission open takes whoever comes, so say which share of the reports you assume to be people's: add "
-            "--honest-share, such as 0.5"
+            "--admission open lets anyone submit, so the demo needs the share of reports that you assume to be honest; "
+            "add --honest-share, such as 0.5"
         )
     return 1.0 if given is None else given
 
 
 def _server(cluster: bool, postgres: str, mode: Mode) -> str:
-    """Return the PostgreSQL server that was named; one is of no use without a cluster."""
+    """Return the address of the PostgreSQL server; UsageError if there is one without --cluster."""
     from hubbub.protos.errors import UsageError
     from hubbub.protos.task.admission import Mode
 
     if postgres and not cluster:
-        raise UsageError("--postgres is the server of a cluster's stores; add --cluster")
+        raise UsageError("--postgres needs --cluster; add --cluster, or leave --postgres out")
     if cluster and mode is Mode.MTLS:
-        raise UsageError(
-            "--cluster is shown with devices that have tickets, or with whoever comes; leave --admission mtls"
-        )
+        raise UsageError("--cluster does not work with --admission mtls; use --admission enrolled or open")
     return postgres
 
 
@@ -227,7 +238,7 @@ def _dataset(shown: Scenario, devices: str | None, seed: int, default: int) -> D
     from hubbub.protos.errors import UsageError
 
     if devices not in (None, "all") and not str(devices).isdecimal():
-        raise UsageError(f"--devices is {devices!r}; give a whole number, or all")
+        raise UsageError(f"--devices is {devices!r}; give a whole number or all")
     dataset = shown.dataset()
     if devices == "all" or (devices is None and dataset.devices <= default):
         return dataset
@@ -241,8 +252,8 @@ def _run(dataset: Dataset, options: DemoOptions, out: Path | None) -> dict[str, 
     from hubbub.cli.progress import progress_bars
     from hubbub.deploy.demo.demo import run
 
-    # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell that starts it
-    # in the background has SIGINT ignored, which would leave both without effect.
+    # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell ignores SIGINT for
+    # a command that it starts in the background, so SIGINT's handler is set too: SIGTERM would have no effect.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
@@ -254,7 +265,7 @@ def _run(dataset: Dataset, options: DemoOptions, out: Path | None) -> dict[str, 
 
 
 def _drawn(shown: Scenario, document: dict[str, Any], plot: Path) -> str:
-    """Draw a demo's plot; return its path."""
+    """Draw the demo's plot; return its path."""
     from hubbub.cli.plots.comparison import drawn
     from hubbub.cli.plots.demo_panels import plot_of
     from hubbub.deploy.files import save
@@ -264,7 +275,7 @@ def _drawn(shown: Scenario, document: dict[str, Any], plot: Path) -> str:
 
 
 def _forget_paths(document: dict[str, Any]) -> None:
-    """Take out the paths of files that were removed with the scratch folder."""
+    """Remove the paths of files that were deleted with the scratch folder."""
     document["task_file"] = document["logs"] = None
     for each in document["rounds"]:
         each["certificate"] = each["results"] = None
@@ -298,15 +309,15 @@ def _explained(document: dict[str, Any]) -> tuple[str, str]:
 
 def _cluster(cluster: dict[str, Any]) -> str:
     spark = f"on Spark ({cluster['spark']})" if cluster["spark"] else f"without Spark: {cluster['spark_missing']}"
-    went = "stores in PostgreSQL; two front ends answered devices; the leader was killed, and the standby went on"
+    went = "stores in PostgreSQL; two front ends answered devices; the leader was killed, and the standby took over"
     return f"{went}; mixed and opened {spark}"
 
 
 def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:
-    """Return the last line: the certificate was verified, and what to run next."""
+    """Return the last line: that the certificate was verified, and what to run next."""
     verified = "The certificate was verified, with all signers pinned."
     if out is not None:
         certificate = shlex.quote(document["rounds"][0]["certificate"])
-        return f"{verified} Kept in {out}; next: hubbub verify {certificate}"
-    more = "" if explain else "hubbub demo --explain says where the privacy comes from; "
-    return f"{verified} Next: {more}hubbub demo --out DIR keeps the certificate and the results."
+        return f"{verified} Saved to {out}; next: hubbub verify {certificate}"
+    more = "" if explain else "hubbub demo --explain shows where the privacy comes from; "
+    return f"{verified} Next: {more}hubbub demo --out DIR saves the certificate and the results."

@@ -1,4 +1,4 @@
-"""`hubbub device status|spent|add_certificate|resend|opt-out|opt-in|wipe CLIENT.toml`."""
+"""Shows and changes a device's state: `hubbub device status|budget|add-certificate|resend|opt-out|opt-in|wipe`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""What this device answered and spent; sending what waits; opting out, and wiping.
+    help="""Show a device's answers and spending; resend, opt out, wipe.
 
     Example: hubbub device status deployment/client/client.toml
     """,
@@ -27,10 +27,10 @@ Settings = Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The clien
 
 @app.command("status")
 def status(settings: Settings, as_json: Json = False) -> None:
-    """Show the current and the next round, whether they are answered, what waits to be sent, and the ε spent.
+    """Show this device's rounds, unsent answers and spent ε.
 
-    Nothing is asked of anybody. Local ε is what the device's own randomizer allows, even if shuffler and analyzer work
-    together; what holds if they do not is in each round's certificate.
+    It reads the device's state file and calls no service. Local ε is guaranteed by the device's own randomizer, even if
+    shuffler and analyzer collude. The ε that holds if they do not collude is in each round's certificate.
 
     Example: hubbub device status deployment/client/client.toml
     """
@@ -45,10 +45,10 @@ def status(settings: Settings, as_json: Json = False) -> None:
 
 @app.command("budget")
 def budget(settings: Settings, limit: LimitOption = None, as_json: Json = False) -> None:
-    """Show the ε that this device has spent today and on each task, for all tasks with this state file, and its limits.
+    """Show the ε spent today and on each task, and the limits.
 
-    What is randomized counts, whether or not it was sent. A day is a UTC day. Central ε is what the tasks promise, or
-    what certificates say that were added.
+    It covers all tasks that share this state file. An answer counts once it is randomized, whether or not it was sent.
+    A day is a UTC day. Central ε is what the task promises, or what an added certificate states.
 
     Example: hubbub device budget deployment/client/client.toml --limit epsilon_local_per_day=20
     """
@@ -68,9 +68,10 @@ def add_certificate(
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE.json", help="A round's certificate.")],
     as_json: Json = False,
 ) -> None:
-    """Count a round's central ε as its certificate says, in place of what the task promises.
+    """Count a round's central ε as its certificate states it.
 
-    Its signatures are checked here, its numbers by `hubbub verify`: run that before.
+    It replaces what the task promises. This command checks the certificate's signatures only; run `hubbub verify` first
+    to check its numbers.
 
     Example: hubbub device add-certificate deployment/client/client.toml certificate.json
     """
@@ -87,10 +88,12 @@ def add_certificate(
 def resend(
     settings: Settings,
     timeout: Timeout = None,
-    early: Annotated[bool, typer.Option("--early", help="Also what has a send time still to come.")] = False,
+    early: Annotated[bool, typer.Option("--early", help="Also send what has a send time in the future.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send what is stored and was not acknowledged yet, for rounds that are not over, where its send time has come.
+    """Send stored answers that were not acknowledged yet.
+
+    Answers of a round that is over are not sent. Answers with a send time in the future are sent only with --early.
 
     Example: hubbub device resend deployment/client/client.toml
     """
@@ -109,7 +112,9 @@ def resend(
 
 @app.command("opt-out")
 def opt_out(settings: Settings, as_json: Json = False) -> None:
-    """Send nothing from now on, for any task with this state file, and erase what waits to be sent.
+    """Send nothing from now on, and erase unsent answers.
+
+    This applies to every task that shares this state file, until `hubbub device opt-in`.
 
     Example: hubbub device opt-out deployment/client/client.toml
     """
@@ -120,7 +125,7 @@ def opt_out(settings: Settings, as_json: Json = False) -> None:
 
 @app.command("opt-in")
 def opt_in(settings: Settings, as_json: Json = False) -> None:
-    """Take answers again.
+    """Take and send answers again, after an opt-out.
 
     Example: hubbub device opt-in deployment/client/client.toml
     """
@@ -131,16 +136,17 @@ def opt_in(settings: Settings, as_json: Json = False) -> None:
 
 @app.command("wipe")
 def wipe(settings: Settings, as_json: Json = False) -> None:
-    """Erase this device's reports, sealed bytes and submission ids, for all tasks.
+    """Erase this device's stored reports, for all tasks.
 
-    Which rounds were answered is remembered until they are over, how many and what was spent for good: a device that
-    forgot it could answer a round twice, which costs privacy.
+    Sealed bytes and submission ids are erased too. The device still remembers which rounds it answered until they are
+    over. It remembers for good how many it answered and what it spent. Otherwise it could answer a round twice, which
+    costs privacy.
 
     Example: hubbub device wipe deployment/client/client.toml
     """
     with failures(as_json):
         load_device(settings).wipe()
-        _say({"wiped": True}, "wiped: only which rounds were answered, and how many, is remembered", as_json)
+        _say({"wiped": True}, "wiped: only the answered rounds and their number are remembered", as_json)
 
 
 def _say(document: dict[str, Any], text: str, as_json: bool) -> None:
@@ -188,7 +194,7 @@ def _lines(found: DeviceStatus) -> list[str]:
         f"to send   {waiting}",
         f"opted out {'yes: nothing is taken or sent' if found.opted_out else 'no'}",
         f"local ε   {spent}; at most {spending.epsilon_local_left:.6g} more in the rounds to come",
-        f"promise   ε = {found.epsilon:g} at δ = {found.delta:g} a round{cap}, if the services do as they should",
+        f"promise   ε = {found.epsilon:g} at δ = {found.delta:g} a round{cap}, if the services follow the protocol",
         *(() if found.delta_warning is None else (found.delta_warning,)),
     ]
 
@@ -210,7 +216,7 @@ _WORDS = {
     "erased": "answered, erased on this device",
     "over": "over on this device",
 }
-"""How people read what became of the answers to a round."""
+"""The outcome of a round's answers, in words."""
 
 
 def _time(seconds: int) -> str:

@@ -1,4 +1,4 @@
-"""`hubbub enroll FILE`."""
+"""Makes, renews and countersigns enrollment tickets: `hubbub enroll FILE`."""
 
 from __future__ import annotations
 
@@ -17,43 +17,54 @@ if TYPE_CHECKING:
     from hubbub.protos.identity.keys import Identity
 
 MOST_TICKETS = 10_000_000
-"""Tickets that are made at once; each takes about 50 µs."""
+"""The most tickets that one command makes; each takes about 50 µs."""
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the ticket; with --names, a folder.")],
-    key: Annotated[Path, typer.Option("--key", help="The operator's identity, or with --countersign another's.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A new file for the tickets; with --names, a new folder.")
+    ],
+    key: Annotated[
+        Path, typer.Option("--key", help="PEM file of the operator's identity; with --countersign, of the other's.")
+    ],
     shuffler_key: Annotated[
-        Path | None, typer.Option("--shuffler-key", metavar="PUB.pem", help="The shuffler that the tickets are for.")
+        Path | None,
+        typer.Option("--shuffler-key", metavar="PUB.pem", help="Public key of the shuffler that the tickets are for."),
     ] = None,
     devices: Annotated[
-        int | None, typer.Option("--devices", min=1, max=MOST_TICKETS, help="So many tickets, one a line.")
+        int | None,
+        typer.Option("--devices", min=1, max=MOST_TICKETS, help="How many tickets to make, one per line. [default: 1]"),
     ] = None,
     names: Annotated[
-        Path | None, typer.Option("--names", metavar="LIST", help="A ticket for each line of this file.")
+        Path | None,
+        typer.Option("--names", metavar="LIST", help="Make a ticket file for each name in LIST, one per line."),
     ] = None,
     renew: Annotated[
         Path | None,
         typer.Option(
             "--renew",
             metavar="OLD",
-            help="Longer tickets for the devices of these: a file of tickets or ids, a folder.",
+            help="Make new tickets for enrolled devices; OLD is a file of their tickets or ids, or a folder.",
         ),
     ] = None,
-    days: Annotated[int, typer.Option("--days", min=1, max=36_500, help="How long devices take part.")] = 365,
+    days: Annotated[
+        int, typer.Option("--days", min=1, max=36_500, help="Days from now until the tickets expire.")
+    ] = 365,
     countersign: Annotated[
-        bool, typer.Option("--countersign", help="Sign the tickets in FILE too, as a task's second authority.")
+        bool, typer.Option("--countersign", help="Add a signature to the tickets in FILE, as the second authority.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Enroll devices: make tickets, each of which one device turns into its credential, by itself.
+    """Enroll devices: make one ticket for each device.
 
-    Whoever redeems a ticket first takes part with it, so hand it over as you would a password, and to one device.
-    What a certificate's number of reports is worth is what your tickets are worth: give each person one.
+    The device redeems its ticket for a credential, without further help. Only the first device that redeems a ticket
+    can use it, so hand it over like a password, to one device. A certificate counts reports, and trusts that each
+    comes from another person: give each person one ticket.
 
-    With --renew the tickets are for devices that have one already, and last longer. OLD holds their tickets, or their
-    ids as --json prints them, one a line; or it is a folder of them as --names makes it, and so is FILE then. Such a
-    device redeems the new ticket by itself and keeps its number: it has one submission a round, as before.
+    With --renew, the tickets are for devices that are enrolled already, and expire later. OLD is a file with their
+    tickets, or with their ids as --json prints them, one per line. OLD can also be a folder as --names makes it; FILE
+    is then a new folder too. The device redeems its new ticket by itself and keeps its id, so it still has one
+    submission a round.
 
     Examples: hubbub enroll deployment/client/ticket.json --key deployment/operator/identity.pem --shuffler-key
     deployment/operator/trust/shuffler.pub.pem; hubbub enroll tickets.jsonl --devices 1000 --key identity.pem
@@ -63,10 +74,10 @@ def command(
         from hubbub.protos.errors import UsageError
 
         if sum(each is not None for each in (devices, names, renew)) > 1:
-            raise UsageError("--devices, --names and --renew each say which tickets are made; give one of them")
+            raise UsageError("--devices, --names and --renew exclude each other; give one of them")
         if countersign and renew is not None:
             raise UsageError(
-                "--countersign signs tickets that are made, and --renew makes some; run one after the other"
+                "--countersign signs existing tickets, and --renew makes new ones; run --renew, then --countersign"
             )
         signer = _signer(key)
         if countersign:
@@ -96,14 +107,14 @@ def _signer(key: Path) -> Identity:
 def _made(
     signer: Identity, shuffler_key: Path | None, devices: int | None, names: Path | None, expires: int
 ) -> dict[str, list[Ticket]]:
-    """Return new tickets, by the names of their files."""
+    """Return new tickets by file name."""
     from hubbub.deploy.pki.tickets import ENDING, names_in
     from hubbub.protos.enrollment.tickets import new_tickets
     from hubbub.protos.errors import UsageError
     from hubbub.protos.identity.keys import load_public
 
     if shuffler_key is None:
-        raise UsageError("give --shuffler-key, the public key of the shuffler that the tickets are for")
+        raise UsageError("--shuffler-key is missing; give the public key of the shuffler that the tickets are for")
     shuffler = load_public(shuffler_key)
     if names is None:
         return {"": new_tickets(devices or 1, shuffler, expires, [signer])}
@@ -113,7 +124,7 @@ def _made(
 
 
 def _renewed(signer: Identity, shuffler_key: Path | None, old: Path, expires: int) -> dict[str, list[Ticket]]:
-    """Return tickets for devices that have one, by the names of their files."""
+    """Return new tickets for enrolled devices, by file name."""
     from hubbub.cli.output import progress_console
     from hubbub.deploy.pki.tickets import enrolled_in, renewed
     from hubbub.protos.identity.keys import load_public
@@ -123,7 +134,9 @@ def _renewed(signer: Identity, shuffler_key: Path | None, old: Path, expires: in
     made = {name: [renewed(each, signer, shuffler, expires) for each in devices] for name, devices in found.items()}
     twice = sum(each.ticket is not None and len(each.ticket.signatures) > 1 for each in chain(*found.values()))
     if twice:
-        text = f"note: a second authority had signed {twice} of the tickets before; have it sign these (--countersign)"
+        text = (
+            f"note: a second authority signed {twice} of the old tickets; have it sign the new ones with --countersign"
+        )
         progress_console().print(text, markup=False, soft_wrap=True)
     return made
 
@@ -154,7 +167,7 @@ def _tell(file: Path, tickets: Sequence[Ticket], expires: int, as_json: bool) ->
         print_json({"file": str(file), "tickets": len(tickets), "expires": at(expires), "devices": ids})
         return
     many = "1 ticket" if len(tickets) == 1 else f"{len(tickets)} tickets"
-    console().print(f"{many} in {file}, good until {at(expires)}", markup=False, soft_wrap=True)
+    console().print(f"{many} in {file}, valid until {at(expires)}", markup=False, soft_wrap=True)
 
 
 def _countersign(file: Path, signer: Identity, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`hubbub health SERVICE SETTINGS.toml`."""
+"""Asks a service on this machine whether it works: `hubbub health SERVICE SETTINGS.toml`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ServiceKind(StrEnum):
-    """The services that can be asked."""
+    """The services that answer health checks."""
 
     SHUFFLER = "shuffler"
     HOP = "hop"
@@ -25,21 +25,22 @@ class ServiceKind(StrEnum):
 
 
 def command(
-    service: Annotated[ServiceKind, typer.Argument(help="Which service the settings are of.")],
+    service: Annotated[ServiceKind, typer.Argument(help="The service to ask.")],
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file it was started with.")],
-    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds within which it must say that it serves.")] = 5,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait until it serves.")] = 5,
     live: Annotated[
-        bool, typer.Option("--live", help="Ask only whether its ports serve: a restart repairs nothing else.")
+        bool, typer.Option("--live", help="Ask only whether its ports serve; use it if a failure means a restart.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Ask the service on this machine, at every port of its settings, whether it serves, and whether its work goes on.
+    """Ask a service on this machine whether it serves and works.
 
-    Exits 1 where a port does not serve, its store cannot be used (a full disk), or a step of a round fails. A log that
-    cannot be written, and another service that does not answer, are said only: this one works.
+    It asks every port of the settings. The exit status is 1 if a port does not serve, if the store cannot be used (a
+    full disk, for example), or if a step of a round fails. If the log cannot be written, or another service does not
+    answer, it only reports that: this service still works. With --live only a port that does not serve counts.
 
-    It speaks the standard gRPC health protocol, over TLS with the service's own certificate. Containers and monitors
-    call it; with a longer --wait it returns as soon as a service that was just started serves.
+    It uses the standard gRPC health protocol, over TLS with the service's own certificate. Use it in containers and
+    monitors. With a longer --wait, it returns as soon as a service that was just started serves.
 
     Example: hubbub health shuffler deployment/shuffler/shuffler.toml
     """
@@ -70,10 +71,10 @@ def command(
 
 
 WHY_SECONDS = 2.0
-"""How long a port that does not serve is asked why."""
+"""How long to ask a port that does not serve for the reason."""
 
 STOPPING = frozenset({"store", "rounds"})
-"""Parts without which work does not go on."""
+"""Parts whose incidents stop the service's work."""
 
 
 def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> str:
@@ -81,7 +82,7 @@ def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> st
 
     ports = ", ".join(f"{name} at {address}" for name, address in silent.items())
     why = "; ".join(dict.fromkeys(map(str, reasons.values())))
-    # A service that shows a wrong certificate runs, and its log has nothing of that.
+    # A service that presents a wrong certificate runs, and its log does not mention it.
     log = "" if all(isinstance(each, Distrusted) for each in reasons.values()) else "; its log may say more"
     return f"{ports}: {why}{log}"
 
@@ -102,6 +103,6 @@ def _said(part: str) -> str:
     said = {
         "log": "lines of its log are lost",
         "peer": "the other service does not answer, or refuses",
-        "ports": "calls are refused, as a limit of a port is full",
+        "ports": "calls are refused, because a port reached a limit",
     }
     return f"{said.get(part, f'its {part} has an incident')}; `hubbub status` says more"

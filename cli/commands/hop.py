@@ -1,4 +1,4 @@
-"""`hubbub hop SETTINGS.toml`."""
+"""Runs a hop, or maintains its store: `hubbub hop SETTINGS.toml`."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from hubbub.cli.store_maintenance import AcceptLostLog, CheckStore, CreateStore,
 
 
 def command(
-    settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file `hubbub init` made.")],
+    settings: Annotated[
+        Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file that `hubbub init` made.")
+    ],
     create_store: CreateStore = False,
     check_store: CheckStore = False,
     accept_lost_log: AcceptLostLog = False,
     as_json: Json = False,
 ) -> None:
-    """Run a hop, a shuffler behind the first one, until SIGTERM or Ctrl-C, then drain.
+    """Run a hop until SIGTERM or Ctrl-C, then drain.
 
-    With --json it prints its addresses once it serves.
+    A hop is a shuffler behind the first one. With --json it prints its addresses once it serves. The hop refuses to
+    start without a store: a lost store is never replaced silently. Create the store once with --create-store, which
+    refuses if there is one. If the store's write-ahead log was deleted or cut, the hop refuses to start until you run
+    it once with --accept-lost-log.
 
-    It starts only on a store that is there: one that went missing is never replaced in silence. The first one is made
-    by --create-store, which serves nothing and refuses where there is a store. One whose write-ahead log was deleted or
-    cut is refused, until --accept-lost-log is given once.
+    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read only at the start.
 
-    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
-
-    Examples: hubbub hop deployment/hop-2/hop.toml --create-store;
-    hubbub hop deployment/hop-2/hop.toml
+    Examples: hubbub hop deployment/hop-2/hop.toml --create-store; hubbub hop deployment/hop-2/hop.toml
     """
     with failures(as_json):
         import asyncio

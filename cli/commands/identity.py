@@ -1,4 +1,4 @@
-"""`hubbub identity FILE`."""
+"""Makes an identity, a signing key pair: `hubbub identity FILE`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the private key, such as identity.pem.")],
     as_json: Json = False,
 ) -> None:
-    """Make an identity where it will be used: a private key that stays there, and a public key to hand over.
+    """Make an identity: a private key and its public key.
 
-    The private key is readable by its owner only. The public key is written beside it, to FILE with .pub.pem in place
-    of .pem. Whoever gets the public key compares the printed fingerprint with yours, by another way than the key came.
+    Run it on the machine that will sign. The private key stays there, readable by its owner only. The public key is
+    written to the same folder, as FILE with .pub.pem in place of .pem; hand it over. Its recipient must compare the
+    fingerprint with the one printed here, over another channel than the key came by.
 
     Example: hubbub identity identity.pem
     """
@@ -27,16 +28,16 @@ def command(
         from hubbub.protos.identity.keys import Identity
 
         if not file.name:
-            raise UsageError(f"FILE is {str(file)!r}, which is a folder; name a new file in it, such as identity.pem")
+            raise UsageError(f"FILE is {str(file)!r}, a folder; name a new file in it, such as identity.pem")
         if file.name.endswith(".pub.pem"):
             raise HubbubError(
-                f"{file} is the name of a public key, which is written beside the private one; name that, "
+                f"{file} is a name for the public key; name the private key's file, "
                 f"such as {file.with_name((file.name.removesuffix('.pub.pem') or 'identity') + '.pem')}"
             )
         public = file.with_suffix(".pub.pem")
         taken = [path for path in (file, public) if path.exists()]
         if file.suffix != ".pem" or taken:
-            problem = f"{taken[0]} exists; nothing is overwritten" if taken else f"{file} does not end in .pem"
+            problem = f"{taken[0]} exists and is not overwritten" if taken else f"{file} does not end in .pem"
             raise HubbubError(f"{problem}; name a new file, such as {file.with_suffix('.new.pem')}")
         identity = Identity.generate()
         identity.save(file)

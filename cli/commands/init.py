@@ -1,4 +1,4 @@
-"""`hubbub init DIR`."""
+"""Makes the folders of a new deployment's parties: `hubbub init DIR`."""
 
 from __future__ import annotations
 
@@ -16,49 +16,77 @@ if TYPE_CHECKING:
     from hubbub.deploy.init.folders import Folder, Placement
 
 Hosts = list[str] | None
-ShufflerHost = Annotated[Hosts, typer.Option(help="Name or address the shuffler is called by; repeatable.")]
-AnalyzerHost = Annotated[Hosts, typer.Option(help="Name or address the analyzer is called by; repeatable.")]
+ShufflerHost = Annotated[
+    Hosts, typer.Option(help="Name or address at which others reach the shuffler; repeatable. [default: localhost]")
+]
+AnalyzerHost = Annotated[
+    Hosts, typer.Option(help="Name or address at which others reach the analyzer; repeatable. [default: localhost]")
+]
 ShufflerListen = Annotated[
-    str, typer.Option(metavar="HOST", help="Address the shuffler's ports bind; 0.0.0.0 is every IPv4 one.")
+    str, typer.Option(metavar="HOST", help="Address that the shuffler's ports bind; 0.0.0.0 is every IPv4 address.")
 ]
 AnalyzerListen = Annotated[
-    str, typer.Option(metavar="HOST", help="Address the analyzer's ports bind; 0.0.0.0 is every IPv4 one.")
+    str, typer.Option(metavar="HOST", help="Address that the analyzer's ports bind; 0.0.0.0 is every IPv4 address.")
 ]
 PublicKey = Path | None
 ShufflerKey = Annotated[
-    PublicKey, typer.Option(metavar="PUB.pem", help="The shuffler's public key, from `hubbub identity` there.")
+    PublicKey, typer.Option(metavar="PUB.pem", help="The shuffler's public key, made there by `hubbub identity`.")
 ]
 AnalyzerKey = Annotated[
-    PublicKey, typer.Option(metavar="PUB.pem", help="The analyzer's public key, from `hubbub identity` there.")
+    PublicKey, typer.Option(metavar="PUB.pem", help="The analyzer's public key, made there by `hubbub identity`.")
 ]
 Data = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Stores go to DIR/shuffler and so on; else by settings.")
+    Path | None,
+    typer.Option(metavar="DIR", help="Put stores into DIR/shuffler and so on. [default: next to the settings]"),
 ]
 
-HopCount = Annotated[int, typer.Option("--hops", help="Shufflers in the chain, each of another party; 1 is none more.")]
-HopHosts = Annotated[Hosts, typer.Option("--hop-host", help="Host of hop-2; repeat for hop-3 and on, in order.")]
+HopCount = Annotated[
+    int, typer.Option("--hops", help="Shufflers in the chain, each run by another party; 1 is the shuffler alone.")
+]
+HopHosts = Annotated[
+    Hosts, typer.Option("--hop-host", help="Name or address of hop-2; repeat for hop-3 and on. [default: 127.0.0.1]")
+]
 HopListens = Annotated[
-    Hosts, typer.Option("--hop-listen", metavar="HOST", help="Address hop-2 binds; repeat for hop-3 and on, in order.")
+    Hosts,
+    typer.Option(
+        "--hop-listen", metavar="HOST", help="Address that hop-2 binds; repeat for hop-3 and on. [default: 127.0.0.1]"
+    ),
 ]
 HopKeys = Annotated[
     list[Path] | None,
-    typer.Option("--hop-key", metavar="PUB.pem", help="Public key of hop-2, from `hubbub identity` there; repeat."),
+    typer.Option(
+        "--hop-key",
+        metavar="PUB.pem",
+        help="Public key of hop-2, made there by `hubbub identity`; repeat for hop-3 and on.",
+    ),
 ]
 WithProxy = Annotated[
-    bool, typer.Option("--proxy", help="Put a proxy in front of the shuffler's public port: a folder for HAProxy.")
+    bool, typer.Option("--proxy", help="Also make proxy/: HAProxy in front of the shuffler's public port.")
 ]
 Clustered = Annotated[
-    bool, typer.Option("--cluster", help="A leader, its standby and front ends, with the stores in PostgreSQL.")
+    bool, typer.Option("--cluster", help="Run the shuffler as leader, standby and front ends, with PostgreSQL stores.")
 ]
-Frontends = Annotated[int | None, typer.Option(help="With --cluster: how many processes answer devices.  [default: 2]")]
+Frontends = Annotated[int | None, typer.Option(help="With --cluster: how many front ends to make. [default: 2]")]
 FrontendHosts = Annotated[
-    Hosts, typer.Option("--frontend-host", help="Host of frontend-1; repeat for the others, in order.")
+    Hosts,
+    typer.Option(
+        "--frontend-host",
+        help="With --cluster: name or address of frontend-1; repeat for the others, in order. [default: localhost]",
+    ),
 ]
 StandbyHosts = Annotated[
-    Hosts, typer.Option("--standby-host", help="Name or address the standby is called by; repeatable.")
+    Hosts,
+    typer.Option(
+        "--standby-host",
+        help="With --cluster: name or address of the standby; repeatable. [default: localhost]",
+    ),
 ]
 Address = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="With --cluster: postgresql://ACCOUNT@HOST/DATABASE.")
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="With --cluster: the party's database, as postgresql://ACCOUNT@HOST/DATABASE. [default: on 127.0.0.1]",
+    ),
 ]
 
 
@@ -84,18 +112,24 @@ def command(
     analyzer_store: Address = None,
     as_json: Json = False,
 ) -> None:
-    """Make a folder for each party, with only what that party may know.
+    """Make a folder for each party, with only what it may know.
 
-    Each of operator/, shuffler/, analyzer/ and client/ gets its keys (private ones with mode 0600), certificates,
-    settings documented line by line, and the public keys it trusts; operator/ also a sample task. With --proxy there is
-    proxy/ too, for HAProxy, which devices then call in the shuffler's place. With --cluster the shuffler is several
-    processes on a PostgreSQL database: shuffler/ keeps the rounds, standby/ takes over from it, frontend-1/ and so on
-    answer devices; database.sql beside the settings makes a party's database. A party whose public key is handed over
-    keeps its private key to itself, and its folder holds no identity. Hosts are names (international ones too) or
-    addresses, without ports. Where anything is wrong, nothing is made.
+    The folders are operator/, shuffler/, analyzer/ and client/. Each has the party's keys (private ones with mode
+    0600), its certificates, its settings with a comment on each line, and the public keys that it trusts. operator/
+    also has a sample task.
 
-    Example: hubbub init deployment
-    Example: hubbub init deployment --cluster --frontends 3
+    With --shuffler-key, --analyzer-key or --hop-key, that party keeps its private key to itself: its folder has no
+    identity. With --hops there is a folder for each hop.
+
+    With --proxy there is also proxy/, for HAProxy; devices then call the proxy instead of the shuffler.
+
+    With --cluster the shuffler is several processes on a PostgreSQL database: shuffler/ is the leader and keeps the
+    rounds, standby/ takes over if the leader fails, and frontend-1/ and so on answer devices. A file database.sql, next
+    to the settings, makes the party's database.
+
+    Hosts are names (international ones too) or addresses, without ports. If anything is wrong, nothing is made.
+
+    Examples: hubbub init deployment; hubbub init deployment --cluster --frontends 3
     """
     with failures(as_json):
         from hubbub.deploy.init.folders import Placement, initialise
@@ -146,7 +180,7 @@ def _cluster(
     alone = [option for option, value in given.items() if value is not None]
     if not wanted:
         if alone:
-            raise UsageError(f"{alone[0]} is for a cluster; give --cluster too, or leave it out")
+            raise UsageError(f"{alone[0]} needs --cluster; add --cluster, or leave {alone[0]} out")
         return None
     stores = {Role.SHUFFLER: shuffler_store, Role.ANALYZER: analyzer_store}
     return Cluster(
@@ -174,10 +208,10 @@ def _say(made: Folder, steps: str, as_json: bool) -> None:
 
 def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, placement: Placement) -> str:
     parties = ("operator", "shuffler", "analyzer", "client")
-    # The lines are to be copied into a shell, whatever the folder is called.
+    # Quoted, because people copy these lines into a shell, and a folder may have any name.
     operator, shuffler, analyzer, client = (shlex.quote(str(directory / name)) for name in parties)
     where, key = (
-        ("   # where the shuffler's key is", "identity.pem")
+        ("   # on the shuffler's machine", "identity.pem")
         if shuffler_signs_elsewhere
         else ("", f"{shuffler}/identity.pem")
     )
@@ -190,16 +224,16 @@ def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, placement: Plac
     runs += [f"hubbub shuffler {folder}/frontend.toml" for folder in others[1:]]
     runs += [f"haproxy -W -f {shlex.quote(str(directory / 'proxy'))}/haproxy.cfg"] if placement.proxy else []
     return f"""
-next: plan the task, sign it as operator and as shuffler, and give it to everyone
+next: plan the task, sign it as operator and as shuffler, and copy it to every party
   hubbub plan {operator}/task.toml --out {operator}/task.json
   hubbub sign {operator}/task.json --key {operator}/identity.pem
   hubbub sign {operator}/task.json --key {key}{where}
   cp {operator}/task.json {shuffler}/tasks/
   cp {operator}/task.json {analyzer}/tasks/
   cp {operator}/task.json {client}/{given}
-enroll the client's device: a ticket for one device, which whoever has it first redeems
+enroll the client's device: the ticket is for one device, and the first to redeem it has it
   hubbub enroll {client}/ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem
-{_databases(shuffler, analyzer) if others else ""}then make each service's store, once, and run the services
+{_databases(shuffler, analyzer) if others else ""}make each service's store, once, and then run the services
   hubbub analyzer {analyzer}/analyzer.toml --create-store
   hubbub shuffler {shuffler}/shuffler.toml --create-store{stores}
   hubbub analyzer {analyzer}/analyzer.toml{_lines(hops)}
@@ -211,7 +245,7 @@ def _lines(commands: Iterable[str]) -> str:
 
 
 def _others(placement: Placement) -> list[str]:
-    """Return the folders of a cluster's standby and front ends, in this order."""
+    """Return the folders of a cluster: the standby's, then the front ends'."""
     from hubbub.deploy.init.cluster import STANDBY
 
     return [] if placement.cluster is None else [STANDBY, *placement.cluster.names]
@@ -220,5 +254,5 @@ def _others(placement: Placement) -> list[str]:
 def _databases(*folders: str) -> str:
     lines = "".join(f"  psql --file {folder}/database.sql\n" for folder in folders)
     return (
-        f"make the databases, each as an administrator of its server; each file says how a password is given\n{lines}"
+        f"make the databases, each as an administrator of its server; the files explain how to set a password\n{lines}"
     )

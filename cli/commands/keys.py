@@ -1,4 +1,4 @@
-"""`hubbub keys list|add|activate|remove|revoke`."""
+"""Lists and rotates a party's keys, and revokes devices: `hubbub keys list|add|activate|remove|revoke`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""A party's keys with their states, and how each is rotated while everything runs; revoking devices.
+    help="""List a party's keys, rotate them, and revoke devices.
 
-    A key is pending (made, and known to whoever has to check with it), active (used for what is new), or retired (it
-    still checks what was made with it). Turn one over in three steps, with any time between them: add, activate,
-    remove. Each may be repeated.
+    A key is pending (made, and known to the parties that check with it), active (used for everything new), or retired
+    (it still checks what was made with it). Rotate a key in three steps, while the services run: add, activate,
+    remove. Any time may pass between the steps, and each step may be repeated.
 
     Example: hubbub keys list deployment/operator/operator.toml
     """,
@@ -29,7 +29,7 @@ app = typer.Typer(
 
 
 class Name(StrEnum):
-    """The kinds of keys."""
+    """The kinds of keys that are rotated."""
 
     IDENTITY = "identity"
     CERTIFICATE = "certificate"
@@ -38,22 +38,24 @@ class Name(StrEnum):
 
 
 Settings = Annotated[
-    Path, typer.Argument(metavar="SETTINGS.toml", help="The settings of the party: operator, a shuffler or analyzer.")
+    Path, typer.Argument(metavar="SETTINGS.toml", help="The party's settings: of the operator, shuffler or analyzer.")
 ]
 KindName = Annotated[
     Name,
     typer.Argument(
         metavar="KIND",
-        help="identity or certificate (TLS), of any party; authority (TLS) or master (credentials), of the operator.",
+        help="Of any party: identity (signs documents) or certificate (TLS). Of the operator: authority (signs TLS "
+        "certificates) or master (makes devices' credentials).",
     ),
 ]
 
 
 @app.command("list")
 def list_(settings: Settings, as_json: Json = False) -> None:
-    """Show every key of a party with its state: identity, TLS certificates, and master keys to the operator.
+    """Show every key of a party with its state.
 
-    Exits 1 where some could not be read, after showing the others.
+    These are its identities and TLS certificates, and for the operator also the TLS authority and the master keys. If
+    a key cannot be read, the others are shown and the exit status is 1.
 
     Example: hubbub keys list deployment/shuffler/shuffler.toml
     """
@@ -82,23 +84,36 @@ def add(
     settings: Settings,
     authority: Annotated[
         Path | None,
-        typer.Option("--authority", metavar="DIR", help="Of a certificate: the operator's folder, with authority.key."),
+        typer.Option(
+            "--authority", metavar="DIR", help="For a certificate: the operator's folder, with authority.key."
+        ),
     ] = None,
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", help="Of a service's certificate: what it is called by; else as the one before."),
+        typer.Option(
+            "--host",
+            help="For a service's certificate: name or address of the service; repeatable. [default: the old hosts]",
+        ),
     ] = None,
     begins: Annotated[
         str | None,
-        typer.Option("--begins", metavar="TIME", help="Of an identity: when it begins to sign; else in two days."),
+        typer.Option(
+            "--begins", metavar="TIME", help="For an identity: when it starts to sign. [default: two days from now]"
+        ),
     ] = None,
     witness: Annotated[
         Path | None,
-        typer.Option("--witness", metavar="PUB.pem", help="Of the operator's identity: the shuffler's public key."),
+        typer.Option(
+            "--witness",
+            metavar="PUB.pem",
+            help="For the operator's identity: public key of the shuffler, which signs the succession too.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a pending key, unless there is one. Times are as 2026-12-01T00:00:00Z.
+    """Make a pending key, unless there is one.
+
+    Write times in UTC, as 2026-12-01T00:00:00Z.
 
     Examples: hubbub keys add master deployment/operator/operator.toml; hubbub keys add certificate
     deployment/shuffler/shuffler.toml --authority deployment/operator
@@ -109,16 +124,18 @@ def add(
         from hubbub.protos.errors import UsageError
 
         if kind is not Name.CERTIFICATE and (authority or host):
-            raise UsageError(f"--authority and --host are of a certificate; leave them out for {kind.value}")
+            raise UsageError(f"--authority and --host are for a certificate; leave them out for {kind.value}")
         if kind is not Name.IDENTITY and (begins or witness):
-            raise UsageError(f"--begins and --witness are of an identity; leave them out for {kind.value}")
+            raise UsageError(f"--begins and --witness are for an identity; leave them out for {kind.value}")
         wanted = KeyRequest(authority, host, moment_given(begins), witness)
     _change(kind, settings, as_json, lambda turned, location: turned.add(location, wanted))
 
 
 @app.command("activate")
 def activate(kind: KindName, settings: Settings, as_json: Json = False) -> None:
-    """Use the pending key for what is new; the one before is retired and still checks what it checked.
+    """Use the pending key for everything new.
+
+    The key before it is retired: it still checks what was made with it.
 
     Example: hubbub keys activate certificate deployment/shuffler/shuffler.toml
     """
@@ -127,7 +144,7 @@ def activate(kind: KindName, settings: Settings, as_json: Json = False) -> None:
 
 @app.command("remove")
 def remove(kind: KindName, settings: Settings, as_json: Json = False) -> None:
-    """Destroy the retired keys, or trust them no more.
+    """Destroy the retired keys, or stop trusting them.
 
     Example: hubbub keys remove master deployment/operator/operator.toml
     """
@@ -137,13 +154,15 @@ def remove(kind: KindName, settings: Settings, as_json: Json = False) -> None:
 @app.command("revoke")
 def revoke(
     settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
-    device: Annotated[list[str] | None, typer.Argument(metavar="DEVICE...", help="Ids of devices (hex).")] = None,
+    device: Annotated[list[str] | None, typer.Argument(metavar="DEVICE...", help="Ids of devices, in hex.")] = None,
     tickets: Annotated[
-        Path | None, typer.Option("--tickets", metavar="FILE", help="A file of tickets: revoke all their devices.")
+        Path | None, typer.Option("--tickets", metavar="FILE", help="Revoke all devices of the tickets in this file.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Admit devices no more, from now on and for good. What they have sent already stays.
+    """Revoke devices: from now on they are never admitted again.
+
+    Submissions that they have already sent stay.
 
     Example: hubbub keys revoke deployment/operator/operator.toml --tickets lost.json
     """

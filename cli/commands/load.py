@@ -1,4 +1,4 @@
-"""`hubbub load [CLIENT.toml]`."""
+"""Sends the load of many made-up devices and measures latencies: `hubbub load [CLIENT.toml]`."""
 
 from __future__ import annotations
 
@@ -23,59 +23,73 @@ INTERRUPTED = 130
 def command(
     settings: Annotated[
         Path | None,
-        typer.Argument(metavar="[CLIENT.toml]", help="A client's settings; without, services are started here."),
+        typer.Argument(
+            metavar="[CLIENT.toml]", help="A client's settings file. [default: start services on this machine]"
+        ),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", help="Devices a second, as they come; default: 200.")
+        float | None, typer.Option("--rate", metavar="N", help="Devices a second, on average. [default: 200]")
     ] = None,
     steps: Annotated[
-        str | None, typer.Option("--steps", metavar="N,N,…", help="Several rates, one after the other.")
+        str | None, typer.Option("--steps", metavar="N,N,…", help="Several rates, one after the other, per second.")
     ] = None,
     users: Annotated[
         int | None,
-        typer.Option(
-            "--users", metavar="N", min=1, help="So many users, each with one call at a time, instead of a rate."
-        ),
+        typer.Option("--users", metavar="N", min=1, help="Instead of a rate: N users, each with one call at a time."),
     ] = None,
     think: Annotated[
-        float | None, typer.Option("--think", metavar="S", help="Mean seconds from the answer to one to the next.")
+        float | None,
+        typer.Option("--think", metavar="S", help="With --users: mean seconds between an answer and the next call."),
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="How long each step lasts.")] = 10.0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Seconds that each step lasts.")] = 10.0,
     per_call: Annotated[
-        int, typer.Option("--per-call", metavar="N", min=1, max=10_000, help="Devices in a call, as a gateway sends.")
+        int, typer.Option("--per-call", metavar="N", min=1, max=10_000, help="Devices in one call, like a gateway's.")
     ] = 1,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="How long each call is tried, retries and all.")
+        float, typer.Option("--timeout", metavar="S", help="Seconds to try each call, retries included.")
     ] = 10.0,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, max=256, help="Processes that play; default: 1, above 1000/s 2.")
+        int | None,
+        typer.Option(
+            "--processes", min=1, max=256, help="Processes that send. [default: 1; 2 above 1000 calls a second]"
+        ),
     ] = None,
     connections: Annotated[int, typer.Option("--connections", min=1, max=256, help="Connections of each process.")] = 4,
     workers: Annotated[
         int,
-        typer.Option("--workers", min=0, max=256, help="Of services started here: processes that answer; 0: one."),
+        typer.Option(
+            "--workers",
+            min=0,
+            max=256,
+            help="Without CLIENT.toml: workers of the shuffler; 0 is none, the shuffler answers by itself.",
+        ),
     ] = 0,
     tickets: Annotated[
         Path | None,
-        typer.Option("--tickets", metavar="FILE", help="Their tickets, one a line, of `hubbub enroll --devices`."),
+        typer.Option(
+            "--tickets", metavar="FILE", help="The devices' tickets, one per line, from `hubbub enroll --devices`."
+        ),
     ] = None,
     round_number: Annotated[
-        int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
+        int | None, typer.Option("--round", min=0, help="The round's number. [default: the current round]")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw throughput and latencies: .svg or .png.")
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw throughput and latencies into this .svg or .png."),
     ] = None,
     pollute: Annotated[
-        bool, typer.Option("--pollute", help="Load services beyond this machine: the round is spoilt by it.")
+        bool, typer.Option("--pollute", help="Allow services on other machines; their round's results become useless.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Play a fleet of made-up devices against a deployment; tell latencies, refusals and throughput.
+    """Load a deployment with made-up devices and print latencies.
 
-    Devices come at random moments, at a rate that does not fall where the service is slow, and a latency counts from
-    the moment a device was due. Calls are tried again as devices do it. What devices send is made before, over real
-    TLS and sealed as ever, but of nobody's answer: it counts in the round, so never load a round whose results matter.
-    Where a task takes enrolled devices, each needs a ticket of its own.
+    It also prints throughput and refusals. Devices come at random moments. Their rate does not fall if the service is
+    slow, and a latency counts from the moment a device was due. Calls are retried as devices retry them.
+
+    Submissions are made and sealed before the load begins, and sent over TLS. Their answers are nobody's, but they
+    count in the round: never load a round whose results matter. If the task takes enrolled devices, each device needs
+    its own ticket.
 
     Examples: hubbub load --rate 300 --seconds 5; hubbub load --steps 500,1000,2000,4000 --plot load.svg;
     hubbub load deployment/client/client.toml --tickets load.jsonl --users 100 --think 2 --seconds 60
@@ -89,7 +103,7 @@ def command(
         form = None if plot is None else check_drawable(plot, "--plot")
         schedule = checked_schedule(rate, steps, users, think, seconds, per_call, timeout)
         if settings is not None and workers:
-            raise UsageError("--workers is for services that are started here; a deployment's are in its shuffler.toml")
+            raise UsageError("--workers needs services that are started here; set a deployment's in its shuffler.toml")
         count = processes or (1 if max(step.rate for step in schedule.steps) <= 1000 * per_call else 2)
         if settings is None:
             loaded = load_locally(schedule, count, connections, progress_bars(), workers)
@@ -134,15 +148,15 @@ def _print(loaded: LoadResult, plot: Path | None) -> None:
     from hubbub.cli.tables.load import print_steps
 
     if loaded.interrupted:
-        progress_console().print(f"interrupted after {len(loaded.steps)} whole steps", soft_wrap=True)
+        progress_console().print(f"interrupted after {len(loaded.steps)} complete steps", soft_wrap=True)
     if not loaded.steps:
         return
     print_steps(console(), loaded.steps)
     if loaded.held is not None:
-        counted = f"the shuffler holds {loaded.held} submissions, {_acknowledged(loaded.steps)} were acknowledged"
+        counted = f"the shuffler has {loaded.held} submissions, {_acknowledged(loaded.steps)} were acknowledged"
         console().print(counted, soft_wrap=True)
     if plot is not None:
-        console().print(f"drawn: {plot}", soft_wrap=True)
+        console().print(f"wrote {plot}", soft_wrap=True)
 
 
 def _acknowledged(steps: Sequence[StepResult]) -> int:

@@ -1,4 +1,4 @@
-"""`hubbub plan TASK.toml`."""
+"""Checks a task and plans its randomizers: `hubbub plan TASK.toml`."""
 
 from __future__ import annotations
 
@@ -22,35 +22,46 @@ if TYPE_CHECKING:
 
 def command(
     task: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The task as written by hand.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Write the planned task here, ready to be signed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the planned task to this file, to be signed.")
+    ] = None,
     trust: Annotated[
         Path | None,
-        typer.Option("--trust", help="Folder with the parties' *.pub.pem; default: trust/ beside the task."),
+        typer.Option(
+            "--trust", help="Folder with the parties' *.pub.pem, for --out. [default: trust/ next to TASK.toml]"
+        ),
     ] = None,
     capacity: Annotated[
         float | None,
-        typer.Option("--capacity", metavar="N", help="Add what N submissions a day take of machines, on paper."),
+        typer.Option("--capacity", metavar="N", help="Also estimate the machines that N submissions a day need."),
     ] = None,
     peak: Annotated[
-        float, typer.Option("--peak", metavar="N", help="With --capacity: the busiest second, in times of the average.")
+        float, typer.Option("--peak", metavar="N", help="With --capacity: the peak rate, as a multiple of the average.")
     ] = 3.0,
     costs: Annotated[
-        Path | None, typer.Option("--costs", metavar="bench.json", help="With --capacity: your own `make bench`.")
+        Path | None,
+        typer.Option(
+            "--costs",
+            metavar="bench.json",
+            help="With --capacity: costs measured by `make bench` on your machine. [default: costs of two cores]",
+        ),
     ] = None,
     core_hour: Annotated[
         float | None,
-        typer.Option("--core-hour", metavar="PRICE", help="With --capacity: what an hour of a core costs."),
+        typer.Option("--core-hour", metavar="PRICE", help="With --capacity: price of one core for one hour."),
     ] = None,
     gigabyte_month: Annotated[
         float | None,
-        typer.Option("--gigabyte-month", metavar="PRICE", help="With --capacity: a month of 1 GB of disk."),
+        typer.Option("--gigabyte-month", metavar="PRICE", help="With --capacity: price of 1 GB of disk for 30 days."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a task, choose its randomizers, and tell the errors to expect before anyone is asked.
+    """Check a task, choose its randomizers and predict its errors.
 
-    With --capacity it adds rates, bytes, cores and hours of each step at so many submissions a day, and what one
-    machine does not do. They are multiplied from measured costs, which --costs replaces by your machine's.
+    Nobody is asked anything: the errors are computed from the task alone.
+
+    With --capacity it also prints the rates, bytes, cores and hours that each step needs, and whatever is beyond one
+    machine. These figures are computed from measured costs; --costs takes the costs of your own machine.
 
     Examples: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json;
     hubbub plan deployment/operator/task.toml --capacity 1e6
@@ -142,10 +153,10 @@ def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
         cost += f", all {budget.rounds} rounds together ε ≤ {budget.epsilon_of_all:.6g}"
     cost += f", at δ = {delta:g}"
     if total is None:
-        return f"{cost}; no epsilon_total, so no round is refused"
+        return f"{cost}; the task has no epsilon_total, so no round is refused"
     if budget.within == budget.rounds:
         return f"{cost}; all fit epsilon_total = {total:g}"
-    return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others would be erased unreleased"
+    return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others are erased and never released"
 
 
 def _sealing_text(planned: Plan) -> str:
@@ -153,23 +164,23 @@ def _sealing_text(planned: Plan) -> str:
 
     suite = suite_named(planned.draft.suite)
     return (
-        f"sealed with {suite.name} ({suite.words}): a submission has {planned.submission_bytes:,} bytes, "
-        f"{suite.overhead_bytes:,} of them for each query and for the whole"
+        f"sealed with {suite.name} ({suite.words}): a submission has {planned.submission_bytes:,} bytes; "
+        f"sealing adds {suite.overhead_bytes:,} bytes for each query and once for the whole"
     )
 
 
 def _most_text(planned: Plan) -> str:
     draft = planned.draft
-    usual = "" if draft.maximum_reports is not None else ", as the task names no maximum_reports"
+    usual = "" if draft.maximum_reports is not None else " (the default, as the task has no maximum_reports)"
     return (
         f"a round takes at most {draft.most_reports:,} submissions{usual}, which need "
-        f"{planned.most_disk_bytes / 1e9:.2g} GB of the shuffler's disk until it is mixed; further ones are refused as "
+        f"{planned.most_disk_bytes / 1e9:.2g} GB of the shuffler's disk until it is mixed; more are refused as "
         "round_full"
     )
 
 
 def _randomizer(query: Query) -> str:
-    """Say a randomizer's kind and its probabilities, to six digits."""
+    """Return a randomizer's kind and its probabilities, to six digits."""
     from hubbub.planning.plan import sent_by
 
     content = query.randomizer.content()
@@ -179,7 +190,7 @@ def _randomizer(query: Query) -> str:
 
 
 def _print_strategies(printer: Console, each: PlannedQuery) -> None:
-    """Print what each way to send a question over time would cost, and which was taken."""
+    """Print what each strategy for a question over time costs, and which was chosen."""
     from hubbub.cli.tables.tables import print_table
 
     columns = ("ε over all rounds", "ε_local over all", "std. error, mean", "largest")
@@ -190,7 +201,7 @@ def _print_strategies(printer: Console, each: PlannedQuery) -> None:
         document = found.as_json()
         names = ("epsilon_upper", "epsilon_local", "standard_error_mean", "standard_error_largest")
         numbers = ["" if document[name] is None else f"{document[name]:.5g}" for name in names]
-        taken = " (taken)" if found.sending is each.query.randomizer else ""
+        taken = " (chosen)" if found.sending is each.query.randomizer else ""
         table.add_row(f"{found.name}{taken}", *numbers)
     print_table(printer, table)
     for found in each.strategies:
@@ -199,7 +210,7 @@ def _print_strategies(printer: Console, each: PlannedQuery) -> None:
 
 
 def _words(query: Query) -> str:
-    return f"{query.name}: {_randomizer(query)}; the error is of {query.question.planned_for}"
+    return f"{query.name}: {_randomizer(query)}; its error is that of {query.question.planned_for}"
 
 
 def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
@@ -210,8 +221,8 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     draft, privacy = planned.draft, planned.draft.privacy
     printer = console()
     printer.print(
-        f"task {draft.name}: ({privacy.epsilon:g}, {privacy.delta:g}) for everything one person sends in a round of at "
-        f"least {draft.minimum_reports} reports, each query answered through its randomizer on k symbols",
+        f"task {draft.name}: ε = {privacy.epsilon:g} at δ = {privacy.delta:g} for everything one person sends in a "
+        f"round of at least {draft.minimum_reports} reports; each query's randomizer has k symbols",
         markup=False,
         soft_wrap=True,
     )
@@ -221,7 +232,7 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
         if each.strategies:
             _print_strategies(printer, each)
-    printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
+    printer.print("errors are worst cases, at the task's minimum of reports", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     _print_steps(planned, budget)
     print_flood(printer, planned)
@@ -233,7 +244,7 @@ def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
         printer.print(warning, markup=False, soft_wrap=True)
     if out is not None:
         printer.print(
-            f"written to {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",
+            f"wrote {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",
             markup=False,
             soft_wrap=True,
         )
@@ -262,7 +273,7 @@ def _print_queries(planned: Plan) -> None:
 
 
 def _print_steps(planned: Plan, budget: BudgetForecast) -> None:
-    """Print what each round tells of the texts that are asked by prefixes."""
+    """Print what each round finds of the texts that are asked by prefixes."""
     from hubbub.cli.tables.prefixes import print_steps
     from hubbub.planning.plan import steps_of
 
@@ -271,11 +282,11 @@ def _print_steps(planned: Plan, budget: BudgetForecast) -> None:
 
 
 def _print_comparisons(planned: Plan) -> None:
-    """Print what was compared for each query whose randomizer the draft leaves to planning."""
+    """Print the comparison for each query whose randomizer the draft leaves open."""
     from hubbub.cli.tables.randomizers import print_candidates
     from hubbub.planning.comparison import best
     from hubbub.planning.plan import candidates_of
 
     for name, candidates in candidates_of(planned).items():
-        console().print(f"{name}: kinds of randomizer compared by the standard errors of a count", soft_wrap=True)
+        console().print(f"{name}: randomizers compared by the standard error of a count", soft_wrap=True)
         print_candidates(console(), candidates, best(candidates, planned.draft.privacy.dummies))

@@ -1,4 +1,4 @@
-"""`hubbub rehearse CLIENT.toml`."""
+"""Answers a round for many made-up devices, to try a deployment: `hubbub rehearse CLIENT.toml`."""
 
 from __future__ import annotations
 
@@ -21,39 +21,53 @@ def command(
     settings: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="A client's settings file.")],
     devices: Annotated[
         int | None,
-        typer.Option("--devices", min=1, max=10_000_000, help="How many devices; default: a row of --data each."),
+        typer.Option(
+            "--devices", min=1, max=10_000_000, help="How many devices answer. [default: one per row of --data]"
+        ),
     ] = None,
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", metavar="NAME=VALUE", help="An answer; of several for a query, devices take turns."),
+        typer.Option(
+            "--answer",
+            metavar="NAME=VALUE",
+            help="An answer; repeatable. Devices take turns through a query's answers.",
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="A CSV, TSV or Parquet file instead, a row per device.")
+        Path | None, typer.Option("--data", help="Take answers from this CSV, TSV or Parquet file, one row per device.")
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option("--column", metavar="QUERY=COLUMN", help="Where a query's column has another name; repeatable."),
+        typer.Option(
+            "--column", metavar="QUERY=COLUMN", help="The column of a query that has another name; repeatable."
+        ),
     ] = None,
     tickets: Annotated[
         Path | None,
-        typer.Option("--tickets", metavar="FILE", help="Their tickets, one a line, of `hubbub enroll --devices`."),
+        typer.Option(
+            "--tickets", metavar="FILE", help="The devices' tickets, one per line, from `hubbub enroll --devices`."
+        ),
     ] = None,
     certificates: Annotated[
         Path | None,
-        typer.Option("--certificates", metavar="DIR", help="Their TLS certificates: NAME.pem with NAME.key beside it."),
+        typer.Option(
+            "--certificates", metavar="DIR", help="The devices' TLS certificates: pairs of NAME.pem and NAME.key."
+        ),
     ] = None,
     round_number: Annotated[
-        int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
+        int | None, typer.Option("--round", min=0, help="The round's number. [default: the current round]")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Answer a task's round for many made-up devices, through the running services, to try a deployment.
+    """Answer a task's round for many made-up devices.
 
-    Each device's answers are randomized and sealed as `hubbub submit` does, and sent over TLS until they are
-    acknowledged. Nothing of the devices is kept, so running it again sends as many more. The services cannot tell them
-    from people: never rehearse in a round whose results matter. The devices of one run redeem their tickets: if the
-    task takes enrolled devices, give each run its own. If it admits by TLS certificates, each device has one submission
-    a round.
+    Use it to try a deployment whose services run. Each device's answers are randomized and sealed as by `hubbub
+    submit`, and sent over TLS until they are acknowledged. Nothing of the devices is stored, so a second run sends as
+    many submissions again.
+
+    The services cannot distinguish these devices from people: never rehearse in a round whose results matter. If the
+    task takes enrolled devices, give each run new tickets, because a run redeems them. If the task admits by TLS
+    certificates, each device has one submission a round.
 
     Example: hubbub rehearse deployment/client/client.toml --devices 1000 --answer theme=dark --answer theme=light
     """
@@ -78,7 +92,7 @@ def command(
 
 
 def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
-    """Return the devices' tickets, if the task takes enrolled ones alone."""
+    """Return the devices' tickets, if the task takes only enrolled devices."""
     from hubbub.deploy.pki.tickets import read_tickets
     from hubbub.protos.errors import UsageError
     from hubbub.protos.task.admission import Mode
@@ -88,14 +102,14 @@ def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
     found = [] if file is None else [ticket.encode() for ticket in read_tickets(file)]
     if len(found) < devices:
         raise UsageError(
-            f"task {task.name} takes enrolled devices, and there are {len(found)} tickets for {devices}; make them "
-            f"with `hubbub enroll FILE --devices {devices}` and give them with --tickets"
+            f"task {task.name} takes enrolled devices, and there are {len(found)} tickets for {devices} devices; make "
+            f"tickets with `hubbub enroll FILE --devices {devices}` and give FILE with --tickets"
         )
     return found[:devices]
 
 
 def _certificates(task: Task, folder: Path | None, devices: int) -> list[CertificateFiles]:
-    """Return the devices' certificates, if the task admits by them."""
+    """Return the devices' TLS certificates, if the task admits by them."""
     from hubbub.deploy.load.rehearse import certificates_in
     from hubbub.protos.errors import UsageError
     from hubbub.protos.task.admission import Mode
@@ -105,8 +119,8 @@ def _certificates(task: Task, folder: Path | None, devices: int) -> list[Certifi
     found = [] if folder is None else certificates_in(folder)
     if len(found) < devices:
         raise UsageError(
-            f"task {task.name} takes devices that show a certificate, and there are {len(found)} for {devices}; have "
-            "their authority issue as many, and give the folder of NAME.pem and NAME.key with --certificates"
+            f"task {task.name} admits by TLS certificates, and there are {len(found)} for {devices} devices; have one "
+            "issued for each, and give the folder of NAME.pem and NAME.key with --certificates"
         )
     return found[:devices]
 
@@ -114,16 +128,16 @@ def _certificates(task: Task, folder: Path | None, devices: int) -> list[Certifi
 def _answers(
     task: Task, devices: int | None, words: list[str], data: Path | None, columns: list[str]
 ) -> tuple[int, Iterable[Answers]]:
-    """Return how many devices there are, and their answers: a file's first rows, or those stated."""
+    """Return the number of devices and their answers: the first rows of a file, or the answers given."""
     from hubbub.deploy.load.rehearse import answers_in_turn
     from hubbub.protos.errors import UsageError
 
     if data is None:
         if devices is None or columns:
-            raise UsageError("give --devices and an --answer for each query, or --data with a row per device")
+            raise UsageError("give --devices and an --answer for each query, or --data with one row per device")
         return devices, answers_in_turn(task, words, devices)
     if words:
-        raise UsageError("--answer and --data both say what devices answer; give one of them")
+        raise UsageError("--answer and --data exclude each other; give one of them")
     from hubbub.planning.simulate.dataset import first_rows, read_answers, unusable_words
 
     dataset = read_answers(task.name, [query.question for query in task.queries], data, columns)

@@ -1,4 +1,4 @@
-"""`hubbub results OPERATOR.toml`."""
+"""Fetches, checks and prints a round's results: `hubbub results OPERATOR.toml`."""
 
 from __future__ import annotations
 
@@ -18,57 +18,64 @@ if TYPE_CHECKING:
 
 
 def command(
-    settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The settings file of a reader.")],
+    settings: Annotated[
+        Path, typer.Argument(metavar="OPERATOR.toml", help="The settings file of the operator or a reader.")
+    ],
     task: Annotated[
-        str | None, typer.Option("--task", help="Name or id of the task; needed where there are several.")
+        str | None, typer.Option("--task", help="Name or id of the task; needed if there are several.")
     ] = None,
     round_number: Annotated[
-        int | None, typer.Option("--round", min=0, help="Which round; default: the latest.")
+        int | None, typer.Option("--round", min=0, help="The round's number. [default: the latest round]")
     ] = None,
     wait: Annotated[
-        float, typer.Option("--wait", min=0, help="Seconds to wait for the certificate, where there is none yet.")
+        float, typer.Option("--wait", min=0, help="Seconds to wait for the certificate, if there is none yet.")
     ] = 0,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Also save the estimates as CSV.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Also save the estimates to this CSV file.")] = None,
     guarded: Annotated[
         bool,
         typer.Option(
             "--guard/--no-guard",
-            help="In the CSV, put an apostrophe before texts that a spreadsheet would run as formulas.",
+            help="In the CSV, put an apostrophe before texts that a spreadsheet runs as formulas.",
         ),
     ] = True,
-    parquet: Annotated[Path | None, typer.Option("--parquet", help="Also save the estimates as Parquet.")] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", help="Also save the estimates to this Parquet file.")
+    ] = None,
     candidates: Annotated[
         Path | None,
-        typer.Option("--candidates", help="Texts to look up in queries of kind text, one a line; it costs no privacy."),
+        typer.Option("--candidates", help="File of texts to look up in queries of kind text, one per line."),
     ] = None,
     prefixes: Annotated[
         bool,
-        typer.Option("--prefixes", help="Find the texts of queries with prefixes, in all rounds up to this one."),
+        typer.Option("--prefixes", help="Find texts of queries with prefixes, from all rounds up to this one."),
     ] = False,
     alphabet: Annotated[
         str | None,
         typer.Option(
-            "--alphabet", help="With --prefixes, the characters that texts are made of; default: all there are."
+            "--alphabet", help="With --prefixes: the characters that texts consist of. [default: all of Unicode]"
         ),
     ] = None,
-    certificate: Annotated[Path | None, typer.Option("--certificate", help="Also save the certificate.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", help="Also save the certificate to this file.")
+    ] = None,
     simultaneous: Annotated[
-        bool, typer.Option("--simultaneous", help="Show intervals that all hold at once, with a chance of 95 %.")
+        bool, typer.Option("--simultaneous", help="Show wider intervals: with a chance of 95 %, all are right at once.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print a round's estimates with standard errors and 95 % intervals.
+    """Print a round's estimates with standard errors and intervals.
 
-    Of a query with many rows some single intervals miss; --simultaneous shows wider ones, which hold all at once. JSON,
-    CSV and Parquet have both; formats-results.md names their columns. Texts of the CSV that begin with =, +, -, @ or
-    an apostrophe have an apostrophe put before them, unless --no-guard says not to. While it waits it says on stderr
-    what for.
-    Of the candidates those are shown whose counts stand out of the noise, with a false-discovery rate of 5 %. With
-    --prefixes no list is needed where the task asks for texts by prefixes: what stood out of one round is continued in
-    the next. A text that ends in … is the beginning of others. It costs no privacy.
+    Each 95 % interval misses the truth with a chance of 5 %, so with many rows some do. With --simultaneous the
+    intervals are wider, and all are right at once with a chance of 95 %. JSON, CSV and Parquet have both kinds; the
+    page formats-results.md lists their columns. In the CSV, a text that begins with =, +, -, @ or an apostrophe gets an
+    apostrophe before it, unless you give --no-guard. While the command waits, it prints on stderr what it waits for.
 
-    Results whose counts are not those that the round's certificate is of, or whose estimates do not follow from them,
-    are not shown (results_differ). hubbub verify takes what --json prints, and pins whose keys signed.
+    With --candidates, the texts that stand out of the noise are shown, at a false-discovery rate of 5 %. With
+    --prefixes you need no list, if the task asks for texts by prefixes: beginnings that stand out in one round are
+    continued in the next. A text that ends in … is the beginning of longer ones. Looking up texts costs no privacy.
+
+    Results are not shown (results_differ) if their counts differ from the certificate's, or if their estimates do not
+    follow from the counts. Save the output of --json for hubbub verify, which also checks who signed.
 
     Example: hubbub results deployment/operator/operator.toml --wait 60 --certificate certificate.json
     """
@@ -100,7 +107,7 @@ def command(
 def _export(results: RoundResults, csv: Path | None, guarded: bool, parquet: Path | None) -> None:
     if csv is None and parquet is None:
         return
-    # Only these two need the table library, which takes a moment to load.
+    # Loaded here, because only these two formats need pyarrow, which takes a moment to load.
     from hubbub.deploy.operator.export import write_csv, write_parquet
 
     if csv is not None:
@@ -120,7 +127,7 @@ def _fetch(settings: OperatorSettings, task: str | None, round_number: int | Non
 
 
 def _rounds_behind(settings: OperatorSettings, results: RoundResults) -> list[RoundResults]:
-    """Return the results of the earlier rounds that these say they follow from too."""
+    """Return the results of the earlier rounds that these estimates also follow from."""
     import asyncio
 
     from hubbub.deploy.operator.client import fetch_certified
@@ -130,9 +137,10 @@ def _rounds_behind(settings: OperatorSettings, results: RoundResults) -> list[Ro
 
 
 def _check(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) -> None:
-    """Return only if results are what their certificates are of, and follow from counts that are, whoever sent them.
+    """Return only if the counts are the certificates', and the estimates follow from them.
 
-    The estimates are made again, with those of the rounds `behind` them.
+    The estimates are recomputed, also from the results of the earlier rounds `behind` them. Nothing is assumed of the
+    service that sent the results.
     """
     from hubbub.protos.records.counts import CountsDiffer, check_published, read_certified
     from hubbub.verification.results import RecomputedResults, as_file, recompute
@@ -156,8 +164,8 @@ def _differ(results: RoundResults, problem: str) -> Refusal:
     from hubbub.protos.refusals import Reason, Refusal
 
     what = f"round {results.id.round} of task {results.id.task_name} is not shown"
-    remedy = "ask the analyzer's operator what happened to its store"
-    text = f"{what}: its results are not what was certified: {problem}; {remedy}"
+    remedy = "ask the analyzer's party whether its store was changed"
+    text = f"{what}: its results differ from its certificate: {problem}; {remedy}"
     return Refusal(Reason.RESULTS_DIFFER, text)
 
 
@@ -167,9 +175,9 @@ def _say(sentence: str) -> None:
 
 def _check_lookups(candidates: Path | None, prefixes: bool, alphabet: str | None) -> None:
     if prefixes and candidates is not None:
-        raise UsageError("--candidates and --prefixes each show what they find; give one of them")
+        raise UsageError("--candidates and --prefixes exclude each other; give one of them")
     if alphabet is not None and not prefixes:
-        raise UsageError("--alphabet goes with --prefixes; add that, or leave it out")
+        raise UsageError("--alphabet needs --prefixes; add --prefixes, or leave --alphabet out")
 
 
 def _discovered(settings: OperatorSettings, results: RoundResults, alphabet: str | None) -> RoundResults:

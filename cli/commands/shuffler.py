@@ -1,4 +1,4 @@
-"""`hubbub shuffler SETTINGS.toml`."""
+"""Runs a shuffler or a front end, or maintains its store: `hubbub shuffler SETTINGS.toml`."""
 
 from __future__ import annotations
 
@@ -17,39 +17,43 @@ if TYPE_CHECKING:
 
 
 def command(
-    settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file `hubbub init` made.")],
+    settings: Annotated[
+        Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file that `hubbub init` made.")
+    ],
     create_store: CreateStore = False,
     check_store: CheckStore = False,
     accept_lost_log: AcceptLostLog = False,
     abandon_round: Annotated[
         str,
-        typer.Option("--give-up", metavar="TASK:ROUND", help="Erase a round that cannot be delivered; then exit."),
+        typer.Option("--give-up", metavar="TASK:ROUND", help="Erase a round that cannot be delivered, then exit."),
     ] = "",
     though_whole: Annotated[
-        bool, typer.Option("--though-whole", help="With --give-up: also a round of which nothing here is damaged.")
+        bool, typer.Option("--though-whole", help="With --give-up: erase the round even if nothing of it is damaged.")
     ] = False,
     role: Annotated[
         str,
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="both, leader or `frontend`; it goes before `role` in the settings. A front end has "
-            "settings of its own.",
+            help="Run as both, leader or frontend, whatever `role` is in the settings. A front end has its own "
+            "settings file. [default: `role` of the settings]",
         ),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Run the shuffler until SIGTERM or Ctrl-C, then drain. With --json it prints its addresses once it serves.
+    """Run the shuffler until SIGTERM or Ctrl-C, then drain.
 
-    It starts only on a store that is there: one that went missing is never replaced in silence. The first one is made
-    by --create-store, which serves nothing and refuses where there is a store. One whose write-ahead log was deleted or
-    cut is refused, until --accept-lost-log is given once. A round that status says cannot be delivered is ended by
-    --give-up, while the shuffler is stopped; one of which nothing in the store is damaged only with --though-whole.
+    With --json it prints its addresses once it serves. The shuffler refuses to start without a store: a lost store is
+    never replaced silently. Create the store once with --create-store, which refuses if there is one. If the store's
+    write-ahead log was deleted or cut, the shuffler refuses to start until you run it once with --accept-lost-log.
 
-    On PostgreSQL, front ends may answer devices, and one leader has the rounds: --role frontend, with settings of its
-    own, and --role leader.
+    If `hubbub status` reports that a round cannot be delivered, stop the shuffler and erase the round with --give-up.
+    If nothing of the round is damaged in the store, this also needs --though-whole.
 
-    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
+    On PostgreSQL the shuffler can be several processes: one leader keeps the rounds, and front ends answer devices.
+    Start them with --role leader, and with --role frontend and a front end's own settings.
+
+    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read only at the start.
 
     Examples: hubbub shuffler deployment/shuffler/shuffler.toml --create-store;
     hubbub shuffler deployment/shuffler/shuffler.toml
@@ -62,12 +66,12 @@ def command(
 
         if role == "frontend" or (not role and is_frontend(settings)):
             if create_store or check_store or accept_lost_log or abandon_round:
-                raise UsageError("a front end has no store of its own: do that where its leader is")
+                raise UsageError("a front end has no store; run this with the leader's settings")
             _replicate(settings, role, as_json)
             return
         found = load(settings, role)
         if though_whole and not abandon_round:
-            raise HubbubError("--though-whole is for --give-up alone: say which round")
+            raise HubbubError("--though-whole needs --give-up TASK:ROUND; add it, or leave --though-whole out")
         if abandon_round:
             _give_up(found, abandon_round, though_whole, as_json)
             return
@@ -93,16 +97,16 @@ def _give_up(found: ShufflerSettings, which: str, though_whole: bool, as_json: b
     from hubbub.shuffler.server import own_tasks
     from hubbub.shuffler.stores.factory import open_store
 
-    # Tasks are what a round is compared with; they need not load where nothing is.
+    # A round is compared with its task. With --though-whole nothing is compared, so the tasks need not load.
     tasks = {} if though_whole else own_tasks(found)[1]
     ended = asyncio.run(abandon_round(lambda: open_store(found), which, tasks, though_whole=though_whole))
     report = {"service": "shuffler", "task_id": ended.task_id.hex(), "round": ended.number}
-    said = f"round {ended.number} was given up and erased; what it was charged stays charged"
+    said = f"round {ended.number} was given up and erased; its privacy cost stays charged"
     print_json(report) if as_json else console().print(said, markup=False, soft_wrap=True)
 
 
 def _kept(found: ShufflerSettings) -> Kept:
-    """The file of the store in `data`: all of it, or the keyring of one in a database."""
+    """Return the store's file in `data`: the whole store, or only the keyring if the store is in a database."""
     from hubbub.shuffler.stores.factory import create_store, file_of, open_store
 
     def make(_folder: Path) -> Path:

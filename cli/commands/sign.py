@@ -1,4 +1,4 @@
-"""`hubbub sign FILE.json`."""
+"""Signs a planned task or a succession: `hubbub sign FILE.json`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 def command(
     task: Annotated[
-        Path, typer.Argument(metavar="TASK.json", help="A task of `hubbub plan`, or a succession of `hubbub keys`.")
+        Path, typer.Argument(metavar="TASK.json", help="A task from `hubbub plan`, or a succession from `hubbub keys`.")
     ],
-    key: Annotated[Path, typer.Option("--key", help="The signer's identity: PEM file of its private key.")],
+    key: Annotated[Path, typer.Option("--key", help="PEM file of the signer's private key.")],
     as_json: Json = False,
 ) -> None:
-    """Sign a planned task as its operator or its shuffler, whichever the key belongs to; read it first.
+    """Sign a planned task as its operator or its shuffler.
 
-    A succession of identities is signed likewise, by who is named in it as its witness. Before you sign one, compare
-    the fingerprint of the new identity with its party's, by another way than the file came.
+    The key decides as which of them you sign. Read the task before you sign it. The signature is added to the file.
 
-    Signing warns of a delta above 0.1 / minimum_reports, and says why the task wants it.
+    A succession of identities is signed in the same way, by the party that it names as its witness. Before you sign it,
+    ask the party for the fingerprint of its new identity, over another channel than the file came by, and compare.
+
+    Signing warns of a delta above 0.1 / minimum_reports, and prints the task's reason for it.
 
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """

@@ -1,4 +1,4 @@
-"""`hubbub simulate TASK.toml --data FILE`, and `hubbub simulate --data FILE --compare RANDOMIZERS`."""
+"""Runs a task on a file, or compares randomizers on it: `hubbub simulate [TASK.toml] --data FILE`."""
 
 from __future__ import annotations
 
@@ -18,76 +18,100 @@ if TYPE_CHECKING:
     from hubbub.protos.task.task import Privacy
 
 SIZES = (1000, 10_000, 100_000)
-"""Numbers of reports that are compared where none are named, as far as the data reaches."""
+"""Numbers of reports to compare at by default, as far as the data has rows."""
 
 
 def command(
-    data: Annotated[Path, typer.Option("--data", help="A CSV, TSV or Parquet file, a row per device.")],
+    data: Annotated[Path, typer.Option("--data", help="A CSV, TSV or Parquet file, one row per device.")],
     task: Annotated[
         Path | None,
-        typer.Argument(metavar="[TASK.toml]", help="The task as written by hand; --compare can do without."),
+        typer.Argument(metavar="[TASK.toml]", help="The task as written by hand; optional with --compare."),
     ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
             "--column",
             metavar="QUERY=COLUMN",
-            help="Where a query's column has another name; without a task, a column to compare on; repeatable.",
+            help="The column of a query that has another name; without a task, a COLUMN to compare on. Repeatable.",
         ),
     ] = None,
     compare: Annotated[
         str | None,
-        typer.Option("--compare", metavar="KIND,KIND", help="Randomizers to compare, such as krr,unary; or all."),
+        typer.Option(
+            "--compare",
+            metavar="KIND,KIND",
+            help="Randomizers to compare, such as krr,unary, or all; with --changes, strategies.",
+        ),
     ] = None,
     total: Annotated[
         list[str] | None,
-        typer.Option("--sum", metavar="COLUMN:LOWER:UPPER", help="To compare on a number, without a task; repeatable."),
+        typer.Option(
+            "--sum",
+            metavar="COLUMN:LOWER:UPPER",
+            help="With --compare, without a task: a number's column and range; repeatable.",
+        ),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="To compare: ε of a round; default: 1.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="To compare: δ of a round; default: 1e-6.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="With --compare: ε of a round. [default: 1]")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="With --compare: δ of a round. [default: 1e-6]")
+    ] = None,
     epsilon_local: Annotated[
-        float | None, typer.Option("--epsilon-local", help="To compare: most local ε; default: 8.")
+        float | None, typer.Option("--epsilon-local", help="With --compare: largest local ε. [default: 8]")
     ] = None,
     reports: Annotated[
         str | None,
-        typer.Option("--reports", metavar="N,N", help="To compare: numbers of reports; default: 1000,10000,100000."),
+        typer.Option(
+            "--reports",
+            metavar="N,N",
+            help="With --compare: numbers of reports. [default: 1000,10000,100000, up to the file's rows]",
+        ),
     ] = None,
     repeat: Annotated[
-        int | None, typer.Option("--repeat", min=2, help="To compare: rounds of each; default: 20.")
+        int | None, typer.Option("--repeat", min=2, help="With --compare: rounds to run of each. [default: 20]")
     ] = None,
     changes: Annotated[
         int | None,
-        typer.Option("--changes", min=1, help="To compare strategies of a boolean over time: its most changes."),
+        typer.Option(
+            "--changes",
+            min=1,
+            help="With --compare: compare strategies for a boolean that changes at most this often over time.",
+        ),
     ] = None,
     steady_share: Annotated[
         float | None,
         typer.Option(
-            "--steady-share", help="Over time: share of devices that answer every round; vector and sampled need it."
+            "--steady-share",
+            help="With --changes: share of devices that answer every round; vector and sampled need it.",
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", help="Over time, with a row per device and period: the device's column.")
+        str | None,
+        typer.Option("--device", help="With --changes, one row per device and period: column of the device."),
     ] = None,
     period: Annotated[
-        str | None, typer.Option("--period", help="Over time, with a row per device and period: the period's column.")
+        str | None,
+        typer.Option("--period", help="With --changes, one row per device and period: column of the period."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="To compare: a plot's file, .svg or .png; needs hubbub[plots].")
+        Path | None, typer.Option("--plot", help="With --compare: draw into this .svg or .png; needs hubbub[plots].")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a task on a file's columns without any network, to see its estimates and its privacy beforehand.
+    """Run a task on a file's columns, without any network.
 
-    With --compare, several randomizers answer the same questions at the same (ε, δ), at several numbers of reports
-    drawn from the file: the errors seen beside those promised, and how often intervals hold the truth. With a task its
-    own ε and δ are taken, and each of its queries is compared as if a round asked it alone.
+    Use it to see a task's estimates and privacy before you ask anyone.
 
-    With --changes, strategies for a boolean that changes over time are compared, at the same (ε, δ) for all periods
-    together: one --column with --device and --period, or a --column for each period.
+    With --compare, several randomizers answer the same questions at the same (ε, δ), for several numbers of reports
+    drawn from the file. It prints observed errors next to predicted ones, and how often intervals contain the truth.
+    With a task, its ε and δ are used, and each query is compared as if a round asked it alone.
 
-    Example: hubbub simulate task.toml --data sessions.csv --column session=minutes
+    With --compare and --changes, strategies for a boolean that changes over time are compared, at the same (ε, δ) for
+    all periods together. Give one --column with --device and --period, or one --column for each period, in order.
 
-    Example: hubbub simulate --data sessions.csv --column theme --compare krr,unary --plot errors.svg
+    Examples: hubbub simulate task.toml --data sessions.csv --column session=minutes;
+    hubbub simulate --data sessions.csv --column theme --compare krr,unary --plot errors.svg
     """
     with failures(as_json):
         words = column or []
@@ -101,7 +125,7 @@ def command(
             return
         _check_plot(plot)
         if changes is None and steady_share is not None:
-            raise UsageError("--steady-share goes with --changes; leave it out, or say how often a boolean changes")
+            raise UsageError("--steady-share needs --changes; add --changes, or leave --steady-share out")
         if changes is None:
             dataset, privacy = _asked(task, data, words, total or [], (epsilon, delta, epsilon_local))
             documents = _compare(dataset, privacy, _kinds(compare), _sizes(reports, dataset.devices), repeat or 20)
@@ -119,7 +143,7 @@ def command(
 def _refuse_given(options: dict[str, object]) -> None:
     for name, value in options.items():
         if value is not None:
-            raise UsageError(f"{name} goes with --compare; leave it out, or name randomizers to compare")
+            raise UsageError(f"{name} needs --compare; name randomizers to compare, or leave {name} out")
 
 
 def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> None:
@@ -142,8 +166,8 @@ def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> No
         return
     if not document["released"]:
         console().print(
-            f"nothing would be released: {document['devices']} devices are under the task's minimum_reports = "
-            f"{document['minimum_reports']}, so the round would be erased; simulate at least as many devices",
+            f"no result: {document['devices']} devices are fewer than the task's minimum_reports = "
+            f"{document['minimum_reports']}, so a real round would be erased; give at least as many rows",
             soft_wrap=True,
         )
         return
@@ -172,7 +196,7 @@ def _asked(
     sums: Sequence[str],
     stated: tuple[float | None, float | None, float | None],
 ) -> tuple[Dataset, Privacy]:
-    """Return the columns to compare on, as questions, and the privacy: the task's where there is one."""
+    """Return the columns to compare on, as questions, and the privacy: the task's, if there is a task."""
     from hubbub.deploy.files import draft_in
     from hubbub.planning.simulate.dataset import SumSpec, from_file, read_answers
 
@@ -180,7 +204,7 @@ def _asked(
         return from_file(data, words, [SumSpec.parse(text) for text in sums]), _privacy(*stated)
     if sums or any(each is not None for each in stated):
         raise UsageError(
-            "the task says what is asked and how privately; leave out --sum, --epsilon, --delta and --epsilon-local"
+            "the task has its own questions, ε and δ; leave out --sum, --epsilon, --delta and --epsilon-local"
         )
     draft = draft_in(task)
     return read_answers(draft.name, draft.questions, data, words), draft.privacy
@@ -195,11 +219,11 @@ def _privacy(epsilon: float | None, delta: float | None, cap: float | None) -> P
 
 def _refuse_over_time(task: Path | None, sums: Sequence[str] | None) -> None:
     if task is not None or sums:
-        raise UsageError("--changes compares strategies on a boolean column; leave out the task, and --sum")
+        raise UsageError("--changes compares strategies on a boolean column; leave out the task and --sum")
 
 
 def _check_plot(plot: Path | None) -> None:
-    """Refuse, before anything is run, what could not be drawn in the end."""
+    """Refuse a plot that could not be drawn, before anything is run."""
     if plot is not None:
         from hubbub.cli.plots.draw import check_drawable
 
@@ -227,7 +251,7 @@ def _sizes(text: str | None, devices: int) -> list[int]:
     except ValueError as error:
         raise UsageError(f"--reports {text!r} is not N,N, such as 1000,10000") from error
     if sizes[0] < 2 or sizes[-1] > devices:
-        raise UsageError(f"--reports {text!r}: give numbers from 2 to {devices}, which is how many rows the data has")
+        raise UsageError(f"--reports {text!r}: give numbers from 2 to {devices}, the number of rows in the data")
     return sizes
 
 
@@ -267,7 +291,7 @@ def _give(documents: Sequence[dict[str, Any]], plot: Path | None, as_json: bool)
         from hubbub.deploy.files import save
 
         if len(documents) != 1:
-            raise UsageError(f"--plot shows one question, and {len(documents)} are compared; name one column")
+            raise UsageError(f"--plot draws one question, and {len(documents)} are compared; name one column")
         save(plot, drawn(comparison_plot(documents[0]), check_drawable(plot)))
     if as_json:
         print_json({"questions": list(documents)})

@@ -1,4 +1,4 @@
-"""`hubbub status OPERATOR.toml`."""
+"""Shows the state of every round at both services: `hubbub status OPERATOR.toml`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
-    task: Annotated[str | None, typer.Option("--task", help="Only the rounds of this task, by its name or id.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Show only the rounds of this task (name or id).")] = None,
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="Show it every few seconds, until Ctrl-C; with --json a line each time."),
+        typer.Option("--watch", help="Repeat every 2 seconds until Ctrl-C; with --json, print one line each time."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the state of every round at both services: counts, refusals by reason, and what each round waits for.
+    """Show the state of every round at both services.
 
-    Hops that the settings name are asked whether they work; all else of a hop is its own party's, who asks it with
-    `hubbub health hop HOP.toml` on its host. Where one service does not answer, the others are shown all the same, and
-    the exit status is 1. With --watch it goes on, and exits 0 after Ctrl-C or SIGTERM. TLS certificates that end within
-    30 days are named, the operator's, the authority's and the services'.
+    It shows counts, refusals by reason, and what each round waits for. It also lists TLS certificates that expire
+    within 30 days: the operator's, the authority's and the services'. Of the hops in the settings it only shows whether
+    they work. A hop's own party can see more with `hubbub health hop HOP.toml` on the hop's machine.
+
+    If one service does not answer, the others are still shown, and the exit status is 1. With --watch the command
+    repeats, and exits with status 0 after Ctrl-C or SIGTERM.
 
     Example: hubbub status deployment/operator/operator.toml --task usage --watch
     """
@@ -64,7 +66,7 @@ def command(
 
 @dataclass(frozen=True)
 class _StatusSnapshot:
-    """Both services' rounds, and whose certificates end when, at `now` (seconds since 1970)."""
+    """Both services' rounds, and when certificates expire, as seen at `now` (seconds since 1970)."""
 
     overview: Overview
     certificates: list[TlsCertificate]
@@ -87,9 +89,9 @@ class _StatusSnapshot:
 async def _look(
     operator: OperatorSettings, task: str | None, known: dict[frozenset[str], list[TlsCertificate]], ids: set[str]
 ) -> _StatusSnapshot:
-    """Ask both services; certificates that are `known` from an earlier look at the same services are not asked for.
+    """Ask both services, but not for certificates that are `known` from an earlier look at the same services.
 
-    `ids` keeps the ids of the task that is named from one look to the next: the analyzer may not answer then.
+    `ids` keeps the ids of the named task from one look to the next, because the analyzer may not answer the next time.
     """
     import asyncio
     import time
@@ -108,11 +110,11 @@ async def _look(
 
 
 def _redraw(seen: _StatusSnapshot) -> None:
-    """Show it in the place of what was shown before; below it where stdout is not a terminal."""
+    """Show it in place of the last look; below it if stdout is not a terminal."""
     from datetime import datetime
 
     console().clear()
-    console().print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}; Ctrl-C ends this", soft_wrap=True)
+    console().print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}; Ctrl-C to stop", soft_wrap=True)
     seen.show()
     for error in seen.overview.errors.values():
         console().print(f"error: {error}", soft_wrap=True)

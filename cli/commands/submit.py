@@ -1,4 +1,4 @@
-"""`hubbub submit CLIENT.toml`."""
+"""Sends one device's answers: `hubbub submit CLIENT.toml`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from hubbub.queries.questions.question import Value
 
 STDIN = Path("-")
-"""The name that stdin has as a file of answers."""
+"""The name for stdin as a file of answers."""
 
 IN_SIGHT = (
-    "warning: --answer shows an answer to every account of this machine while this runs, and leaves it in the shell's "
-    "history; give a person's answers on stdin or by --answers FILE"
+    "warning: every account of this machine can see --answer while this runs, and the shell's history keeps it; give a "
+    "person's answers on stdin or with --answers FILE"
 )
-ASKED = "answers, NAME=VALUE a line; Ctrl-D ends them"
+ASKED = "type the answers, one NAME=VALUE per line; end with Ctrl-D"
 
 
 def command(
@@ -33,7 +33,7 @@ def command(
         typer.Option(
             "--answer",
             metavar="NAME=VALUE",
-            help="An answer, in sight of every account of this machine: for trying out. Repeat for each query.",
+            help="An answer, for tests only: every account of this machine can see it. Repeat for each query.",
         ),
     ] = None,
     answers: Annotated[
@@ -41,33 +41,36 @@ def command(
         typer.Option(
             "--answers",
             metavar="FILE",
-            help="Answers in a file, or - for stdin, NAME=VALUE a line: nobody else sees them there; default: -.",
+            help="File of answers, or - for stdin, one NAME=VALUE per line. [default: -]",
         ),
     ] = None,
     round_number: Annotated[
-        int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
+        int | None, typer.Option("--round", min=0, help="The round's number. [default: the current round]")
     ] = None,
     spread: Annotated[
-        bool, typer.Option("--spread", help="Wait for a time drawn from what is left of the round, and send then.")
+        bool, typer.Option("--spread", help="Draw a send time from the rest of the round, and wait for it.")
     ] = False,
     timeout: Timeout = None,
     limit: LimitOption = None,
     as_json: Json = False,
 ) -> None:
-    """Send one device's answers: randomized and stored here, then sealed and sent until they are acknowledged.
+    """Send one device's answers for the current round.
 
-    Answers are lines NAME=VALUE of stdin, or of the file that --answers names. A query that is not named is answered
-    with "no answer", where the task allows that. Where nobody can be reached the answers are kept, and sent by the next
-    call or by `hubbub device resend`. A round is answered once: where it was before, the first answers stand and those
-    given now are not used, as the output says; the exit status is 1 where they had been acknowledged, so that there was
-    nothing left to send. Answers that would spend more than the limits of the settings, or of --limit, are refused.
+    The answers are randomized and stored on this machine, then sealed and sent until they are acknowledged. Give them
+    on stdin or in a file, as lines NAME=VALUE. A query that you leave out is answered with "no answer", if the task
+    allows that. If the shuffler cannot be reached, the stored answers are sent by the next `hubbub submit` or `hubbub
+    device resend`. Answers that exceed a limit of the settings, or of --limit, are refused.
 
-    They are sent at once, and whoever sees them arrive knows when they were given. With --spread the time is drawn
-    uniformly from what is left of the round, once: it is stored with the answers, and this waits for it. If it is ended
-    before, `hubbub submit --spread`, or `hubbub device resend` at that time, goes on.
+    A device answers a round once. If it has answered before, the first answers stay, and the new ones are not used; the
+    output tells you so. If the first answers were already acknowledged, there is nothing to send, and the exit status
+    is 1.
 
-    The words of a command can be seen by everybody on this machine, for as long as it runs, and shells remember them.
-    So --answer is for made-up answers alone, and warns of it.
+    Answers are sent at once, so anyone who sees them arrive knows when they were given. With --spread the send time is
+    drawn once, uniformly from the rest of the round, and stored with the answers. The command waits for that time. If
+    it is stopped earlier, continue with `hubbub submit --spread`, or with `hubbub device resend` after that time.
+
+    While a command runs, every account of this machine can see its words, and shells remember them. So use --answer for
+    made-up answers only; it prints a warning.
 
     Examples: hubbub submit deployment/client/client.toml < answers.txt; hubbub submit deployment/client/client.toml
     --answers answers.txt
@@ -86,7 +89,7 @@ def command(
         words = [*(answer or []), *([] if answer and answers is None else lines_in(answers or STDIN))]
         given = read_answers(device.task, words)
         if spread:
-            waits = "waits for a time drawn from what is left of the round; `hubbub device status` tells it"
+            waits = "waiting for a send time drawn from the rest of the round; `hubbub device status` shows it"
             progress_console().print(waits, soft_wrap=True)
         with as_usage_error(AnswerError):
             receipt = device.submit_blocking(given, round_number, timeout=seconds, spread=spread)
@@ -94,8 +97,8 @@ def command(
 
 
 def _show(task: Task, receipt: DeviceReceipt, as_json: bool) -> None:
-    """Print what became of the answers; exit with 1 where nothing became of them."""
-    stand = "the first answers stand, those given now were not used"
+    """Print the outcome of the answers; exit with 1 if nothing was sent."""
+    stand = "the first answers stay, the new ones were not used"
     error = None if receipt.sent else f"round {receipt.round} of task {task.name} was answered before: {stand}"
     if as_json:
         document = {"task": task.name, "task_id": task.id.hex(), "round": receipt.round, "answers_used": receipt.used}
@@ -108,10 +111,10 @@ def _show(task: Task, receipt: DeviceReceipt, as_json: bool) -> None:
 
 
 def lines_in(path: Path) -> list[str]:
-    """Return the lines of a file, or of stdin where it is named `-`, without empty ones.
+    """Return the lines of a file, or of stdin if its name is `-`, without empty ones.
 
     Raises:
-        UsageError: where it cannot be read, or is not UTF-8.
+        UsageError: if it cannot be read, or is not UTF-8.
     """
     from hubbub.protos.errors import UsageError
 
@@ -121,16 +124,16 @@ def lines_in(path: Path) -> list[str]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; name a file of lines NAME=VALUE") from error
     except UnicodeDecodeError:
-        # Without what it could not read, which is of an answer.
-        raise UsageError(f"{path} is not UTF-8 text; write it with an editor that saves UTF-8") from None
+        # The message leaves out the bytes that are not UTF-8: they are part of an answer.
+        raise UsageError(f"{path} is not UTF-8 text; save it as UTF-8") from None
 
 
 def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
     """Return the answers in texts of the form NAME=VALUE, each read by its query.
 
     Raises:
-        UsageError: where a text has another form or names a query twice, where the task has no query of that name, or
-            the query cannot read the value. It repeats no answer.
+        UsageError: if a text has another form or names a query twice, if the task has no query of that name, or if the
+            query cannot read the value. The message repeats no answer.
     """
     from hubbub.deploy.errors import as_usage_error
     from hubbub.protos.errors import TaskError, UsageError

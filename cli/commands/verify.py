@@ -1,4 +1,4 @@
-"""`hubbub verify CERTIFICATE...`: one certificate, or a whole history of them."""
+"""Verifies one certificate, or a whole history of them: `hubbub verify CERTIFICATE...`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Certificates = Annotated[
     list[Path],
     typer.Argument(
         metavar="CERTIFICATE... [RESULTS...]",
-        help="The certificate's file, and results of its round (JSON); several, or a folder, for a history.",
+        help="A certificate, and the results of its round (JSON); for a history, several certificates or a folder.",
     ),
 ]
 OperatorKey = Annotated[KeyFile, typer.Option("--operator-key", help="PEM file of the operator's public key.")]
@@ -32,18 +32,18 @@ ShufflerKey = Annotated[KeyFile, typer.Option("--shuffler-key", help="PEM file o
 AnalyzerKey = Annotated[KeyFile, typer.Option("--analyzer-key", help="PEM file of the analyzer's public key.")]
 Successions = Annotated[
     list[Path] | None,
-    typer.Option("--succession", help="A succession by which a pinned key leads to the task's; repeat for more."),
+    typer.Option("--succession", help="File of a succession that links a pinned key to the task's; repeatable."),
 ]
 HopKeys = Annotated[
     list[Path] | None,
-    typer.Option("--hop-key", help="PEM file of hop-2's public key, where there are hops; repeat in their order."),
+    typer.Option("--hop-key", help="PEM file of hop-2's public key; repeat for hop-3 and on, in order."),
 ]
 TaskId = Annotated[
-    str | None, typer.Option("--task", help="The id (64 hex digits) of the task that it must be of, as you know it.")
+    str | None, typer.Option("--task", help="Id (64 hex digits) of the task that the certificate must be of.")
 ]
 Rigorous = Annotated[
     bool,
-    typer.Option("--rigorous", help="Also prove the numbers by an independent route, in ball arithmetic (slower)."),
+    typer.Option("--rigorous", help="Also prove the numbers, by an independent method in ball arithmetic (slower)."),
 ]
 
 
@@ -58,27 +58,34 @@ def command(
     rigorous: Rigorous = False,
     as_json: Json = False,
 ) -> None:
-    """Recompute a certificate from scratch and check its signatures, records and numbers.
+    """Recompute a certificate and check its signatures and numbers.
 
-    Exits 0 where everything holds, 1 where something does not, saying what; 141 where the reader of its output left
-    before the end, as head does. Without all three keys it says that the signers are not pinned: then the certificate
-    is sound, but anybody could have made it. Where there are hops, their keys are pinned too, each with --hop-key. A
-    key stands for the identities before it and after it, by the successions in the certificate and in --succession.
-    With --task it must be of that task.
+    Every number is recomputed from scratch. The signatures and the records of the batches are checked too.
 
-    With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
-    way, and totals as far as that goes. What was proven comes first: the stated epsilon, or at most 1 % more. With
-    --json each epsilon_upper and epsilon_local is then the proven one, null where it is not proven, and the stated
-    one is beside it as epsilon_upper_stated; what is left without the analyzer's claim is checked and never proven, so
-    it is null too. It exits 1 where a query's is not proven, and needs the extra hubbub[rigorous].
+    The exit status is 0 if everything is correct. It is 1 if something is wrong; the output names it. It is 141 if the
+    reader of the output leaves before the end, as head does.
 
-    Given also the round's results, as hubbub results --json prints them, it compares their counts with the digest
-    in the certificate and makes the estimates again from them. A file of results by itself holds its certificate.
-    The results of a question over time need those of the earlier rounds beside them. How many reports are valid is the
-    analyzer's word: what is left where it is not true is printed too, of a history for all its rounds together.
+    Give the public keys of operator, shuffler and analyzer, to pin who signed. Without all three, the command warns
+    that the signers are not pinned: the certificate may be right in itself, but anybody could have made it. If the task
+    has hops, pin each with --hop-key. A key also pins the identities before it and after it, through the successions in
+    the certificate and in --succession. With --task, the certificate must be of that task.
 
-    Given a folder, or several files, it checks each certificate, and that together they are the whole history of their
-    tasks: one chain of releases without a gap, and no round with two certificates. A folder's .json files are taken.
+    With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong way;
+    totals are proven as far as possible. The output starts with what was proven: the stated epsilon, or at most 1 %
+    more. With --json, epsilon_upper and epsilon_local are then the proven numbers, or null if not proven; the stated
+    number is epsilon_upper_stated. What holds without the analyzer's claim is checked but never proven, so it is null
+    too. The exit status is 1 if a query's epsilon is not proven. It needs the extra hubbub[rigorous].
+
+    Also give the round's results, as hubbub results --json prints them. The command then compares their counts with the
+    digest in the certificate, and recomputes the estimates from the counts. A file of results contains its
+    certificate, so it is enough by itself. Results of a question over time need the results of the earlier rounds too.
+
+    Only the analyzer knows how many reports are valid. The command also prints what holds if that claim is false; for a
+    history, it prints this for all rounds together.
+
+    Give a folder or several files to check a whole history. Each certificate is checked. Together they must be the
+    whole history of their tasks: one chain of releases without a gap, and no round with two certificates. In a folder,
+    the .json files are read.
 
     Example: hubbub verify certificate-flights-0.json --operator-key operator.pub.pem --rigorous
     """
@@ -101,7 +108,7 @@ def command(
 
 
 def _pinned(files: Sequence[KeyFile], hop_files: list[Path] | None, task: str | None) -> Pins:
-    """Read the keys of operator, shuffler and analyzer, as far as they are given, and of hops."""
+    """Read the given keys of operator, shuffler, analyzer and hops."""
     from hubbub.protos.identity.keys import load_public
     from hubbub.verification.pins import Pins, task_id
 
@@ -111,7 +118,7 @@ def _pinned(files: Sequence[KeyFile], hop_files: list[Path] | None, task: str | 
 
 
 def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succession], as_json: bool) -> list[Problem]:
-    """Check all certificates and print what they say; return what does not hold."""
+    """Check all certificates and print what they state; return what is wrong."""
     from hubbub.cli.tables.history import chain_lines, document_of, epsilon_warnings, in_words, left_lines, table_of
     from hubbub.cli.tables.tables import print_table
     from hubbub.verification.history import read_histories
@@ -139,7 +146,7 @@ def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succe
 def _told(problems: list[Problem]) -> str:
     if len(problems) == 1:
         return str(problems[0])
-    return "\n  ".join([f"{len(problems)} things do not hold", *map(str, problems)])
+    return "\n  ".join([f"{len(problems)} problems were found", *map(str, problems)])
 
 
 def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], rigorous: bool, as_json: bool) -> None:
@@ -158,20 +165,20 @@ def _verify_one(one: OneRound, pins: Pins, successions: Sequence[Succession], ri
         if as_json:
             print_json(_document(verified, findings) | {"results": [each.as_json() for each in again]})
         else:
-            # First what was proven: whoever asked for a proof must not take a stated number for it.
+            # Proven numbers come first, so that nobody mistakes a stated number for a proven one.
             for finding in findings or ():
                 console().print(finding.as_text(), markup=False, soft_wrap=True)
             _print(verified)
             for each in again:
                 console().print(each.as_text(), markup=False, soft_wrap=True)
-    # After everything is printed: with --json, stdout must hold the whole document and nothing else.
+    # Only after everything is printed: with --json, stdout must have the whole document and nothing else.
     failing = [finding for finding in findings or () if finding.fails]
     if failing:
         fail(failing[0].as_text())
 
 
 def _proven(verified: Verified) -> list[Finding]:
-    """Prove the numbers, saying on stderr what is tried: each step on a terminal, elsewhere each number when done."""
+    """Prove the numbers. Stderr shows each step on a terminal, else each number when it is done."""
     from hubbub.verification.proof import prove_certificate
 
     progress, findings = progress_console(), []
@@ -226,7 +233,7 @@ def _print(verified: Verified) -> None:
     worthless = epsilon_warning(content)
     _warn(verified, [] if worthless is None else [worthless])
     total, rounds = content["round_total"], content["all_rounds"]
-    out.print(f"the certificate holds as stated: task {verified.task.name}, round {content['round']}", markup=False)
+    out.print(f"the certificate holds: task {verified.task.name}, round {content['round']}", markup=False)
     out.print(f"  task id: {verified.task.id.hex()}", markup=False, soft_wrap=True)
     admission = verified.admission
     share = f"honest share {content['honest_share']:g}"
@@ -246,7 +253,11 @@ def _print(verified: Verified) -> None:
     which = f"all {held} rounds" if held > 1 else "one round"
     out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
     uncounted = len(content["uncounted"])
-    never = f"; {uncounted} of them never counted, as claimed by the analyzer, at the minimum" if uncounted else ""
+    never = (
+        f"; {uncounted} of them were never counted, as the analyzer claims, and are charged at the minimum"
+        if uncounted
+        else ""
+    )
     out.print(f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True)
     if "horizon" in content:
         out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
@@ -270,7 +281,7 @@ def _print_signers(verified: Verified) -> None:
     out = console()
     if not verified.pinned:
         which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
-        out.print(f"signers not pinned{which}: compare these with what the parties told you", markup=False)
+        out.print(f"signers not pinned{which}: compare these with the fingerprints the parties gave you", markup=False)
     for role, digits in verified.fingerprints.items():
         out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)
 
@@ -288,7 +299,7 @@ def _print_hops(verified: Verified) -> None:
 
 def _horizon(stated: Mapping[str, Any], assumed: str, colluders: str) -> str:
     epsilon = stated["epsilon_upper"]
-    epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
+    epsilon = "unknown, because a round was below the minimum" if epsilon is None else epsilon
     return (
         f"  the whole horizon of {stated['rounds']} rounds, at the minimum: epsilon <= {epsilon}{assumed}, "
         f"{stated['epsilon_local']} if {colluders} collude"

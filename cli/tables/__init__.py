@@ -1,1 +1,1 @@
-"""The shapes in which results, rounds' states and privacy are shown, as tables, JSON, CSV and Parquet."""
+"""Shows results, rounds' states and privacy as tables and as JSON."""

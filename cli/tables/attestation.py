@@ -1,4 +1,4 @@
-"""What is left of a certificate's numbers where the analyzer's count of valid reports is not true, for people."""
+"""Describes what a certificate still guarantees if the analyzer's count of valid reports is false."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 
 
 def attested_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
-    """Yield sentences on what rests on the analyzer's claim, and what is left without it.
+    """Yield sentences on what rests on the analyzer's claim, and what holds without it.
 
-    `minimum` is the task's; `hops` says whether batches came through other shufflers than the first.
+    `minimum` is the task's minimum of reports; `hops` is True if batches passed through hops.
     """
     yield _opening(content)
     by, assumed = _record(content, hops), _assumed(content)
@@ -26,28 +26,27 @@ def attested_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = Fal
 
 
 def attested_over_rounds(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
-    """Yield the same of all rounds of a history together, of which this is the last certificate's content."""
+    """Yield the same for all rounds of a history together; `content` is that of its last certificate."""
     yield _opening(content)
     yield _rounds(content, minimum, _record(content, hops))
 
 
 def _opening(content: Mapping[str, Any]) -> str:
     never = ", and that rounds were never counted," if content["uncounted"] else ""
-    return (
-        f"how many reports are valid{never} is claimed by the analyzer, which alone opens them; where it is not true,"
-    )
+    return f"how many reports are valid{never} is claimed by the analyzer, which alone opens them; if that is false:"
 
 
 def _record(content: Mapping[str, Any], hops: bool) -> str:
-    """Say on what rests what is left whatever is valid: the first shuffler's record, and who passes its dummies on."""
+    """Return the basis of what holds whatever is valid: the shuffler's record, and hops that pass its dummies on."""
     dummies = any(query["dummies"] for query in content["queries"])
-    return (
-        "by the shuffler's record, while hops pass its dummies on" if hops and dummies else "by the shuffler's record"
-    )
+    return "by the shuffler's record, if hops pass its dummies on" if hops and dummies else "by the shuffler's record"
 
 
 def _assumed(content: Mapping[str, Any]) -> str:
-    """Say where nobody checked who submitted: what the dummies alone give is all that holds whoever came."""
+    """Return the assumption on the honest share, if nobody checked who submitted.
+
+    Without that assumption, only what the dummies give holds.
+    """
     return ", if the honest share was assumed rightly" if content["admission"]["rests_on"] == "assumption" else ""
 
 
@@ -59,6 +58,6 @@ def _rounds(content: Mapping[str, Any], minimum: int, by: str) -> str:
 def _left(stated: Mapping[str, Any], minimum: int, by: str, assumed: str) -> str:
     attested = f"epsilon <= {stated[ATTESTED]} whatever is valid, {by}"
     if stated[IF_MINIMUM_VALID] is None:
-        return f"{attested}; fewer than the minimum of {minimum} are stated to be valid"
+        return f"{attested}; by the analyzer's own count, fewer than the minimum of {minimum} are valid"
     held = f"if at least the minimum of {minimum} is valid{assumed}"
     return f"epsilon <= {stated[IF_MINIMUM_VALID]} {held}, {attested}"

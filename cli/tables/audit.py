@@ -1,4 +1,4 @@
-"""What an attacker of real rounds learned, beside the certificate, as a document, a table and a plot."""
+"""Shows what an attacker of real rounds learned, next to the certificate, as JSON, a table and a plot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINTS = 101
 
 
 def audit_document(audit: Audit, seconds: float) -> dict[str, Any]:
-    """Return what an audit found as JSON values; it took so many `seconds`."""
+    """Return an audit's findings as JSON values; `seconds` is how long it took."""
     task = audit.task.task
     return {
         "task": audit.name,
@@ -54,7 +54,7 @@ def _attack(attacked: AuditedAttack) -> dict[str, Any]:
 
 def print_audit(console: Console, document: dict[str, Any]) -> None:
     """Print an audit's document for people."""
-    title = f"{document['task']}: {document['rounds']} rounds of {document['participants']} people were attacked"
+    title = f"{document['task']}: attacked {document['rounds']} rounds of {document['participants']} people"
     table = Table(title=title, title_justify="left")
     for column in ("rounds", "opened", "the attacker looks at", "right", "wrong", "ε ≥"):
         table.add_column(column, justify="left" if column in ("rounds", "the attacker looks at") else "right")
@@ -67,7 +67,7 @@ def print_audit(console: Console, document: dict[str, Any]) -> None:
 
 
 def _verdict(document: dict[str, Any]) -> str:
-    """Return what follows, in words."""
+    """Return the conclusion in words."""
     attained, certified = f"{document['epsilon_attained']:.4g}", f"{document['epsilon_certified']:.6g}"
     at = f"at δ = {document['delta']:g}"
     if document["released_under_minimum"]:
@@ -79,19 +79,19 @@ def _verdict(document: dict[str, Any]) -> str:
         )
     return (
         f"consistent: the attacker shows ε ≥ {attained} {at}, with confidence {document['confidence']:g}, and the "
-        f"certificate states ε ≤ {certified}; where nothing were hidden, so many rounds would show "
+        f"certificate states ε ≤ {certified}; if nothing were hidden, this many rounds would show ε ≥ "
         f"{document['epsilon_visible']:.4g}"
     )
 
 
 def audit_plot(audit: Audit) -> Plot:
-    """Return the plot of an audit: how often each event was right and wrong, and what the certificate allows."""
+    """Return an audit's plot: how often each event was right and wrong, and the limit by the certificate."""
     panels = tuple(_panel(audit, each) for each in audit.attacks)
     participants = audit.task.task.minimum_reports
     caption = (
-        f"{audit.options.rounds} rounds of {participants} people on real services; a curve above the "
-        "certificate's by chance "
-        f"is no contradiction: the ε that is shown with confidence {audit.options.confidence:g} is {audit.attained:.4g}"
+        f"{audit.options.rounds} rounds of {participants} people on real services; a curve may be above the "
+        "certificate's by chance: "
+        f"the ε shown with confidence {audit.options.confidence:g} is {audit.attained:.4g}"
     )
     return Plot(f"What an attacker of {participants} people learns", caption, panels)
 

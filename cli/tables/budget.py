@@ -1,4 +1,4 @@
-"""What a device has spent, as JSON and as a table."""
+"""Shows what a device has spent, as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def print_budget(console: Console, budget: Budget) -> None:
     for name, limit in budget.limits.promised.items():
         console.print(f"{name} = {limit:g}: the most that a task may promise", markup=False, soft_wrap=True)
     if not budget.limits.any:
-        console.print("no limit is set: [limits] in the client's settings, or --limit", markup=False, soft_wrap=True)
+        console.print(
+            "no limit is set; see [limits] of the client's settings, or --limit", markup=False, soft_wrap=True
+        )
 
 
 def _cells(spent: Epsilon) -> tuple[str, ...]:

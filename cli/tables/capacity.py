@@ -1,4 +1,4 @@
-"""What a task takes of machines at so many submissions a day, as a table and in words."""
+"""Shows the machines that a task needs for a number of submissions a day, as a table and in words."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hubbub.protos.sealing.suites import DEFAULT
 
 
 def print_capacity(printer: Console, capacity: Capacity, costs: Costs, suite: str) -> None:
-    """Print each figure with how it comes about, and what one machine does not do."""
-    printer.print(f"on paper: {capacity.submissions:,.0f} submissions a day", soft_wrap=True)
+    """Print each figure, and whatever is beyond one machine."""
+    printer.print(f"estimate for {capacity.submissions:,.0f} submissions a day", soft_wrap=True)
     table = Table("what", "how much")
     table.columns[1].justify = "right"
     for what, how_much in _rows(capacity, costs):
@@ -20,23 +20,24 @@ def print_capacity(printer: Console, capacity: Capacity, costs: Costs, suite: st
     print_table(printer, table)
     for each in capacity.limits:
         printer.print(
-            f"beyond one machine as measured: {each.name}: {_number(each.asked)} of {_number(each.has)}; {each.remedy}",
+            f"beyond one measured machine: {each.name}: {_number(each.asked)} of {_number(each.has)}; {each.remedy}",
             soft_wrap=True,
         )
     if not capacity.limits:
-        printer.print("one machine as measured does all of it", soft_wrap=True)
+        printer.print("one machine, as it was measured, is enough", soft_wrap=True)
     printer.print(
-        f"costs of `make bench` on {costs.cores} cores, which made the load too; nothing beyond one machine was run",
+        f"costs are those of `make bench` on {costs.cores} cores, which also made the load; figures beyond one machine "
+        "are extrapolated",
         soft_wrap=True,
     )
     if suite != DEFAULT.name:
-        printer.print("measured with X25519: this task's suite takes about twice as long to open", soft_wrap=True)
+        printer.print("costs are of X25519; this task's suite takes about twice as long to open", soft_wrap=True)
 
 
 def _rows(capacity: Capacity, costs: Costs) -> list[tuple[str, str]]:
     rows = [
         ("submissions a second: average, peak", f"{_number(capacity.average)}, {_number(capacity.peak)}"),
-        ("bytes of a submission on the wire, beside TLS", f"{capacity.submission_bytes:,}"),
+        ("bytes of a submission on the wire, without TLS", f"{capacity.submission_bytes:,}"),
         ("bandwidth at the peak", _bytes(capacity.peak_bytes, "/s")),
         ("cores at the peak, one device a call", _number(capacity.single_cores)),
         ("cores at the peak, a hundred a call", _number(capacity.batched_cores)),
@@ -54,7 +55,7 @@ def _rows(capacity: Capacity, costs: Costs) -> list[tuple[str, str]]:
 
 
 def _number(value: float) -> str:
-    """Write a number with commas, and with three digits where it is small."""
+    """Write a number with commas, or with three digits if it is below 100."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

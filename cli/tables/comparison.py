@@ -1,4 +1,4 @@
-"""Randomizers side by side, as JSON, as a table, and as a plot."""
+"""Shows randomizers or strategies side by side, as JSON, as a table and as a plot."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def comparison_document(
     what: str = "randomizer",
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return a question's comparison as JSON: `what` is compared, and `notes` say what a reader should know.
+    """Return a question's comparison as JSON: `what` names the things compared, and `notes` are for the reader.
 
-    `why_not` says why something could not be planned.
+    Its `why_not` is the reason if one could not be planned.
     """
     low, high = tolerance(repeat)
     return {
@@ -84,7 +84,7 @@ def _statistic(seen: ObservedStatistic) -> dict[str, Any]:
 
 
 def print_comparison(console: Console, document: dict[str, Any]) -> None:
-    """Print a question's comparison: a row for each statistic, marked where what was seen is not as promised."""
+    """Print a question's comparison: a row for each statistic, marked if the seen error differs from the promised."""
     title = f"{document['name']}, ε = {document['epsilon']:g} at δ = {document['delta']:g}"
     table = Table(title=f"{title}, {document['repetitions']} rounds each", title_justify="left")
     what = document["compares"]
@@ -112,17 +112,17 @@ def _notes(document: dict[str, Any]) -> list[str]:
         if each["why_not"] is not None
     ]
     reading = (
-        "promised: the standard errors that rounds stated. seen: their errors. covered: intervals (95 %) that hold the "
-        f"truth. Marked is seen / promised outside {low:.2f} to {high:.2f}, and a share covered under "
-        f"{document['tolerance']['coverage_least']:.1%}; a true promise is marked once in {1 / FALSE_ALARM:,.0f}."
+        "promised: standard error that the rounds state. seen: their actual error. covered: share of 95 % intervals "
+        f"that contain the truth. A mark means that seen / promised is outside {low:.2f} to {high:.2f}, or covered is "
+        f"below {document['tolerance']['coverage_least']:.1%}; a true promise is marked once in {1 / FALSE_ALARM:,.0f}."
     )
     return [*told, *document["notes"], reading]
 
 
 def comparison_plot(document: dict[str, Any]) -> Plot:
-    """Return the error against n, promised and seen, and the share of intervals with the truth in them.
+    """Return the plot of the error against n, promised and seen, and of the share of intervals with the truth.
 
-    It is about the statistic that the question states first.
+    It shows the first statistic of the question.
     """
     what = document["compares"]
     statistic = next(row["statistic"] for each in document["compared"] for row in each["statistics"])
@@ -144,7 +144,7 @@ def comparison_plot(document: dict[str, Any]) -> Plot:
         caption,
         (
             Panel("error", reports, Axis(f"root mean square error of {statistic}", "log"), tuple(errors), shaded=False),
-            Panel("intervals", reports, Axis("share that holds the truth", "linear"), tuple(coverage), shaded=False),
+            Panel("intervals", reports, Axis("share that contains the truth", "linear"), tuple(coverage), shaded=False),
         ),
     )
 

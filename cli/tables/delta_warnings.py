@@ -1,4 +1,4 @@
-"""What a δ means for the people of a round, in words: why a plan's is allowed, and what a large one leaves."""
+"""Explains in words what a δ means for the people of a round, and warns of a large one."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from hubbub.protos.task.task import Privacy, is_large, largest_delta
 
 
 def delta_text(privacy: Privacy, reports: int) -> str:
-    """Say what the δ of a plan for at least that many `reports` is held against, and why."""
+    """Return a sentence that compares a plan's δ with the limit for that many `reports`, and gives the reason."""
     limit = f"{largest_delta(reports):g} = 0.1 / minimum_reports"
-    why = "with probability δ a person is not promised ε, and 1 / minimum_reports would allow publishing one of them"
+    why = "with probability δ a person has no promise of ε, and 1 / minimum_reports would allow publishing one person"
     if is_large(privacy.delta, reports):
-        return f"δ = {privacy.delta:g} is above {limit}: {why}; the task says it wants more: {privacy.large_delta}"
+        return f"δ = {privacy.delta:g} is above {limit}: {why}; the task's reason for it: {privacy.large_delta}"
     return f"δ = {privacy.delta:g} is at most {limit}: {why}"
 
 
 def full_warning(privacy: Privacy, most: int, too_weak: Sequence[str]) -> str | None:
-    """Return a warning of the queries whose ε is 0 in a round of the `most` reports; None where there are none."""
+    """Return a warning of the queries whose ε is 0 in a round of the `most` reports; None if there are none."""
     if not too_weak:
         return None
     return (
         f"warning: in a round of maximum_reports = {most:,} the certificate would state epsilon <= 0 for "
-        f"{', '.join(too_weak)}: δ = {privacy.delta:g} alone allows whatever is told there, so it promises nothing; "
+        f"{', '.join(too_weak)}: δ = {privacy.delta:g} alone allows all that is published, so it promises nothing; "
         f"choose a δ of at most {largest_delta(most):g} = 0.1 / maximum_reports, or a smaller maximum_reports"
     )
 
 
 def epsilon_warning(content: Mapping[str, Any]) -> str | None:
-    """Return a warning of a certificate's ε that is worth nothing, held against its batches; None where there is none.
+    """Return a warning of each worthless ε in a certificate, given the sizes of its batches; None if there is none.
 
-    That is an ε of 0, or a δ above 1 / reports, which allows publishing one person's answers.
+    An ε is worthless if it is 0, or if δ is above 1 / reports, which allows publishing one person's answers.
     """
     found = []
     for query in content["queries"]:
         name, delta, valid = query["name"], query["delta"], query["valid"]
         if query["epsilon_upper"] <= 0:
-            found.append(f"{name} of {valid} reports states epsilon <= 0, as δ = {delta:g} alone allows what is told")
+            found.append(f"{name} with {valid} reports states epsilon <= 0: δ = {delta:g} alone allows all of it")
         elif delta * valid > 1:
             found.append(f"{name} has {valid} reports, and δ = {delta:g} is above 1 / {valid}")
     if not found:
         return None
-    return f"warning: round {content['round']} promises nothing that its δ does not take back: {'; '.join(found)}"
+    return f"warning: round {content['round']} promises nothing, because δ is too large: {'; '.join(found)}"
 
 
 def check_delta(delta: float, reports: int, epsilon_upper: float | None = None) -> None:
-    """Say on stderr that a δ is large for so many reports, where it is.
+    """Warn on stderr if a δ is large for this number of reports.
 
     Raises:
-        AccountingError: where δ is not in (0, 1), or so large that ε is 0.
+        AccountingError: if δ is not in (0, 1), or so large that ε is 0.
     """
     if reports < 1 or not is_large(checked_delta(delta), reports):
         return
     limit = f"{largest_delta(reports):g} = 0.1 / {reports} reports"
     if epsilon_upper is not None and epsilon_upper <= 0:
         raise AccountingError(
-            f"delta = {delta:g} alone allows whatever is told here, so epsilon is 0 and promises nothing; choose a "
+            f"delta = {delta:g} alone allows all that is published, so epsilon is 0 and promises nothing; choose a "
             f"delta of at most {limit}"
         )
     progress_console().print(
-        f"δ = {delta:g} is above {limit}: such an ε promises little, and a task states it only with large_delta, the "
-        "words why",
+        f"δ = {delta:g} is above {limit}, so this ε promises little; a task with this δ must give its reason as "
+        "large_delta",
         markup=False,
         soft_wrap=True,
     )

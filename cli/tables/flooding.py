@@ -1,4 +1,4 @@
-"""What made-up reports leave of a planned round, as JSON and in words."""
+"""Shows the ε of a planned round in which somebody made reports up, as JSON and in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hubbub.planning.plan import Plan
 
 
 def flood_document(plan: Plan) -> dict[str, Any]:
-    """Return what floods leave, and what dummies against them cost; null where none are known to help."""
+    """Return the ε under floods, and the cost of dummies against them; null if none are known to help."""
     members = ("fakes", "honest", "epsilon_upper")
     left = [{name: getattr(each, name) for name in members} for each in floods_of(plan)]
     shield = shield_of(plan)
@@ -27,7 +27,7 @@ def flood_document(plan: Plan) -> dict[str, Any]:
 def print_flood(printer: Console, plan: Plan) -> None:
     """Print a row for each flood, who could make one, and what dummies against it cost."""
     least = plan.draft.minimum_reports
-    told = "what is left of a round of which somebody made reports up, and takes them out of what is published"
+    told = "if somebody makes reports up, and subtracts them from the published results, the rest of the round has:"
     printer.print(told, markup=False, soft_wrap=True)
     table = Table(f"made up, of {least}")
     for column in ("honest", "ε ≤"):
@@ -41,12 +41,12 @@ def print_flood(printer: Console, plan: Plan) -> None:
 
 def _shield_text(plan: Plan, shield: Shield | None) -> str:
     if shield is None:
-        return "no number of dummies that a task may ask for is proven to keep the promise then"
+        return "no number of dummies that a task may have is proven to keep the promise then"
     errors, promised = [], plan.draft.privacy.epsilon
     for each in plan.queries:
         new, now = significant((shield.errors[each.query.name], each.expected_error), each.expected_error)
         errors.append(f"{new} for {each.query.name} (now {now})")
     return (
         f"honest_share = {shield.honest_share:g} with dummies = {shield.dummies} keeps the promise of ε ≤ {promised:g} "
-        f"even then, at standard errors of {', '.join(errors)}, or less when planned anew"
+        f"even then, at standard errors of {', '.join(errors)}, or less if planned again"
     )

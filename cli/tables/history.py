@@ -1,4 +1,4 @@
-"""Histories of certificates, for people as a table and for programs as JSON."""
+"""Shows histories of certificates as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def table_of(history: CertificateHistory) -> Table:
     """Return a task's history as a table: a row for each certificate, and each round that was never counted."""
     task = history.last.verified.task
     table = Table(title=f"{task.name}, task {task.id.hex()[:12]}")
-    # Who they all are in a chain is said below the table (`chain_lines`).
+    # For a chain of shufflers, `chain_lines` names them all below the table.
     collude = "if all collude" if task.identities.hops else "if both collude"
     for name in ("round", "reports", "epsilon", "all rounds so far", collude):
         table.add_column(name, justify="right")
@@ -84,23 +84,23 @@ def table_of(history: CertificateHistory) -> Table:
         table.add_row(str(row["round"]), str(row["reports"]), *(f"{number:g}" for number in numbers), row["file"])
     for release in history.last.chain:
         if release.round in history.last.uncounted:
-            table.add_row(str(release.round), str(release.reports), "", "", "", "never counted, stands at the minimum")
+            table.add_row(str(release.round), str(release.reports), "", "", "", "never counted, charged at the minimum")
     return table
 
 
 def in_words(history: CertificateHistory) -> str:
-    """Say in a sentence whether the certificates are one history."""
+    """Return a sentence on whether the certificates are one history."""
     last = history.last
     rounds, total = len(last.history), last.verified.content["all_rounds"]["epsilon_upper"]
     assumed = ", if the honest share was assumed rightly" if last.verified.task.admission.assumed else ""
     if history.problems:
-        return "these certificates are not one history; what does not hold is said at the end"
+        return "these certificates are not one history; the problems are listed at the end"
     attested = "all that were released, by the shuffler's records"
     return f"one history of {rounds} rounds, {attested}: epsilon <= {total} over all of them{assumed}"
 
 
 def left_lines(history: CertificateHistory) -> Iterator[str]:
-    """Yield what is left of all rounds together where the analyzer's claim is not true, of the last certificate."""
+    """Yield what the last certificate guarantees for all rounds together if the analyzer's claim is false."""
     verified = history.last.verified
     hops = bool(verified.task.identities.hops)
     for line in attested_over_rounds(verified.content, verified.task.minimum_reports, hops=hops):
@@ -108,13 +108,13 @@ def left_lines(history: CertificateHistory) -> Iterator[str]:
 
 
 def epsilon_warnings(history: CertificateHistory) -> list[str]:
-    """Return the warnings of those certificates whose ε is worth nothing."""
+    """Return the warnings of the certificates whose ε is worthless."""
     warnings = (epsilon_warning(each.verified.content) for each in history.certificates)
     return [warning for warning in warnings if warning is not None]
 
 
 def chain_lines(history: CertificateHistory) -> tuple[str, ...]:
-    """Say of a chain of shufflers who all are that would have to collude, and on whom the numbers rest."""
+    """Return, for a chain of shufflers, on whom the numbers rest, and ε if all collude."""
     verified = history.last.verified
     if verified.holds_while is None:
         return ()

@@ -1,4 +1,4 @@
-"""A load's steps as a table, and as a plot of throughput and latencies."""
+"""Shows a load's steps as a table, and as a plot of throughput and latencies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = ("p50", "p99", "p99.9", "max")
 
 
 def print_steps(console: Console, steps: Sequence[StepResult]) -> None:
-    """Print a row for each step, then what was refused, and where the load itself did not keep up."""
+    """Print a row for each step, then the refusals, and the steps at which the load itself did not keep up."""
     latencies = (f"{name} ms" for name in _SHOWN)
     table = Table("offered/s", "acknowledged", "of", "acknowledged/s", *latencies, "load's cores")
     for column in table.columns:
@@ -34,14 +34,14 @@ def print_steps(console: Console, steps: Sequence[StepResult]) -> None:
 def _said(step: StepResult) -> list[str]:
     counts, lines = step.counts, []
     if counts.retries:
-        lines.append(f"told to come again: {_by_reason(counts.retries)}")
+        lines.append(f"retried: {_by_reason(counts.retries)}")
     if counts.refused:
         first = next(iter(counts.messages.values()), "")
-        lines.append(f"not acknowledged: {_by_reason(counts.refused)}; the first said: {first}")
+        lines.append(f"not acknowledged: {_by_reason(counts.refused)}; the first message: {first}")
     if not step.is_of_the_service:
         late = f"{step.late_share:.0%} of calls were sent more than {1000 * LATE_SECONDS:.0f} ms late"
         unsent = f", {counts.unsent} devices not at all" if counts.unsent else ""
-        lines.append(f"the load itself did not keep up ({late}{unsent}): give it more --processes, or another machine")
+        lines.append(f"the load itself did not keep up ({late}{unsent}): use more --processes, or another machine")
     return lines
 
 
@@ -50,11 +50,11 @@ def _by_reason(counts: dict[str, int]) -> str:
 
 
 def plot(steps: Sequence[StepResult], where: str) -> Plot:
-    """Return the plot of a load: over the offered rate where there are several steps, else over its seconds."""
-    caption = f"{where}; latencies count from the moment a call was due, of devices that were acknowledged"
+    """Return the plot of a load: over the offered rate if there are several steps, else over time."""
+    caption = f"{where}; latencies are of acknowledged devices, from the moment their call was due"
     if len(steps) > 1:
-        return Plot("What a load came to", caption, _over_rate(steps))
-    return Plot("What a load came to, second by second", caption, _over_time(steps[0]))
+        return Plot("Throughput and latency under load", caption, _over_rate(steps))
+    return Plot("Throughput and latency under load, second by second", caption, _over_time(steps[0]))
 
 
 def _over_rate(steps: Sequence[StepResult]) -> tuple[Panel, Panel]:

@@ -1,4 +1,4 @@
-"""What each round of a text that is asked by prefixes takes to be decoded, and what stands out of it."""
+"""Shows what each round of a text that is asked by prefixes costs to decode, and what can be found in it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hubbub.queries.texts.lookup import FALSE_DISCOVERIES
 
 
 def steps_document(steps: Sequence[PrefixStep]) -> list[dict[str, Any]]:
-    """Return the rounds as JSON; the bytes of one that asks for whole texts are null."""
+    """Return the rounds as JSON; `length` is null for a round that asks for whole texts."""
     return [asdict(each) for each in steps]
 
 
 def print_steps(console: Console, name: str, steps: Sequence[PrefixStep], within: int) -> None:
-    """Print a row for each round, and what it means; `within` is how many rounds the task's budget lets be released."""
+    """Print a row for each round and an explanation; `within` is how many rounds the task's budget allows."""
     table = Table(f"{name}: round")
     for column in ("bytes", "look-ups of one beginning", "beginnings continued", "stands out from", "found from"):
         table.add_column(column, justify="right")
@@ -37,13 +37,13 @@ def print_steps(console: Console, name: str, steps: Sequence[PrefixStep], within
     sentences = [_told(name)]
     if within < len(steps):
         sentences.append(
-            f"{name}: the budget lets {within} rounds be released, and its texts take {len(steps)} to be found; raise "
+            f"{name}: the budget allows {within} rounds, and finding the texts takes {len(steps)}; raise "
             "epsilon_total, lower epsilon, or give fewer prefixes"
         )
     if any(each.beginnings == 0 for each in steps):
         sentences.append(
-            f"{name}: where no beginning is continued, steps are too long for all characters; take shorter steps, or "
-            "name characters with --alphabet"
+            f"{name}: if no beginning is continued, the step is too long for all characters; use shorter steps, or "
+            "name the characters with --alphabet"
         )
     for sentence in sentences:
         console.print(sentence, markup=False, soft_wrap=True)
@@ -51,8 +51,8 @@ def print_steps(console: Console, name: str, steps: Sequence[PrefixStep], within
 
 def _told(name: str) -> str:
     return (
-        f"{name}: what stands out of a round (false-discovery rate {FALSE_DISCOVERIES:.0%}) is continued in the next; "
-        "a text that as many hold as the last column says is found in 39 of 40 rounds, where few others are common; "
-        f"of all characters there are, at most {MOST_LOOKED_UP:,} continuations are looked up a round: --alphabet with "
-        "fewer reaches further"
+        f"{name}: beginnings that stand out in a round (false-discovery rate {FALSE_DISCOVERIES:.0%}) are continued in "
+        "the next; a text that as many people have as in the last column is found in 39 of 40 rounds, if few others "
+        f"are common; a round looks up at most {MOST_LOOKED_UP:,} continuations, of all Unicode characters: fewer "
+        "characters (--alphabet) reach further"
     )

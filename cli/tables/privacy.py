@@ -1,4 +1,4 @@
-"""A certificate's numbers as a table for people."""
+"""Shows a certificate's numbers as a table and in a sentence."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hubbub.accountant.numbers import exp_up
 from hubbub.cli.tables.tables import print_table
 
 DIGITS = 4
-"""Significant digits of a promise in words; it is rounded up, so that it is never more than was certified."""
+"""Significant digits of a promise in words; it is rounded up, so it never promises more than was certified."""
 
 
 def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
-    """Print a certificate's numbers, marked where they rest on an assumption."""
+    """Print a certificate's numbers, marked if they rest on an assumption."""
     admission = certificate["admission"]
     assumed = admission["rests_on"] == "assumption"
     table = Table(title="privacy of everyone in the batch", title_justify="left")
@@ -39,27 +39,27 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     share = certificate["honest_share"]
     console.print(
-        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if all services collude; "
-        f"honest share of the reports {share:g}",
+        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, and ε local holds if all services collude; "
+        f"the honest share of the reports is {share:g}",
         markup=False,
         soft_wrap=True,
     )
     if "valid_reports" in certificate:
         least = total[IF_MINIMUM_VALID]
-        minimum = "" if least is None else f"ε ≤ {least:.6g} if the task's minimum is, "
+        minimum = "" if least is None else f"ε ≤ {least:.6g} if at least the task's minimum is valid, "
         console.print(
-            "how many reports are valid is claimed by the analyzer: for all queries of the round, "
+            "how many reports are valid is claimed by the analyzer; if that is false, all queries of the round have "
             f"{minimum}ε ≤ {total[ATTESTED]:.6g} whatever is valid",
             markup=False,
             soft_wrap=True,
         )
-    # The last line, where it is read: what all of the above rests on.
+    # The last line is the one that people read, so it states what all numbers above rest on.
     warning = "ASSUMED, not checked. " if assumed else ""
     console.print(f"admission {admission['mode']}: {warning}{admission['words']}", markup=False, soft_wrap=True)
 
 
 def promise(certificate: Mapping[str, Any]) -> str:
-    """Return in one sentence what everyone keeps through all that the task has published so far.
+    """Return in one sentence the privacy of everyone after all that the task has published so far.
 
     The factor is e^ε of the definition: for every set of results E, P(E) ≤ e^ε·P'(E) + δ.
     """

@@ -1,4 +1,4 @@
-"""A table of what each kind of randomizer would cost, and which was chosen."""
+"""Shows the errors of each kind of randomizer as a table, with the chosen one marked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hubbub.planning.comparison import RandomizerCandidate
 def print_candidates(
     console: Console, candidates: Sequence[RandomizerCandidate], chosen: RandomizerCandidate | None
 ) -> None:
-    """Print a row for each candidate, the chosen one marked, then why others do not apply."""
+    """Print a row for each candidate, with the chosen one marked, then why others do not apply."""
     counts = list(dict.fromkeys(count for each in candidates for count in each.errors))
     table = Table("randomizer")
     for column in ("dummies", "ε_local", "ε ≤", *(f"error at {count:,}" for count in counts), "largest", ""):
@@ -29,7 +29,7 @@ def print_candidates(
     print_table(console, table)
     for each in candidates:
         if each.why_not is not None:
-            console.print(f"{each.kind} beside {each.dummies:,} dummies: {each.why_not}", markup=False, soft_wrap=True)
+            console.print(f"{each.kind} with {each.dummies:,} dummies: {each.why_not}", markup=False, soft_wrap=True)
 
 
 def _named(candidate: RandomizerCandidate) -> str:

@@ -1,4 +1,4 @@
-"""A round's results as tables for people."""
+"""Shows a round's results as tables."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hubbub.queries.estimation.estimates import Estimate, Row
 
 
 def print_results(console: Console, results: RoundResults, simultaneous: bool = False) -> None:
-    """Print a round's results: for each query how it was counted, and a table of its numbers.
+    """Print a round's results: for each query the number of valid reports, and a table of estimates.
 
-    Where `simultaneous` is set, the intervals are those that hold all at once.
+    If `simultaneous` is set, the intervals are those that are all right at once.
     """
     console.print(f"task {results.id.task_name}, round {results.id.round}", markup=False)
     for query in results.queries:
@@ -32,8 +32,8 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
                 console.print(f"  no value: {unknown}", markup=False, soft_wrap=True)
             if query.estimates.table and not query.estimates.notes:
                 console.print(
-                    "  its texts are not in the task; look some up: hubbub results … --candidates FILE, one a line; "
-                    "where the task asks prefixes, find them: hubbub results … --prefixes",
+                    "  the task does not list its texts: look some up with --candidates FILE, one per line; if the "
+                    "task asks for prefixes, find texts with --prefixes",
                     markup=False,
                     soft_wrap=True,
                 )
@@ -42,9 +42,9 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
 
 
 def _without_value(rows: Sequence[Row]) -> str:
-    """Return what is not estimated, and why; nothing where everything is."""
+    """Return what is not estimated, and why; empty if everything is."""
     unknown = [row_label(row.group, row.category, row.statistic, row.at) for row in rows if row.estimate is None]
-    return f"{', '.join(unknown)}; too few answered, or a round that it needs was not published" if unknown else ""
+    return f"{', '.join(unknown)}; too few answered, or a round that is needed was not published" if unknown else ""
 
 
 def _table(result: QueryResult, simultaneous: bool) -> Table:
@@ -61,12 +61,12 @@ def _table(result: QueryResult, simultaneous: bool) -> Table:
     return table
 
 
-NOT_TOLD = "not told from 0"
-"""Said beside a count that noise alone may be, where nobody holds the category."""
+NOT_TOLD = "may be 0"
+"""Printed next to a count that noise alone could make, if nobody has the category."""
 
 
 def fineness(ends: tuple[float, float]) -> float:
-    """Return what the last digits of a value without a standard error go by: a twentieth of its interval."""
+    """Return the precision to print a value with if it has no standard error: a twentieth of its interval."""
     return (ends[1] - ends[0]) / 20
 
 

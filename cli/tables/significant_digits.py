@@ -1,4 +1,4 @@
-"""Estimates as people read them, with as many digits as their standard error gives a meaning to."""
+"""Writes estimates with as many digits as their standard error allows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_DECIMALS = 9
 """Numbers that need more decimals than this are written with a power of ten."""
 
 DIGITS_OF_ERROR = 2
-"""Significant digits of a standard error that are shown: with more, the estimate would seem better than it is."""
+"""Significant digits of a standard error to print: with more, the estimate would look better than it is."""
 
 DIGITS_WITHOUT_ERROR = 6
 """Significant digits of numbers whose standard error is 0."""
@@ -21,8 +21,8 @@ DIGITS_WITHOUT_ERROR = 6
 def significant(values: Sequence[float], standard_error: float) -> tuple[str, ...]:
     """Return numbers of one kind (an estimate, its ends, a truth) as texts with the same last decimal.
 
-    It is the second significant digit of the standard error; zeros follow where that is coarser than the units. All of
-    the numbers are written plainly, or all with a power of ten of their own.
+    It is the second significant digit of the standard error. If that is coarser than the units, zeros fill up the
+    number. Either all numbers are written plainly, or each with its own power of ten.
     """
     largest = max((abs(value) for value in (*values, standard_error)), default=0.0)
     last = _last_decimal(largest, standard_error)
@@ -32,7 +32,7 @@ def significant(values: Sequence[float], standard_error: float) -> tuple[str, ..
 
 
 def _last_decimal(largest: float, standard_error: float) -> int:
-    """Return how many places behind the point are shown; negative for tens, hundreds and so on."""
+    """Return the number of decimals to print; negative for tens, hundreds and so on."""
     if standard_error > 0:
         return DIGITS_OF_ERROR - 1 - _magnitude(standard_error)
     return DIGITS_WITHOUT_ERROR - 1 - _magnitude(largest) if largest > 0 and largest != round(largest) else 0

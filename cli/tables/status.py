@@ -1,4 +1,4 @@
-"""The states of rounds at both services, as JSON and as tables."""
+"""Shows the states of rounds at both services, as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hubbub.protos.messages import IncidentReport, RoundStatus
 from hubbub.protos.records.results import AnalyzerRoundStatus
 from hubbub.protos.task.schedule import at
 
-_WHO_ASKS_A_HOP = "who runs it sees more: in its log, and with `hubbub health hop HOP.toml` on its host"
+_WHO_ASKS_A_HOP = "its party sees more in its log, and with `hubbub health hop HOP.toml` on its machine"
 
 TASK_ID_DIGITS = 12
-"""How many digits of a task's id people are shown."""
+"""How many digits of a task's id are printed."""
 
 
 def status_document(status: RoundStatus) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def overview_document(overview: Overview) -> dict[str, Any]:
 
 def print_overview(console: Console, overview: Overview) -> None:
     """Print a table for each service that answered."""
-    # The shuffler's status has no names of tasks; the analyzer's has.
+    # Only the analyzer's status has the names of tasks.
     names = {status.id.task_id: status.id.task_name for status in overview.analyzer or ()}
     if overview.shuffler is not None:
         print_table(console, _shuffler_table(overview.shuffler, names))
@@ -121,7 +121,7 @@ def _by_reason(counts: Mapping[str, int]) -> str:
 
 
 def condition_document(incident_report: IncidentReport) -> dict[str, Any]:
-    """Return what holds a service up as JSON."""
+    """Return a service's incidents as JSON."""
     return {
         "incidents": [
             {"kind": each.kind, "text": each.text, "since": at(each.since), "count": each.count}
@@ -132,10 +132,10 @@ def condition_document(incident_report: IncidentReport) -> dict[str, Any]:
 
 
 def condition_lines(incidents: Mapping[str, IncidentReport]) -> Iterator[str]:
-    """Give a line for each incident of each service, and one where lines of its log were lost."""
+    """Yield a line for each incident of each service, and one if lines of its log were lost."""
     for service, incident_report in incidents.items():
         for each in incident_report.incidents:
-            times = "" if each.count == 1 else f", met {each.count} times"
+            times = "" if each.count == 1 else f", seen {each.count} times"
             yield f"the {service} has an incident ({each.kind}) since {at(each.since)}{times}: {each.text}"
         if incident_report.log_lines_lost:
             yield f"the {service} lost {incident_report.log_lines_lost} lines of its log since it started"

@@ -1,4 +1,4 @@
-"""Printed as tables where they fit, and as lines where they do not, so that no number is ever cut."""
+"""Prints tables; a table that does not fit the terminal becomes lines, so that no number is ever cut."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rich.text import Text
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table whose cells are texts; where its terminal is too narrow, each row as lines of name and value.
+    """Print a table whose cells are texts; if the terminal is too narrow, print each row as lines of name and value.
 
-    Cells that are longer than their column are wrapped at words, in columns on the left; a number never is.
+    Cells that are longer than their column are wrapped at words; a number never is.
     """
     for column in table.columns:
         column.overflow = "fold"
@@ -26,7 +26,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def _least(console: Console, table: Table) -> int:
-    """Return the width of a table's borders, and of each column's longest number or word."""
+    """Return the least width of a table: its borders, and each column's longest number or word."""
     borders = 3 * len(table.columns) + 1
     return borders + sum(_widest(console, column.no_wrap, [column.header, *column.cells]) for column in table.columns)
 
@@ -37,7 +37,7 @@ def _widest(console: Console, whole: bool, cells: list[object]) -> int:
 
 
 def _print_record(console: Console, headers: list[str], cells: list[str]) -> None:
-    """Print a row: its first cell as a heading, each other one as a line beneath."""
+    """Print a row: its first cell as a heading, and each other cell as a line below it."""
     console.print(f"{headers[0]} {cells[0]}".strip(), markup=False, soft_wrap=True)
     named = [(header, cell) for header, cell in zip(headers[1:], cells[1:], strict=True) if header and cell]
     width = max((len(header) for header, _ in named), default=0)

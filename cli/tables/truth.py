@@ -1,4 +1,4 @@
-"""Estimates beside the truth as tables for people, made of the JSON document of a demo or a simulation."""
+"""Shows estimates next to the truth as tables, from the JSON document of a demo or a simulation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BAR_WIDTH = 12
 
 
 def print_query(console: Console, document: Mapping[str, Any]) -> None:
-    """Print a query's document as a table, a histogram with a bar to each count."""
+    """Print a query's document as a table; several counts get bars."""
     if document["state"] == "withheld":
         console.print(
-            f"{document['name']}: withheld, {document['valid']} valid reports are under the minimum", markup=False
+            f"{document['name']}: withheld, {document['valid']} valid reports are fewer than the minimum", markup=False
         )
         return
     if not document["estimates"]:
-        # Of a text, and of the top of many, only what stands out is estimated.
+        # Of kinds text and top, only rows that stand out of the noise are estimated.
         console.print(f"{document['name']}: nothing stands out of the noise", markup=False)
         return
     # Bars are for counts only: sums and means have different units, so their bars would have no common scale. One count
@@ -48,7 +48,7 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
         console.print(note, markup=False, soft_wrap=True)
     if document.get("raw_mean") is not None:
         lower, upper = document["clipped_to"]
-        note = f"truth and estimates are of values clipped to [{lower:g}, {upper:g}]"
+        note = f"truth and estimates are for values clipped to [{lower:g}, {upper:g}]"
         console.print(f"{note}; the raw mean is {document['raw_mean']:.4g}", markup=False)
 
 

@@ -29,8 +29,11 @@ class LeftOut(StrEnum):
     """Why a delivered envelope is not passed on, or not counted."""
 
     DUPLICATE = "duplicate"
+    """A byte-identical envelope was counted already."""
     UNOPENABLE = "unopenable"
+    """The envelope does not open with the key that the party has for the round."""
     OUT_OF_DOMAIN = "out_of_domain"
+    """The envelope opens, but has no symbol of the query."""
 
 
 AT_A_HOP = frozenset({LeftOut.DUPLICATE, LeftOut.UNOPENABLE})

@@ -29,6 +29,12 @@ TASK = ("task", "task_id")
 TASK_ID_DIGITS = 12
 """How many digits of a task's id are in labels, as in `hubbub status`."""
 
+SPENT = (
+    "ε of all rounds charged so far, composed at the task's δ and minimum; at the analyzer batches with fewer valid "
+    "honest reports at those."
+)
+BUDGET = "The task's epsilon_total, if it has one."
+
 SNAPSHOT_SECONDS = 10.0
 """How long the event loop may take to answer; a busier service is shown as not answering."""
 
@@ -100,8 +106,8 @@ class SpentEpsilonMetric:
         counted: Mapping[bytes, Sequence[tuple[int, QueryCount]]] = MappingProxyType({}),
     ) -> Iterator[Metric]:
         """Return ε and budget of tasks, given their charges and their counted batches by task id."""
-        spent = GaugeMetricFamily(f"{self._prefix}_epsilon_spent", "ε of all rounds charged, composed.", labels=TASK)
-        budget = GaugeMetricFamily(f"{self._prefix}_epsilon_budget", "Cap on ε, where the task has one.", labels=TASK)
+        spent = GaugeMetricFamily(f"{self._prefix}_epsilon_spent", SPENT, labels=TASK)
+        budget = GaugeMetricFamily(f"{self._prefix}_epsilon_budget", BUDGET, labels=TASK)
         for task in tasks:
             spent.add_metric(names(task), self._by(task, charges.get(task.id, ()), counted.get(task.id, ())))
             if task.privacy.epsilon_total is not None:

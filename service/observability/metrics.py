@@ -35,9 +35,11 @@ class Metrics:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = prometheus_client.CollectorRegistry() if registry is None else registry
         prometheus_client.ProcessCollector(registry=self.registry)
-        about = prometheus_client.Info(f"hubbub_{service}_build", "Version of hubbub.", registry=self.registry)
+        about = prometheus_client.Info(
+            f"hubbub_{service}_build", "1, with the version of hubbub.", registry=self.registry
+        )
         about.info({"version": __version__})
-        name, what = f"hubbub_{service}_stage_duration_seconds", "How long one piece of a stage's work took."
+        name, what = f"hubbub_{service}_stage_duration_seconds", "How long pieces of work took, by stage."
         self._stages = prometheus_client.Histogram(name, what, ["stage"], registry=self.registry, buckets=BUCKETS)
         self._known = {stage: self._stages.labels(stage).observe for stage in stages}
 
@@ -70,12 +72,14 @@ class IncidentCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return these metrics as they are now."""
-        found = GaugeMetricFamily(f"{self._prefix}_incidents", "What holds the service up.", labels=("kind",))
+        found = GaugeMetricFamily(f"{self._prefix}_incidents", "What holds the service up, by kind.", labels=("kind",))
         for kind in IncidentKind:
             found.add_metric((kind.value,), self._incidents.count(kind))
-        lost = CounterMetricFamily(f"{self._prefix}_log_lines_lost", "Lines of the log that were lost.")
+        lost = CounterMetricFamily(
+            f"{self._prefix}_log_lines_lost", "Lines of the log that could not be written since the start."
+        )
         lost.add_metric((), logs.lost())
-        waiting = GaugeMetricFamily(f"{self._prefix}_log_lines_waiting", "Lines of the log to be written.")
+        waiting = GaugeMetricFamily(f"{self._prefix}_log_lines_waiting", "Lines of the log that wait to be written.")
         waiting.add_metric((), logs.waiting())
         yield from (found, lost, waiting)
 

@@ -71,7 +71,7 @@ async def usable_key(keys: Keys, task: Task, round_number: int, role: Role, iden
             Reason.NOT_READY,
             f"the key of round {round_number} of {task.name} in {_whose(task, role, identity)}'s store is damaged: "
             f"{error}. No envelope of the round opens: restore the store of that moment, or, without one, give the "
-            "round up at the shuffler (docs/howto/operate.md, A round is damaged)",
+            "round up at the shuffler (docs/howto/respond-to-incidents.md, A round is damaged)",
             RETRY_SECONDS,
         ) from error
     return stored

@@ -1,12 +1,11 @@
-"""Loads the successions in a service's files, and the private keys of its own identities that they name."""
+"""Loads the successions in a service's files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from hubbub.protos.errors import HubbubError, SignatureError
-from hubbub.protos.identity.keys import Identity, Role
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.successions import Succession, SuccessionError
 from hubbub.service.runtime.task_files import files_in
 
@@ -29,25 +28,3 @@ def load_successions(paths: Iterable[Path]) -> list[Succession]:
             raise SuccessionError(f"{path}: {error}") from error
         found.append(succession)
     return found
-
-
-def own_identity(path: Path, role: Role, successions: Sequence[Succession]) -> Identity:
-    """Return a party's identity, together with its predecessors and successors from files in the same folder.
-
-    Their names extend the name of the file: `identity-1a2b3c4d.pem` next to `identity.pem`.
-
-    Raises:
-        SignatureError: if the file has no private key.
-    """
-    identity = Identity.load(path)
-    ours = {key for each in successions if each.role is role for key in (each.old, each.new)} - {identity.public}
-    beside = [_loaded(each) for each in sorted(path.parent.glob(f"{path.stem}-*.pem")) if ours]
-    return identity.beside([each for each in beside if each is not None and each.public in ours])
-
-
-def _loaded(path: Path) -> Identity | None:
-    """Return the identity in a file; None if it has something else, such as a public key."""
-    try:
-        return Identity.load(path)
-    except SignatureError:
-        return None

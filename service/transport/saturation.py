@@ -83,10 +83,16 @@ class SaturationCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Return these metrics as they are now."""
         labels = ("port",)
-        in_work = GaugeMetricFamily(f"{self._prefix}_in_work", "Calls in work.", labels=labels)
-        waiting = GaugeMetricFamily(f"{self._prefix}_unfinished", "Calls whose message is not whole.", labels=labels)
+        in_work = GaugeMetricFamily(
+            f"{self._prefix}_in_work", "Calls in work, without those that health asks by.", labels=labels
+        )
+        waiting = GaugeMetricFamily(
+            f"{self._prefix}_unfinished", "Calls whose message is not whole yet.", labels=labels
+        )
         refused = CounterMetricFamily(
-            f"{self._prefix}_refused", "Calls refused by a limit of their port.", labels=("port", "limit")
+            f"{self._prefix}_refused",
+            "Calls that a limit of their port refused since the start.",
+            labels=("port", "limit"),
         )
         for port, admission in self._admission.items():
             in_work.add_metric((port,), admission.in_work)
@@ -95,7 +101,9 @@ class SaturationCollector(Collector):
                 refused.add_metric((port, limit.value), admission.refused[limit])
         # Refused calls may be rounded to steps, but a reached limit must be visible from its first second on.
         seconds = CounterMetricFamily(
-            self._seconds, "Seconds in which a limit of a port refused calls.", labels=("port", "limit")
+            self._seconds,
+            "Seconds since the start in which a limit of a port refused calls; never in steps.",
+            labels=("port", "limit"),
         )
         for (port, limit), count in self._full().items():
             seconds.add_metric((port, limit.value), count)

@@ -120,7 +120,7 @@ class ReloadingCertificates(Collector):
         """Return the days left of each certificate."""
         days = GaugeMetricFamily(
             f"hubbub_{self._role}_certificate_days_left",
-            "Days for which the TLS certificates in use are still valid.",
+            "Days for which the TLS certificates in use are still valid: the service's own, and the authority's.",
             labels=["certificate"],
         )
         for name, certificate in self._found.items():

@@ -47,14 +47,14 @@ def test_table_for_people_groups_marks_and_explains() -> None:
     assert headings[0] == "kRR with 16 categories and local ε 4, n = 10000, δ = 1e-06"
     assert headings[1:] == [
         "evaluated exactly",
-        "formulas, to compare with",
-        "what attacks reach",
-        "do not apply, or say nothing of ε",
+        "formulas, for comparison",
+        "reached by attacks",
+        "do not apply, or give no ε",
     ]
     assert "* blanket          ε ≤ 0.361592" in out
     assert "krr-lower  ε ≥ 0.36153" in out
     assert "2rr                  does not cover kRR with 16 categories" in out
-    assert out.rstrip().endswith("* what a certificate takes")
+    assert out.rstrip().endswith("* used by a certificate")
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:
     ran = hubbub(*ASKED, "--reports", "10000", "--epsilon-local", "2")
     assert ran.status == 0
     assert "chosen: " in ran.out
-    assert "vector and sampled count on 100% of the honest devices to answer every round (--steady-share)" in ran.out
+    assert "vector and sampled assume that 100% of the honest devices answer every round (--steady-share)" in ran.out
     for strategy in ("sampled", "vector", "tree", "direct"):
         assert strategy in ran.out
 

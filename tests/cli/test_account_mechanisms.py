@@ -109,7 +109,7 @@ def test_gaussian_noise_is_sent_to_the_questions_it_has_an_answer_for(command: s
     assert ran.status == 2
     assert "'gaussian' is not one of" in ran.err
     told = " ".join(hubbub("account", command, "--help").out.replace("│", " ").split())
-    assert "Gaussian noise has no local ε: ask `account epsilon`" in told
+    assert "For Gaussian noise, which has no local ε, use `account epsilon`" in told
 
 
 def test_a_null_says_to_people_what_there_is_none_of() -> None:

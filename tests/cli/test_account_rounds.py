@@ -131,7 +131,7 @@ def test_mixed_places_are_less_private_than_a_common_randomizer() -> None:
 def test_help_says_what_mixed_does_not_cover() -> None:
     text = " ".join(hubbub("account", "epsilon", "--help").out.split())
     assert "each place of the batch" in text
-    assert "does not cover clients that each bring their own" in text
+    assert "does not cover clients that bring their own" in text
 
 
 def test_rdp_is_a_bracket() -> None:

@@ -47,7 +47,7 @@ def test_a_service_gets_its_hosts_and_loopback(operator: Path, tmp_path: Path) -
     assert names.get_values_for_type(x509.DNSName) == ["shuffler.example.org", "localhost"]
     again = hubbub(*words, folder=tmp_path)
     assert again.status == 1
-    assert "nothing is overwritten" in again.err
+    assert "is not overwritten" in again.err
 
 
 def hosts_of(path: Path) -> list[str]:
@@ -92,7 +92,7 @@ def test_the_old_certificate_is_that_party_s(operator: Path, tmp_path: Path) -> 
 def test_who_is_not_called_has_no_hosts(operator: Path, tmp_path: Path) -> None:
     ran = hubbub("certificate", "reader", "--authority", operator, "--host", "x.example", folder=tmp_path)
     assert ran.status == 2
-    assert "nobody calls the reader, so its certificate has no hosts" in ran.err
+    assert "the reader is a client, so its certificate has no hosts" in ran.err
 
 
 @pytest.mark.parametrize("host", ["https://x/", "host:7301", ""])

@@ -26,7 +26,7 @@ def test_a_store_is_made_once_and_not_replaced(tmp_path: Path, service: str) -> 
     assert again.status == 1
     assert f"error: {store} exists; nothing was made" in again.err
     shutil.rmtree(folder / "data")
-    assert f"made {store}, empty; now start the {service}" in hubbub(*words).out
+    assert f"created the empty store {store}; now start the {service}" in hubbub(*words).out
 
 
 def test_check_store_says_what_is_whole_and_what_is_not(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_cluster_loses_nothing_when_its_leader_is_killed(tmp_path: Path) -> No
     ("words", "said"),
     [
         (("--postgres", "postgresql://nobody@127.0.0.1/none"), "add --cluster"),
-        (("--cluster", "--admission", "mtls"), "leave --admission mtls"),
+        (("--cluster", "--admission", "mtls"), "--cluster does not work with --admission mtls"),
         (("--cluster", "--postgres", "postgresql://nobody@127.0.0.1:1/none"), "give --postgres the address"),
     ],
 )

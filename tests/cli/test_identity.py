@@ -38,5 +38,5 @@ def test_the_next_steps_of_init_leave_the_shufflers_signature_to_the_shuffler(tm
     assert hubbub("identity", "shuffler.pem", folder=tmp_path).status == 0
     made = hubbub("init", "deployment", "--shuffler-key", "shuffler.pub.pem", folder=tmp_path)
     assert made.status == 0, made.err
-    assert "--key identity.pem   # where the shuffler's key is" in made.out
+    assert "--key identity.pem   # on the shuffler's machine" in made.out
     assert not (tmp_path / "deployment/shuffler/identity.pem").exists()

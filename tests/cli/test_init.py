@@ -189,6 +189,6 @@ def test_the_name_of_a_public_key_is_no_place_for_a_private_one(tmp_path: Path, 
         (tmp_path / "x.pub.pem").write_text("kept")
     ran = hubbub("identity", "x.pub.pem", folder=tmp_path)
     assert ran.status == 1
-    assert "x.pub.pem is the name of a public key" in ran.err
+    assert "x.pub.pem is a name for the public key" in ran.err
     assert "such as x.pem" in ran.err
     assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"] * there

@@ -95,8 +95,8 @@ STORE, OTHER = "postgresql://me@db.example/one", "postgresql://you@db.example/on
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--frontends", "3"), "--frontends is for a cluster"),
-        (("--shuffler-store", STORE), "--shuffler-store is for a cluster"),
+        (("--frontends", "3"), "--frontends needs --cluster"),
+        (("--shuffler-store", STORE), "--shuffler-store needs --cluster"),
         (("--cluster", "--frontends", "0"), "--frontends is 0"),
         (("--cluster", "--frontends", "33"), "--frontends is 33"),
         (("--cluster", *("--frontend-host", "r.example") * 3), "--frontend-host is given 3 times for 2"),

@@ -199,7 +199,7 @@ def test_what_is_the_operator_s_is_refused_to_others(folder: Folder, kind: str) 
 def test_options_of_a_certificate_are_refused_for_other_kinds(folder: Folder) -> None:
     ran = run("add", "master", settings(folder, "operator"), "--authority", folder.of("operator"))
     assert ran.status == 2
-    assert "are of a certificate" in ran.err
+    assert "are for a certificate" in ran.err
 
 
 def test_settings_of_nobody_are_refused(tmp_path: Path) -> None:
@@ -279,6 +279,6 @@ def test_the_operator_s_succession_is_witnessed_by_the_shuffler(folder: Folder) 
 def test_options_of_an_identity_are_checked(folder: Folder) -> None:
     shuffler = settings(folder, "shuffler")
     ran = run("add", "certificate", shuffler, "--begins", "2096-01-01T00:00:00Z")
-    assert (ran.status, "are of an identity" in ran.err) == (2, True)
+    assert (ran.status, "are for an identity" in ran.err) == (2, True)
     ran = run("add", "identity", shuffler, "--begins", "tomorrow")
     assert (ran.status, "give a time in UTC" in ran.err) == (2, True)

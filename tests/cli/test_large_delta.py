@@ -22,7 +22,7 @@ from support.samples import FEW, HALF, START, Parties, sample_task, signed
 
 PARTIES = Parties.generate()
 LARGE = Privacy(epsilon=10.0, delta=0.9, epsilon_local=20.0)
-ZERO = "on of 100000 reports states epsilon <= 0, as δ = 0.005 alone allows what is told"
+ZERO = "on with 100000 reports states epsilon <= 0: δ = 0.005 alone allows all of it"
 KRR = ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--reports", "1000")
 
 
@@ -47,7 +47,7 @@ def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
     ("delta", "says"),
     [
         ("1e-6", "δ = 1e-06 is at most 0.0001 = 0.1 / minimum_reports: with probability δ a person is not promised ε"),
-        ('1e-3\nlarge_delta = "kiosks, and no people"', "the task says it wants more: kiosks, and no people"),
+        ('1e-3\nlarge_delta = "kiosks, and no people"', "the task's reason for it: kiosks, and no people"),
     ],
     ids=["usual", "large"],
 )
@@ -135,7 +135,7 @@ def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path)
     path = tmp_path / "certificate.json"
     for reports, warning in ((20, None), (400, "on has 400 reports, and δ = 0.005 is above 1 / 400"), (100_000, ZERO)):
         path.write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, reports)]), PARTIES))
-        whole = warning and f"warning: round 0 promises nothing that its δ does not take back: {warning}"
+        whole = warning and f"warning: round 0 promises nothing, because δ is too large: {warning}"
         document = hubbub("verify", path, "--json").json
         assert (document["epsilon_warning"], document["delta_warning"]) == (whole, None)
         of_all = hubbub("verify", tmp_path, "--json").json["histories"][0]["rounds"][0]

@@ -93,9 +93,9 @@ def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None
     task = deployment / "operator/task.toml"
     ran = hubbub("plan", task, "--capacity", "1e8", "--core-hour", "0.04")
     assert ran.status == 0, ran.err
-    assert "on paper: 100,000,000 submissions a day" in ran.out
-    assert "beyond one machine as measured: reports of a round that the task takes: 100,000,000 of 1,000,000" in ran.out
-    assert "nothing beyond one machine was run" in ran.out
+    assert "estimate for 100,000,000 submissions a day" in ran.out
+    assert "beyond one measured machine: reports of a round that the task takes: 100,000,000 of 1,000,000" in ran.out
+    assert "figures beyond one machine are extrapolated" in ran.out
     # A bench of a machine ten times as fast.
     rows = {"submit": 40_000, "submit_batch": 320_000, "mix": 0.065, "open_krr": 500_000}
     bench = tmp_path / "bench.json"
@@ -121,7 +121,7 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
     ran = hubbub("plan", task, "--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
     assert ran.status == 0, ran.err
     assert "sealed with MLKEM768-X25519 (ML-KEM-768 and X25519 together" in ran.out
-    assert "3,416 bytes, 1,136 of them for each query and for the whole" in ran.out
+    assert "3,416 bytes; sealing adds 1,136 bytes for each query and once for the whole" in ran.out
     assert SignedTask.decode((tmp_path / "task.json").read_bytes()).task.suite == "MLKEM768-X25519"
     task.write_text(re.sub('suite = "[^"]*"', 'suite = "RSA"', text))
     wrong = hubbub("plan", task)
@@ -303,9 +303,9 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
         (("--column", "theme", "--compare", "krr", "--reports", "100,1000000"), "give numbers from 2 to 4"),
         (("--column", "theme", "--compare", "krr", "--reports", "many"), "is not N,N"),
         (("--compare", "krr"), "name at least one"),
-        (("--column", "theme", "--epsilon", "1"), "--epsilon goes with --compare"),
-        (("--column", "theme", "--compare", "krr", "--steady-share", "1"), "--steady-share goes with --changes"),
-        (("--column", "theme", "--steady-share", "1"), "--steady-share goes with --compare"),
+        (("--column", "theme", "--epsilon", "1"), "--epsilon needs --compare"),
+        (("--column", "theme", "--compare", "krr", "--steady-share", "1"), "--steady-share needs --changes"),
+        (("--column", "theme", "--steady-share", "1"), "--steady-share needs --compare"),
         (("--column", "theme"), "give a TASK.toml to run, or --compare"),
     ],
 )

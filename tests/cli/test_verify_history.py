@@ -66,7 +66,7 @@ def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_i
         (None, 0),
         (None, 1),
     }
-    assert ran.err.startswith("error: 3 things do not hold\n  ")
+    assert ran.err.startswith("error: 3 problems were found\n  ")
 
 
 def test_one_certificate_says_that_no_other_round_was_released(folder: Path) -> None:

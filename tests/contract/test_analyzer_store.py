@@ -336,7 +336,7 @@ async def test_an_announcement_that_is_refused_leaves_its_releases_out(store: An
 
 async def test_a_past_has_what_was_released_before_and_awaits_what_may_still_be_counted(store: AnalyzerStore) -> None:
     await counted(store, 0)
-    with pytest.raises(HubbubError, match="round 0 was counted, and is not among the releases"):
+    with pytest.raises(HubbubError, match="round 0 was counted, but is not among the releases"):
         await store.past(TASK.id, 0)
     await announce(store, await begun(store, 1, 1), releases=RELEASES)
     past = await store.past(TASK.id, 0)

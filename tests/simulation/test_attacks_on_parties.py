@@ -1,4 +1,4 @@
-"""The attacks of SECURITY.md by parties and thieves of their keys, tried against one deployment that released rounds.
+"""The attacks of docs/explanation by parties and thieves of their keys, tried against one that released rounds.
 
 Three rounds of enrolled people are released first. Then the analyzer, with its real identity, signs certificates that
 leave rounds out; operator and thieves hand services, devices and `hubbub verify` tasks and successions of their own; a

@@ -58,12 +58,14 @@ MISSING = {
     "levels": "none: a histogram has categories",
     "rdp_lower": "unknown: no attack on this is known",
 }
-"""What is said to people of a number that there is none of; it is null in JSON."""
+"""What is printed for a missing number; in JSON it is null."""
 
 FEW_DIGITS = {"numerical_slack": 2, "seconds": 2}
-"""Significant digits that people are shown of numbers whose size alone says something; others get 8."""
+"""Significant digits to print of numbers of which only the size matters; others get 8."""
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Compute ε and δ of shuffled batches; choose randomizers."
+)
 app.command()(bounds)
 app.command()(longitudinal)
 app.command()(plot)
@@ -89,7 +91,9 @@ def epsilon(
     dummies: Dummies = 0,
     as_json: Json = False,
 ) -> None:
-    """Say the central ε at δ that shuffled batches give everyone in them.
+    """Print the central ε at δ of everyone in shuffled batches.
+
+    It prints an upper end, which is proven, and, if one is known, a lower end, which an attack reaches.
 
     Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
     hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6;
@@ -101,7 +105,7 @@ def epsilon(
 
         known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law))
         started = time.perf_counter()
-        # Gaussian noise has no local ε, so it cannot be composed: it is answered for one batch only.
+        # Gaussian noise has no local ε, so it is not composed: only one batch of it is supported.
         if isinstance(known, Gaussian):
             people = noise_reports(reports, honest_share, rounds, sampling_rate)
             alone = epsilon_bracket(known, people, delta, bound=bound, dummies=dummies)
@@ -134,7 +138,9 @@ def delta(
     dummies: Dummies = 0,
     as_json: Json = False,
 ) -> None:
-    """Say the δ at a central ε that shuffled batches give everyone in them.
+    """Print the δ at a central ε of everyone in shuffled batches.
+
+    It prints an upper end, which is proven, and, if one is known, a lower end, which an attack reaches.
 
     Example: hubbub account delta --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --epsilon 0.36
     """
@@ -168,7 +174,9 @@ def rdp(
     dummies: Dummies = 0,
     as_json: Json = False,
 ) -> None:
-    """Say the Rényi divergence of one round, in nats; over rounds it adds up.
+    """Print the Rényi divergence of one round, in nats.
+
+    Divergences of several rounds add up.
 
     Example: hubbub account rdp --mechanism generic --local-epsilon 0.5 --reports 1000000 --order 19
     """
@@ -192,19 +200,23 @@ def rdp(
 def compose(
     delta: Delta,
     rounds: Annotated[
-        Path | None, typer.Argument(help="JSON: a list of rows, one per kind of round.", metavar="[ROUNDS.json]")
+        Path | None, typer.Argument(help="JSON file: a list of rows, one per kind of round.", metavar="[ROUNDS.json]")
     ] = None,
     law: Law = None,
     reports: Annotated[int | None, typer.Option("--reports", help="With --law: reports in each batch, n.")] = None,
-    times: Annotated[int, typer.Option("--rounds", help="With --law: rounds that everyone takes part in.")] = 1,
+    times: Annotated[int, typer.Option("--rounds", help="With --law: how many rounds everyone takes part in.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Say the ε at δ of everything one person sends in the rounds that a file lists.
+    """Print the ε at δ of one person's reports in all rounds.
 
-    A row is an object with mechanism ("krr", "generic", "rappor" or "laplace"), categories (krr, rappor),
-    local_epsilon, or gamma (krr), or truthful and other (rappor), or instead of all that law (a file as --law takes it,
-    or what that would hold); reports (the fewest that any of its rounds may have, fixed beforehand), rounds; mixed,
-    dummies and sampling_rate (then reports are the clients) where they apply.
+    ROUNDS.json is a JSON list of objects, one for each kind of round.
+
+    An object has mechanism ("krr", "generic", "rappor" or "laplace"), categories (krr and rappor only), and
+    local_epsilon. In place of local_epsilon, krr takes gamma, and rappor takes truthful and other. In place of all
+    these, an object has law: the name of a file as --law takes it, or the content of such a file.
+
+    An object also has reports: the fewest reports that any of its rounds may have, fixed beforehand. It may have rounds
+    (1 by default), dummies, mixed (generic only) and sampling_rate (then reports is the number of clients).
 
     Examples: hubbub account compose ROUNDS.json --delta 1e-6;
     hubbub account compose --law FILE.json --reports 10000 --rounds 12 --delta 1e-6
@@ -228,28 +240,30 @@ def compose(
 @app.command()
 def calibrate(
     query: Annotated[QueryKind, typer.Option("--query", help="Kind of query.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Central ε to meet.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Largest central ε allowed.")],
     delta: Delta,
     reports: Reports,
-    categories: Annotated[int | None, typer.Option("--categories", help="Categories of the histogram.")] = None,
+    categories: Annotated[
+        int | None, typer.Option("--categories", help="Number of categories of a histogram, or of texts.")
+    ] = None,
     optional: Annotated[bool, typer.Option("--optional", help="Devices may have no answer.")] = False,
     randomizer: Annotated[
         str,
-        typer.Option("--randomizer", help="Kind of randomizer, as a task names it; auto compares them all."),
+        typer.Option("--randomizer", help="Kind of randomizer, as a task names it; auto compares all kinds."),
     ] = "krr",
     share: Annotated[
         float,
-        typer.Option("--share", help="Largest share of people with one answer, where kinds are compared."),
+        typer.Option("--share", help="If kinds are compared: the largest share of people with the same answer."),
     ] = 0.01,
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
     local_epsilon_cap: Cap = None,
     as_json: Json = False,
 ) -> None:
-    """Choose the randomizer with the smallest error that meets (ε, δ) at n reports.
+    """Choose the randomizer with the smallest error at (ε, δ).
 
-    For a text, and with --randomizer auto, all kinds are compared by the exact errors of a count, with and without
-    --dummies; --categories says how many texts there would be if they were named.
+    For --query text, and with --randomizer auto, all kinds are compared by the exact errors of a count, with and
+    without --dummies. For a text, --categories is how many texts a list of all of them would have.
 
     Examples: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000;
     hubbub account calibrate --query text --categories 1000000 --epsilon 1 --delta 1e-6 --reports 1000000
@@ -387,7 +401,7 @@ def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
 
 
 def _rounded(name: str, value: float) -> str:
-    """Return the number in few digits; an upper end is never shown smaller than it is, a lower end never larger."""
+    """Return the number in few digits: an upper end is rounded up, a lower end down."""
     from hubbub.accountant.numbers import round_down_significant, round_up_significant
 
     digits = FEW_DIGITS.get(name, 8)

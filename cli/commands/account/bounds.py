@@ -1,4 +1,4 @@
-"""`hubbub account bounds`: every bound side by side."""
+"""Prints every bound side by side: `hubbub account bounds`."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from hubbub.cli.mechanisms.arguments import Description
 
 Order = Annotated[
-    float | None, typer.Option("--order", help="Say Rényi divergences of this order too, a real number above 1.")
+    float | None, typer.Option("--order", help="Also print Rényi divergences of this order, a real number above 1.")
 ]
 Same = Annotated[
     int | None,
     typer.Option(
         "--same",
-        help="Where clients bring randomizers of their own: how many of the reports are made by the same one. Only "
-        "they hide each other.",
+        help="If clients bring their own randomizers: how many reports are made by the same one. Only these hide each "
+        "other. [default: all]",
     ),
 ]
 
@@ -69,10 +69,12 @@ def bounds(
     order: Order = None,
     as_json: Json = False,
 ) -> None:
-    """Say what every bound gives at δ, which of them a certificate takes, and why others do not apply.
+    """Print the ε of every bound at δ, side by side.
 
-    Over several rounds, each bound is listed once for every way of composing it, which can take some seconds. With a
-    sampling rate, the exact pair is listed beside what girgis-2021 plots, which is marked as not proven.
+    It marks the bound that a certificate uses, and prints why other bounds do not apply.
+
+    Over several rounds, each bound is listed once for every way of composing it; this can take some seconds. With
+    --sampling-rate, the exact pair is listed next to the curve that girgis-2021 plots, which is marked as not proven.
 
     Example: hubbub account bounds --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
     """
@@ -84,9 +86,9 @@ def bounds(
         said = Description(name, categories, local_epsilon, gamma, mixed, truthful, other, law=law)
         known = _mechanism(said)
         if same is not None and mixed:
-            raise UsageError("--same counts clients of one randomizer, --mixed is about places of the batch; give one")
+            raise UsageError("--same is for clients with own randomizers, --mixed for places of the batch; give one")
         if sampling_rate is not None and (dummies or order is not None or same is not None):
-            raise UsageError("--sampling-rate goes with neither --dummies, --order nor --same; leave them out")
+            raise UsageError("--sampling-rate excludes --dummies, --order and --same; leave them out")
         part = hiding_part(known, reports, honest_share, rounds, dummies, same)
         found = _assessed(known, part, delta, order, sampling_rate)
         if as_json:
@@ -112,7 +114,7 @@ def _assessed(
     from hubbub.accountant.bounds.poisson_sampling import assess_sampled
     from hubbub.cli.mechanisms.arguments import read_exact
 
-    with progress_console().status("asking every bound"):
+    with progress_console().status("computing every bound"):
         if sampling_rate is not None:
             rate = read_exact(sampling_rate, "--sampling-rate")
             return assess_sampled(mechanism, part.reports, delta, rate, rounds=part.rounds)
@@ -151,15 +153,15 @@ def _print(heading: str, found: Sequence[Assessment]) -> None:
     upper = [each for each in holding if each.direction == "upper"]
     groups = {
         "evaluated exactly": _rows([each for each in upper if each.bound in exact]),
-        "formulas, to compare with": _rows([each for each in upper if each.bound not in exact and each.proven]),
-        "not proven, only what a paper plots": _rows([each for each in upper if not each.proven]),
-        "what attacks reach": _rows([each for each in holding if each.direction == "lower"]),
-        "do not apply, or say nothing of ε": _reasons([each for each in found if not _numbers(each)]),
+        "formulas, for comparison": _rows([each for each in upper if each.bound not in exact and each.proven]),
+        "not proven: a paper only plots it": _rows([each for each in upper if not each.proven]),
+        "reached by attacks": _rows([each for each in holding if each.direction == "lower"]),
+        "do not apply, or give no ε": _reasons([each for each in found if not _numbers(each)]),
     }
     lines = [heading, ""]
     for title, rows in groups.items():
         lines += [title, *rows, ""] if rows else []
-    for line in [*lines, *(["* what a certificate takes"] if any(each.chosen for each in found) else [])]:
+    for line in [*lines, *(["* used by a certificate"] if any(each.chosen for each in found) else [])]:
         console().print(line, markup=False, soft_wrap=True)
 
 
@@ -209,5 +211,5 @@ def _up(value: float) -> str:
 def _down(value: float) -> str:
     from hubbub.accountant.numbers import round_down_significant
 
-    # A lower number that is rounded up would be more than the attack reaches.
+    # Rounded up, a lower end would be more than the attack reaches.
     return f"{round_down_significant(value):.6g}"

@@ -1,4 +1,4 @@
-"""`hubbub account longitudinal`: which strategy tells best of a boolean that changes over time."""
+"""Compares strategies for a boolean that changes over time: `hubbub account longitudinal`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def longitudinal(
-    periods: Annotated[int, typer.Option("--periods", help="Periods of the horizon, d: one round each.")],
-    changes: Annotated[int, typer.Option("--changes", help="Most changes of one device's boolean, k.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Central ε to meet over the whole horizon.")],
+    periods: Annotated[int, typer.Option("--periods", help="Number of periods in the horizon, d; each is a round.")],
+    changes: Annotated[int, typer.Option("--changes", help="How often one device's boolean changes at most, k.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Largest central ε allowed over the whole horizon.")],
     delta: Delta,
     reports: Annotated[int, typer.Option("--reports", help="Devices that answer in each round, n.")],
     steady_share: Annotated[
         float,
         typer.Option(
             "--steady-share",
-            help="Share of the honest devices that answer every round, which alone certify vector and sampled.",
+            help="Share of the honest devices that answer every round; vector and sampled rest on these alone.",
         ),
     ] = 1.0,
     epsilon_local: Annotated[
@@ -38,17 +38,20 @@ def longitudinal(
         float,
         typer.Option(
             "--changing",
-            help="Share of devices that change within one node of the tree: errors are stated and chosen for it.",
+            help="Share of devices that change within one node of the tree; errors and choices are for this share.",
         ),
     ] = 0.0,
     honest_share: HonestShare = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Compare the strategies for a boolean that changes over time, each at (ε, δ) of the whole horizon.
+    """Compare strategies for a boolean that changes over time.
 
-    Errors are standard errors of f_t, the number of devices at 1 in period t: their mean over all periods, the
-    largest, and the largest if every device changed as often and as badly timed as can be. What vector and sampled are
-    certified by is how many devices answer every round: all of them, unless --steady-share says otherwise.
+    Each strategy meets (ε, δ) over the whole horizon. Errors are standard errors of f_t, the number of devices at 1 in
+    period t. Three are printed: the mean over all periods, the largest, and the largest if every device changes as
+    often and at as bad moments as possible.
+
+    The certificates of vector and sampled rest on the devices that answer every round: all of them, unless
+    --steady-share is less than 1.
 
     Example: hubbub account longitudinal --periods 64 --changes 4 --epsilon 1 --delta 1e-6 --reports 1000000
     """
@@ -72,12 +75,12 @@ def longitudinal(
             print_json(document | {"seconds": seconds})
             return
         _print(found, choice, theorem)
-        assumed = f"vector and sampled count on {steady_share:.0%} of the honest devices to answer every round"
+        assumed = f"vector and sampled assume that {steady_share:.0%} of the honest devices answer every round"
         console().print(f"{assumed} (--steady-share)", markup=False, soft_wrap=True)
 
 
 def _theorem(horizon: Horizon, found: Sequence[StrategyCandidate], reports: int) -> dict[str, Any]:
-    """Return the paper's bound on the largest error of `sampled`: at its local ε, at most 1, where the theorem ends."""
+    """Return the paper's bound on the largest error of `sampled`, at its local ε or at 1, the theorem's limit."""
     from hubbub.accountant.errors import OutsideConditions
     from hubbub.accountant.longitudinal.theorem import EPSILON_MOST, FAILURE, theorem_6
     from hubbub.accountant.mechanisms.longitudinal import Sampled
@@ -108,8 +111,8 @@ def _print(found: Sequence[StrategyCandidate], chosen: str | None, theorem: dict
     lines = [f"{each.name} does not apply: {each.why_not}" for each in found if each.why_not is not None]
     if theorem["largest_error"] is not None:
         lines.append(
-            f"erlingsson-2019, Thm 6, of sampled at local ε {theorem['epsilon_local']:.4g}: with chance 2/3 no f_t "
-            f"is off by more than {theorem['largest_error']:.6g}"
+            f"erlingsson-2019, Thm 6, of sampled at local ε {theorem['epsilon_local']:.4g}: with a chance of 2/3, no "
+            f"f_t has an error above {theorem['largest_error']:.6g}"
         )
     lines.append("chosen: none; allow a larger epsilon or more devices" if chosen is None else f"chosen: {chosen}")
     for line in lines:

@@ -1,4 +1,4 @@
-"""`hubbub account plot`: draws what bounds and attacks give over one variable."""
+"""Draws bounds and attacks over one variable: `hubbub account plot`."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 
 class AxisScale(StrEnum):
-    """How an axis is divided."""
+    """The scale of an axis."""
 
     LINEAR = "linear"
     LOG = "log"
 
 
 Mechanism = Annotated[MechanismName, typer.Option("--mechanism", help="The mechanism, as in `account epsilon`.")]
-Over = Annotated[Variable, typer.Option("--over", help="What varies along the plot.")]
-First = Annotated[float, typer.Option("--from", help="Its smallest value.")]
-Last = Annotated[float, typer.Option("--to", help="Its largest value.")]
-Points = Annotated[int, typer.Option("--points", help="How many values, the ends included.")]
+Over = Annotated[Variable, typer.Option("--over", help="The variable along the x axis.")]
+First = Annotated[float, typer.Option("--from", help="Smallest value of the variable.")]
+Last = Annotated[float, typer.Option("--to", help="Largest value of the variable.")]
+Points = Annotated[int, typer.Option("--points", help="How many values to compute, both ends included.")]
 AxisOption = Annotated[
     AxisScale | None,
-    typer.Option("--axis", help="Its axis; left out, linear for local-epsilon and logarithmic for all others."),
+    typer.Option("--axis", help="Scale of the x axis. [default: linear for local-epsilon, log for all others]"),
 ]
 Bounds = Annotated[
     list[str] | None,
-    typer.Option("--bound", help="A bound to draw, or best, or attack; repeatable. Left out, all that apply."),
+    typer.Option("--bound", help="A bound to draw, or best, or attack; repeatable. [default: all that apply]"),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="The plot's file; its name ends in .svg or .png.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Draw into this .svg or .png; needed without --json.")]
 Reports = Annotated[int | None, typer.Option("--reports", help="Reports in the batch, n.")]
 Delta = Annotated[float | None, typer.Option("--delta", help="The δ of (ε, δ), above 0 and below 1.")]
 
@@ -81,9 +81,10 @@ def plot(
     dummies: Dummies = 0,
     as_json: Json = False,
 ) -> None:
-    """Draw bounds on the central ε over n, ε_local, δ, k or the number of rounds.
+    """Draw bounds on the central ε over one variable.
 
-    Where a bound does not apply, its curve has a gap; --json gives all points. Drawing needs hubbub[plots].
+    The variable is n, ε_local, δ, k or the number of rounds. A curve has a gap if its bound does not apply there.
+    --json prints all points. Drawing needs the extra hubbub[plots].
 
     Example: hubbub account plot --mechanism krr --categories 16 --local-epsilon 4 --delta 1e-6 --over reports
     --from 1e3 --to 1e6 --out bounds.svg
@@ -111,7 +112,7 @@ def _draw_bounds(question: SweepQuestion, along: Range, bounds: Sequence[str], o
 
 
 def _only_applying(drawing: Plot) -> Plot:
-    """Leave out curves that apply nowhere. If that leaves none, keep them all: the error then says why of each."""
+    """Leave out curves that apply nowhere. If none is left, keep all: the error then gives the reason of each."""
     from hubbub.cli.plots.sweep import only_applying
 
     some = only_applying(drawing)
@@ -119,7 +120,7 @@ def _only_applying(drawing: Plot) -> Plot:
 
 
 def _check_output(out: Path | None, as_json: bool) -> None:
-    """Refuse, before anything is computed, what could not be shown in the end."""
+    """Refuse an output that could not be written, before anything is computed."""
     if out is not None:
         from hubbub.cli.plots.draw import check_drawable
 
@@ -135,7 +136,7 @@ def _evaluated(plan: PlotPlan) -> Plot:
 
 
 def _give(drawing: Plot, out: Path | None, as_json: bool) -> None:
-    """Write the plot, and say on stdout what is in it."""
+    """Write the plot, and print on stdout which curves it has."""
     series = [each for panel in drawing.panels for each in panel.series]
     if all(each.empty for each in series):
         reasons = "; ".join(f"{each.label}: {each.why_not}" for each in series)

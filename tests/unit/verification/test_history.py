@@ -233,7 +233,7 @@ def test_what_is_left_rests_on_who_passes_dummies_on() -> None:
     content = copy.deepcopy(CONTENTS[2])
     content["queries"][0]["dummies"] = 5
     *_, chained = attested_over_rounds(content, 100, hops=True)
-    assert chained.endswith("whatever is valid, by the shuffler's record, while hops pass its dummies on")
+    assert chained.endswith("whatever is valid, by the shuffler's record, if hops pass its dummies on")
 
 
 def test_a_round_that_has_a_certificate_was_counted(folder: Path) -> None:

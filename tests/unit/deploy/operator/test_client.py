@@ -100,7 +100,7 @@ def test_an_overview_shows_what_holds_each_service_up() -> None:
     printer = Console(record=True, width=60)
     print_overview(printer, overview)
     text = " ".join(printer.export_text().split())
-    assert f"the shuffler has an incident (store) since 1970-01-01T00:16:40Z, met 3 times: {incident.text}" in text
+    assert f"the shuffler has an incident (store) since 1970-01-01T00:16:40Z, seen 3 times: {incident.text}" in text
     assert "the shuffler lost 12 lines of its log since it started" in text
     assert "the analyzer has an incident" not in text
 
@@ -114,8 +114,8 @@ def test_an_overview_shows_whether_hops_work_and_who_knows_more() -> None:
     printer = Console(record=True, width=60)
     print_overview(printer, overview)
     text = " ".join(printer.export_text().split())
-    assert "hop-2 serves hop-3 serves, but has an incident (peer, store); who runs it sees more" in text
-    assert "`hubbub health hop HOP.toml` on its host" in text
+    assert "hop-2 serves hop-3 serves, but has an incident (peer, store); its party sees more" in text
+    assert "`hubbub health hop HOP.toml` on its machine" in text
 
 
 async def test_a_hop_that_is_silent_is_an_error_and_the_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,14 +90,14 @@ def test_a_plan_says_what_each_round_tells_and_whether_the_budget_reaches(planne
     steps = steps_of(planned)["word"]
     assert [each["length"] for each in steps_document(steps)] == [1, 2, None]
     assert "stands out from" in printed(steps, 3)
-    assert "its texts take 3 to be found" not in printed(steps, 3)
-    assert "the budget lets 2 rounds be released, and its texts take 3 to be found" in printed(steps, 2)
+    assert "finding the texts takes 3" not in printed(steps, 3)
+    assert "the budget allows 2 rounds, and finding the texts takes 3" in printed(steps, 2)
 
 
 def test_steps_that_no_beginning_can_be_continued_by_are_told_beforehand(planned: Plan) -> None:
     steps = Text("word", prefixes=(2, 6)).steps(planned.queries[0].query.randomizer, 1500, 0)
     assert [each.beginnings for each in steps] == [1, 0, 0]
-    assert "steps are too long for all characters" in printed(steps, 3)
+    assert "the step is too long for all characters" in printed(steps, 3)
 
 
 def test_a_draft_with_too_few_rounds_is_refused() -> None:
@@ -119,6 +119,6 @@ def test_an_alphabet_that_is_none_is_refused(characters: str) -> None:
 def test_options_that_do_not_go_together_are_refused(tmp_path: Any) -> None:
     with pytest.raises(UsageError, match="give one of them"):
         _check_lookups(tmp_path, True, None)
-    with pytest.raises(UsageError, match="--alphabet goes with --prefixes"):
+    with pytest.raises(UsageError, match="--alphabet needs --prefixes"):
         _check_lookups(None, False, "abc")
     _check_lookups(None, True, "abc")

@@ -236,7 +236,7 @@ async def test_two_shufflers_do_not_open_one_database(address: str, tmp_path: Pa
     ShufflerKeyring.create(tmp_path / "data")
     with (
         contextlib.closing(open_as_leader(tmp_path / "data", address)),
-        pytest.raises(StoreError, match="another shuffler keeps the rounds of"),
+        pytest.raises(StoreError, match="another shuffler leads the rounds of"),
     ):
         open_as_leader(tmp_path / "data", address)
 

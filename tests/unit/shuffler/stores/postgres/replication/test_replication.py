@@ -220,7 +220,7 @@ def is_member(party: Party) -> bool:
 
 
 async def test_a_keyring_that_was_never_copied_does_not_take_over(parties: tuple[Party, Party]) -> None:
-    with pytest.raises(StoreError, match="of another keyring than"):
+    with pytest.raises(StoreError, match="belongs to another keyring than"):
         parties[1].act()
 
 
