@@ -239,8 +239,8 @@ def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
             "replicate the leader's (`leaders`), or name its own database in `store`"
         )
     raise StoreError(
-        f"the keyring {keyring.path} does not have every change, so it does not take over; let it replicate from the leader "
-        "that has. If that leader is lost, end the store's tasks, and start new ones in a new store"
+        f"the keyring {keyring.path} does not have every change, so it does not take over; let it replicate from "
+        "the leader that has. If that leader is lost, end the store's tasks, and start new ones in a new store"
     )
 
 
