@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from reference.making import alerts, commands, errors, events, metrics, refusals, settings, task_keys
+from reference.making import alerts, certificate, commands, errors, events, metrics, refusals, settings, task_keys
 from reference.making.page import MARK, Page, section, table, wrapped
 
 FOLDER = Path(__file__).parents[1]
@@ -16,6 +16,7 @@ SUBJECTS: tuple[Callable[[], list[Page]], ...] = (
     commands.pages,
     settings.pages,
     task_keys.pages,
+    certificate.pages,
     metrics.pages,
     alerts.pages,
     events.pages,
