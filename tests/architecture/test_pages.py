@@ -60,7 +60,7 @@ def links(path: str) -> Iterator[tuple[str, str]]:
         yield aimed.relative_to(ROOT).as_posix(), anchor
 
 
-@pytest.mark.parametrize("path", (*PAGES, *READMES))
+@pytest.mark.parametrize("path", [*PAGES, *READMES])
 def test_links_and_anchors_lead_somewhere(path: str) -> None:
     broken = []
     for aimed, anchor in links(path):
