@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -55,39 +54,71 @@ def member_docs(kind: type[Enum]) -> dict[str, str]:
 
 def calls(tree: ast.Module) -> Iterator[tuple[ast.Call, Names]]:
     """Return every call of a module with what names give there: in its function so far, then in the module."""
-    top = [node for node in tree.body if not isinstance(node, _SCOPES)]
-    everywhere = Names(_assigned(ast.Module(top, [])), _returned(tree))
-    yield from _calls_in(tree, everywhere)
+    yield from _calls_in(tree, Names(tree))
 
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@dataclass(frozen=True)
 class Names:
-    """What is assigned to plain names, in the order of the lines, and what functions of a module return."""
+    """What is assigned to plain names in a module or a function, in the order of the lines; looked up when asked."""
 
-    values: Mapping[str, Sequence[ast.expr]] = field(default_factory=dict)
-    functions: Mapping[str, Sequence[ast.expr]] = field(default_factory=dict)
+    def __init__(self, scope: ast.AST | None = None, outside: Names | None = None) -> None:
+        """Begin with a scope's own names; those of the scope around it come after them."""
+        self._scope = scope
+        self._outside = outside
 
     def get(self, name: str, line: int) -> ast.expr | None:
         """Return what a name was last given before that line; of a constant further down, what it is given there."""
-        values = self.values.get(name, ())
+        values = self._values.get(name, ())
         before = [each for each in values if each.lineno <= line]
-        return before[-1] if before else values[0] if values else None
+        if values:
+            return before[-1] if before else values[0]
+        return None if self._outside is None or name in self._parameters else self._outside.get(name, line)
 
-    def within(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Names:
-        """Return the names within a function, where its parameters and what it assigns go before."""
-        parameters = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
-        outside = {name: values for name, values in self.values.items() if name not in parameters}
-        return Names({**outside, **_assigned(function)}, self.functions)
+    def returned(self, name: str) -> Sequence[ast.expr]:
+        """Return what a function, or a method, of the module returns; nothing if several have that name."""
+        if self._outside is not None:
+            return self._outside.returned(name)
+        found = self._functions.get(name, [])
+        nodes = ast.walk(found[0]) if len(found) == 1 else ()
+        return [each.value for each in nodes if isinstance(each, ast.Return) and each.value is not None]
+
+    @property
+    def outermost(self) -> Names:
+        """The module's own names."""
+        return self if self._outside is None else self._outside.outermost
+
+    @cached_property
+    def _values(self) -> Mapping[str, Sequence[ast.expr]]:
+        if isinstance(self._scope, ast.Module):
+            return _assigned(ast.Module([node for node in self._scope.body if not isinstance(node, _SCOPES)], []))
+        return {} if self._scope is None else _assigned(self._scope)
+
+    @cached_property
+    def _functions(self) -> Mapping[str, list[ast.FunctionDef]]:
+        found: dict[str, list[ast.FunctionDef]] = {}
+        for node in ast.walk(self._scope) if self._scope is not None else ():
+            if isinstance(node, ast.FunctionDef):
+                found.setdefault(node.name, []).append(node)
+        return found
+
+    @cached_property
+    def _parameters(self) -> frozenset[str]:
+        if not isinstance(self._scope, ast.FunctionDef | ast.AsyncFunctionDef):
+            return frozenset()
+        return frozenset(each.arg for each in (*self._scope.args.args, *self._scope.args.kwonlyargs))
+
+
+NO_NAMES = Names()
+"""No name has a known value."""
 
 
 def _calls_in(scope: ast.AST, names: Names) -> Iterator[tuple[ast.Call, Names]]:
     for node in ast.iter_child_nodes(scope):
         if isinstance(node, ast.Call):
             yield node, names
-        inner = names.within(node) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else names
+        inner = Names(node, names) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else names
         yield from _calls_in(node, inner)
 
 
@@ -112,17 +143,7 @@ def _pairs(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
                     yield each.id, value
 
 
-def _returned(tree: ast.Module) -> dict[str, list[ast.expr]]:
-    """Return what each function of a module returns, methods too; a name that several have is left out."""
-    found: dict[str, list[list[ast.expr]]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            given = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value is not None]
-            found.setdefault(node.name, []).append(given)
-    return {name: each[0] for name, each in found.items() if len(each) == 1}
-
-
-def text_of(node: ast.expr | None, names: Names = Names(), depth: int = 0) -> str:
+def text_of(node: ast.expr | None, names: Names = NO_NAMES, depth: int = 0) -> str:
     """Return the text that an expression gives, with a placeholder such as {name} for what is filled in.
 
     A name, or a function of the module, is replaced by its text if that is known; " | " is between texts of which it
@@ -143,13 +164,13 @@ def text_of(node: ast.expr | None, names: Names = Names(), depth: int = 0) -> st
         case ast.Name(id=name) if depth < DEEPEST:
             return text_of(names.get(name, node.lineno), names, depth + 1)
         case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
-            return _either(names.functions.get(name, ()), names, depth + 1) if depth < DEEPEST else ""
+            return _either(names.returned(name), names, depth + 1) if depth < DEEPEST else ""
         case _:
             return ""
 
 
 def _either(nodes: Sequence[ast.expr], names: Names, depth: int) -> str:
-    texts = [text_of(each, Names({}, names.functions) if depth else names, depth) for each in nodes]
+    texts = [text_of(each, names.outermost if depth else names, depth) for each in nodes]
     return " | ".join(dict.fromkeys(each for each in texts if each))
 
 
@@ -210,6 +231,6 @@ def _named(node: ast.expr) -> str:
         case ast.UnaryOp():
             return _named(node.operand)
         case ast.JoinedStr():
-            return "".join(_part(each, Names(), DEEPEST) for each in node.values).strip("{}") or "text"
+            return "".join(_part(each, NO_NAMES, DEEPEST) for each in node.values).strip("{}") or "text"
         case _:
             return "…"
