@@ -32,7 +32,8 @@ from hubbub.service.observability.metrics import Disk, IncidentCollector, Metric
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery, serve_results
-from hubbub.service.runtime.succession_files import load_successions, own_identity
+from hubbub.service.runtime.own_identities import own_identity
+from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.spark.session import check_installed
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, mutual_pipeline

@@ -1,4 +1,4 @@
-"""The commands with their options and help, each with a check that the extra it needs is installed."""
+"""Builds the commands with their options and help; each first checks that the extra it needs is installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hubbub.cli.signals import raises
 from hubbub.protos.errors import HubbubError, UsageError
 
 USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # not a name of typer's own
-"""What the parser raises where the words of a command are not as its help says."""
+"""The parser's exception for wrong words of a command."""
 
 COLUMNS = 70
 """Characters of the longest line; with indents and a backslash it fits a terminal of 80 columns."""
@@ -29,9 +29,9 @@ _EXAMPLES = re.compile(r"(Examples?:) (.+)", re.DOTALL)
 
 
 def run(names: Sequence[str], words: Sequence[str]) -> int:
-    """Run one of the commands named with these words; return its exit status.
+    """Run one of the named commands with these words; return its exit status.
 
-    A usage error that the parser finds is shown as the commands' own are: with --json as a document on stdout, too.
+    A usage error of the parser is reported like those of commands: with --json also as a document on stdout.
     """
     commands = build(names)
     raises()
@@ -49,12 +49,12 @@ def hubbub(version: bool = typer.Option(False, "--version", help="Print the vers
 
     Example: hubbub demo
     """
-    # `main` prints the version, as it does where these libraries are missing; here the option is for the help.
+    # `main` prints the version, also if these libraries are missing; here the option is only for the help.
     del version
 
 
 def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
-    """Return the command line with the commands named: module `cli.commands.NAME` with `command` or `app`."""
+    """Return the command line with the named commands: module `cli.commands.NAME` has `command` or `app`."""
     app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,
@@ -73,7 +73,7 @@ def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
 
 
 def _checked(name: str, commands: typer.Typer) -> typer.Typer:
-    """Return the subcommands of a command, each of which first checks that what it needs is installed."""
+    """Return the subcommands of a command; each first checks that the extra it needs is installed."""
     checked = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=laid_out(commands.info.help or ""))
     for each in commands.registered_commands:
         if each.callback is not None:
@@ -83,7 +83,7 @@ def _checked(name: str, commands: typer.Typer) -> typer.Typer:
 
 
 def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that first checks that what it needs is installed; its help is shown without that check."""
+    """Return a command that first checks that the extra it needs is installed; its help works without the extra."""
 
     @functools.wraps(run)  # typer reads the options from the wrapped function's signature
     def checked(*args: Any, **options: Any) -> None:
@@ -101,20 +101,20 @@ def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
 
 
 def _option(run: Callable[..., None], name: str) -> str:
-    """Return an option as it is written on the command line, by the name of its parameter."""
+    """Return the option of a parameter, as it is written on the command line."""
     hint = get_type_hints(run, include_extras=True)[name]
-    # It is said in the annotation, or is the default's.
+    # The option is in the annotation or in the default value.
     said = getattr(hint, "__metadata__", (inspect.signature(run).parameters[name].default,))[0]
-    # In an annotation, typer keeps the first of an option's names where a default value would be.
+    # In an annotation, typer stores the first name of an option in place of its default value.
     names = [getattr(said, "default", None), *(getattr(said, "param_decls", None) or ())]
     options = [each for each in names if isinstance(each, str) and each.startswith("-")]
     return options[0] if options else f"--{name.replace('_', '-')}"
 
 
 def laid_out(text: str) -> str:
-    """Return a command's help in which every example begins a line, and goes on only after a backslash.
+    """Return a command's help in which every example begins a line and continues only after a backslash.
 
-    A paragraph of examples begins with "Example:" or "Examples:"; a semicolon stands between two of them.
+    A paragraph of examples begins with "Example:" or "Examples:"; a semicolon separates two examples.
     """
     return "\n\n".join(map(_paragraph, inspect.cleandoc(text).split("\n\n")))
 
@@ -124,7 +124,7 @@ def _paragraph(text: str) -> str:
     if found is None:
         return text
     title, commands = found[1], " ".join(found[2].split()).split("; ")
-    # The parser's help wraps every paragraph, within words, too, but for one that \b begins.
+    # The parser wraps every paragraph of the help, even within words, unless the paragraph begins with \b.
     return "\n".join(["\b", title, *map(_command, commands)])
 
 

@@ -1,4 +1,4 @@
-"""Compares those of a boolean that changes over time on a column, for `hubbub simulate --changes`."""
+"""Compares strategies for a boolean that changes over time on a file's columns, for `hubbub simulate --changes`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def columns_of(data: Path, columns: Sequence[str], device: str | None, period: str | None, changes: int) -> Streams:
-    """Return the streams of a file: one column with those of devices and periods, or a column for each period.
+    """Return the streams of a file: from one column with columns of devices and periods, or from one for each period.
 
     Raises:
-        UsageError: where the options name neither.
-        HubbubError: where the file cannot be used.
+        UsageError: if the options name neither.
+        HubbubError: if the file cannot be used.
     """
     from hubbub.planning.simulate.longitudinal import Streams
     from hubbub.planning.simulate.longitudinal_data import read_long, read_wide
@@ -28,7 +28,7 @@ def columns_of(data: Path, columns: Sequence[str], device: str | None, period: s
         return Streams.of(read_long(data, device, period, columns[0]), changes)
     if device is not None or period is not None or len(columns) < 2:
         raise UsageError(
-            "over time, give one --column with --device and --period, or a --column for each period in order"
+            "with --changes, give one --column with --device and --period, or one --column for each period in order"
         )
     return Streams.of(read_wide(data, columns), changes)
 
@@ -36,10 +36,10 @@ def columns_of(data: Path, columns: Sequence[str], device: str | None, period: s
 def compare_over_time(
     streams: Streams, privacy: Privacy, compare: str, sizes: Sequence[int], repeat: int, steady_share: float | None
 ) -> dict[str, Any]:
-    """Return the comparison of the strategies named, as JSON.
+    """Return the comparison of the named strategies as JSON.
 
     Raises:
-        UsageError: where one is unknown.
+        UsageError: if one is unknown.
     """
     import os
 
@@ -62,7 +62,7 @@ def compare_over_time(
         ]
     name = f"a boolean over {streams.horizon.periods} periods, at most {streams.changes} changes"
     notes = (
-        [f"{streams.clipped} devices changed more often; from then on their boolean stays"] if streams.clipped else []
+        [f"{streams.clipped} devices changed more often; their further changes are ignored"] if streams.clipped else []
     )
     return comparison_document(name, "longitudinal", privacy, repeat, seen, what="strategy", notes=notes)
 

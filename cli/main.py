@@ -1,4 +1,4 @@
-"""The command line: `hubbub COMMAND`. Only the module of that command is loaded, so that each starts fast."""
+"""Runs the command line, `hubbub COMMAND`; it loads only the module of that command, so that each starts fast."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COMMANDS = tuple(NEEDS)
 """Every command, in the order of `hubbub --help`."""
 
 TRACEBACK = "HUBBUB_TRACEBACK"
-"""Environment variable: where it is set, an error that nobody foresaw shows its traceback."""
+"""Environment variable: if it is set, an unexpected error shows its traceback."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure, 130 after Ctrl-C.
 
-    It is 141 where the reader of stdout has left. Nothing that happens shows a traceback, unless the environment
-    variable HUBBUB_TRACEBACK is set.
+    It is 141 if the reader of stdout has left. No error shows a traceback, unless the environment variable
+    HUBBUB_TRACEBACK is set.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is not None:
@@ -46,15 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _status(words: Sequence[str]) -> int:
-    """Run a command; return its exit status. What fails is said, whatever it is."""
+    """Run a command, and print any error; return the exit status."""
     try:
         status = _run(words)
         sys.stdout.flush()
     except OSError as error:
-        # Commands say what is wrong with files. What is left is stdout, which the parser may write around `Output`.
+        # Commands report errors of files. What is left is stdout, which the parser may write without `Output`.
         return _lost(stdio.OutputLost(error.errno, error.strerror))
     except SystemExit as error:
-        # The parser makes a status of its own, 1, of a reader that has left.
+        # If the reader has left, the parser exits with status 1.
         if isinstance(error.__context__, stdio.OutputLost):
             return _lost(error.__context__)
         return error.code if isinstance(error.code, int) else 1
@@ -66,8 +66,8 @@ def _status(words: Sequence[str]) -> int:
 
 
 def _lost(error: stdio.OutputLost) -> int:
-    # A reader that leaves has what it wanted, as `head` does; nobody wants to hear of it. The status is not that of a
-    # failure: where a shell has pipefail set, it would mean that a certificate does not hold.
+    # A reader that leaves, such as `head`, has what it wanted, so there is no message. The status is not 1: with
+    # pipefail set in a shell, 1 would mean that a certificate is not valid.
     if error.reader_left:
         return stdio.READER_LEFT
     sys.stderr.write(f"error: stdout cannot be written: {error.strerror}\n")
@@ -75,16 +75,15 @@ def _lost(error: stdio.OutputLost) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    # By default gRPC writes a line of its own for every connection that fails its TLS handshake. Who traces gRPC wants
-    # its lines.
+    # By default gRPC logs every connection that fails its TLS handshake. With GRPC_TRACE set, these lines are wanted.
     if "GRPC_TRACE" not in os.environ:
         os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    # Asked of any install, also of one without the command line.
+    # This works in any install, also in one without the command line's libraries.
     if words and words[0] == "--version":
         sys.stdout.write(f"hubbub {__version__}\n")
         return 0
-    # The command's name has to be known before the command line is built, so it is looked up without a parser. Where
-    # it is not the first word, all commands are loaded and typer says what is wrong, or shows the help.
+    # The command's name must be known before the command line is built, so it is looked up without a parser. If the
+    # first word is not a command, all commands are loaded, and typer reports the error or shows the help.
     wanted = words[0] if words and words[0] in COMMANDS else ""
     if not COMMAND_LINE.installed:
         return _refuse(missing(wanted) or "", words)
@@ -94,8 +93,8 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _unforeseen(error: Exception, words: Sequence[str]) -> int:
-    """Say that an error is a fault of hubbub's, and how to see where it is from."""
-    # Our frames by their modules' names: in a checkout, no folder on the way to a file is named hubbub.
+    """Report an unexpected error as a fault of hubbub, with its place and how to see the traceback."""
+    # Our frames are found by module name: in a checkout, no folder on the path of a file is named hubbub.
     *_, (frame, line) = (
         (frame, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -107,8 +106,8 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
 
 
 def _refuse(message: str, words: Sequence[str]) -> int:
-    """Say what is wrong on stderr, with --json also as one document on stdout; return the exit status."""
-    # Without the libraries of the command line: a device's bare install has none of them.
+    """Print an error on stderr, with --json also as one document on stdout; return the exit status."""
+    # It uses the standard library only, because a device's bare install has no library of the command line.
     if "--json" in words:
         sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Progress on stderr, whose texts hold names that others wrote."""
+"""Shows progress bars on stderr; their texts may contain names that others wrote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.protos.escaping import readable
 def progress_bars(*columns: ProgressColumn, console: Console | None = None, disable: bool = False) -> Progress:
     """Return progress bars with these columns after their texts: a bar, a percentage and the time left, by default.
 
-    What a text holds is shown as it is: rich takes the texts of its own bars for markup, whatever its console says, and
+    Texts are shown as they are. Rich takes the texts of its own bars for markup, even on a console without markup, and
     a question named [/b] would end in a traceback.
     """
     shown = columns or (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
@@ -21,7 +21,7 @@ def progress_bars(*columns: ProgressColumn, console: Console | None = None, disa
 
 
 class _Described(ProgressColumn):
-    """What a bar is about; made readable before its width is measured."""
+    """The text of a bar, made readable before its width is measured."""
 
     def render(self, task: Task) -> Text:
         return Text(readable(task.description))

@@ -1,4 +1,4 @@
-"""A service prints its addresses once it serves; where stdout takes nothing, it serves all the same."""
+"""Prints a service's addresses once it serves; if stdout cannot be written, the service still serves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def announcer(service: str, as_json: bool) -> Callable[[Mapping[str, str]], None]:
-    """Return what prints a service's addresses as JSON; where stdout takes nothing, that is logged."""
+    """Return a function that prints a service's addresses as JSON; if that fails, it logs a warning."""
 
     def announce(addresses: Mapping[str, str]) -> None:
         if not as_json:
@@ -22,7 +22,7 @@ def announcer(service: str, as_json: bool) -> Callable[[Mapping[str, str]], None
             print_json({"service": service, "addresses": dict(addresses)})
         except (OSError, ValueError) as error:
             _LOG.warning("the addresses could not be printed: %s", error)
-            # What could not be written would be tried again when the process ends.
+            # Otherwise Python would try to write it again when the process ends.
             stdio.finish(sys.stdout)
 
     return announce

@@ -1,8 +1,8 @@
-"""What each command needs beyond the bare install, and how to get it.
+"""The commands, with the extra of the package that each needs.
 
-The bare install is the client, for applications that embed it. Whatever else commands import comes with extras of the
-package. A command whose extra is missing says so before it does anything, instead of failing at some import halfway.
-This module imports the standard library only, because it must work in the bare install.
+The bare install is the client, for applications that embed it. Everything else that commands import comes with extras
+of the package. If its extra is missing, a command reports that before it does anything, instead of failing at an import
+halfway. This module imports the standard library only, because it must work in the bare install.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra of the package: its name in `pip install 'hubbub[NAME]'`, its title, and modules that come with it."""
+    """An extra of the package: its name in `pip install 'hubbub[NAME]'`, its title, and the modules in it."""
 
     name: str
     title: str
@@ -22,7 +22,7 @@ class Extra:
     @property
     def installed(self) -> bool:
         """Whether all its modules can be found."""
-        # Found, not imported: importing them takes longer than many commands do.
+        # They are only looked up, because importing them takes longer than many commands run.
         return all(importlib.util.find_spec(module) is not None for module in self.modules)
 
 
@@ -61,7 +61,7 @@ NEEDS: dict[str, Extra] = {
     "simulate": SERVICES,
     "audit": SERVICES,
 }
-"""Every command with the extra it needs. Options that need one more (`verify --rigorous`) say so themselves."""
+"""Every command with the extra it needs. Options that need another extra (`verify --rigorous`) check it themselves."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "try it out": ("demo", "simulate", "rehearse", "load", "audit"),
@@ -95,10 +95,10 @@ module `service.processes.subprocesses` says."""
 
 
 def missing(command: str) -> str | None:
-    """Return a message that names the extra a command lacks and how to install it; None where it lacks nothing.
+    """Return a message that names a command's missing extra and how to install it; None if nothing is missing.
 
-    `command` may have more words after the command's name. Where it does not begin with a command's name, the extra of
-    the command line itself is meant.
+    `command` may have more words after the command's name. If it does not begin with a command's name, the extra of the
+    command line itself is checked.
     """
     extra = NEEDS.get(command.partition(" ")[0], COMMAND_LINE)
     if extra.installed:

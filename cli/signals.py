@@ -1,4 +1,4 @@
-"""What Ctrl-C does at each time of a command's life; nowhere does it show a traceback.
+"""Handles Ctrl-C in each phase of a command, so that it never shows a traceback.
 
 This module imports the standard library only, because it must work in the bare install.
 """
@@ -12,28 +12,28 @@ import sys
 from types import FrameType
 
 STATUS = 130
-"""Exit status after Ctrl-C, as shells give it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 def silent() -> None:
-    """Have Ctrl-C end the process at once, for as long as nothing was begun that would have to be put in order.
+    """Let Ctrl-C end the process at once, while libraries are loaded and nothing needs a cleanup yet.
 
-    Libraries are loaded then. An exception that is raised inside an import may be swallowed, or shown by who calls it.
+    An exception raised inside an import may be swallowed, or printed by the importing library.
     """
-    # A shell that starts a command in the background has Ctrl-C ignored, and so it stays.
+    # A shell ignores Ctrl-C for a command that it starts in the background; that stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
         sys.unraisablehook = _unraisable
 
 
 def raises() -> None:
-    """From here on Ctrl-C raises KeyboardInterrupt, so that a command can put things in order."""
+    """Let Ctrl-C raise KeyboardInterrupt from now on, so that a command can clean up."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def ends_at_once() -> None:
-    """Have Ctrl-C kill the process: it is ending already, and Python would show where."""
+    """Let Ctrl-C kill the process: it is ending already, and Python would print a traceback."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -43,9 +43,9 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Raise a Ctrl-C again that came in a place which cannot raise, such as a finalizer; show anything else."""
+    """Raise a Ctrl-C again if it came where nothing can be raised, such as in a finalizer; show anything else."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        # From another thread: raised in this call, it would be lost again.
+        # Raised from another thread, because in this call it would be lost again.
         _thread.start_new_thread(_thread.interrupt_main, ())
     else:
         sys.__unraisablehook__(unraisable)

@@ -1,7 +1,7 @@
-"""Stdin, stdout and stderr as commands can rely on them, whatever the process was started with.
+"""Makes stdin, stdout and stderr reliable for commands, however the process was started.
 
-A command may be started with a stream closed, on a full disk, into a pipe whose reader leaves, or with an encoding that
-lacks ε. This module imports nothing that the bare install lacks, because it runs before anything is checked.
+A command may be started with a closed stream, on a full disk, into a pipe whose reader leaves, or with an encoding
+without ε. This module imports only what the bare install has, because it runs before anything is checked.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ ASCII_FORMS = {
     "█": "#",
     "•": "*",
 }
-"""What is printed for a character that the stream's encoding lacks; any other becomes an escape such as \\u65e5."""
+"""Replacements for characters that the stream's encoding lacks; others become escapes such as \\u65e5."""
 
 READER_LEFT = 141
-"""Exit status where the reader of stdout has left, as shells give it for a process that SIGPIPE ends."""
+"""Exit status if the reader of stdout has left, as in shells for a process that SIGPIPE ends."""
 
 _ERRORS = "hubbub.readable"
 
 
 class Output(io.TextIOWrapper):
-    """Stdout, whose failures can be told from those of any file a command writes."""
+    """Stdout; its errors are distinct from those of files that a command writes."""
 
     def write(self, text: str) -> int:
-        """Write as any stream does, but for the error."""
+        """Write as any stream does; an error is an OutputLost."""
         with self._telling():
             return super().write(text)
 
     def flush(self) -> None:
-        """Flush as any stream does, but for the error."""
+        """Flush as any stream does; an error is an OutputLost."""
         with self._telling():
             super().flush()
 
@@ -62,7 +62,7 @@ class Output(io.TextIOWrapper):
 
 
 class _Messages(io.TextIOWrapper):
-    """Stderr, which never fails: where a message cannot be written there is nowhere to say so. It keeps nothing."""
+    """Stderr, which never fails, because there is no place to report that. It has no buffer."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):
@@ -75,7 +75,7 @@ class _Messages(io.TextIOWrapper):
 
 
 def prepare() -> Output:
-    """Make the process's streams safe to use, before anything is printed; return stdout, which is to be finished."""
+    """Make the process's streams safe to use, before anything is printed; return stdout, for `finish`."""
     _open_closed()
     codecs.register_error(_ERRORS, _readable)
     sys.stdout, sys.stderr = output, _ = _output(sys.stdout), _messages(sys.stderr)
@@ -83,7 +83,7 @@ def prepare() -> Output:
 
 
 def finish(output: TextIO) -> None:
-    """Let go of what cannot be written to stdout: otherwise Python would try once more at the end, and complain."""
+    """Discard what cannot be written to stdout: otherwise Python would try again at the end, and print an error."""
     try:
         output.flush()
     except OSError:
@@ -91,7 +91,7 @@ def finish(output: TextIO) -> None:
 
 
 def _open_closed() -> None:
-    # A closed descriptor's number is given to the next file that is opened: what is printed would end up in a store.
+    # The next file that is opened gets the number of a closed descriptor: printed text could end up in a store.
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -101,7 +101,7 @@ def _open_closed() -> None:
 
 def _output(stream: TextIO | None) -> Output:
     if not isinstance(stream, io.TextIOWrapper):
-        # Python has no stream object where the descriptor was closed when it started.
+        # Python has no stream object if the descriptor was closed at the start.
         return Output(open(1, "wb", closefd=False), "utf-8", _ERRORS)
     encoding, lines, through = stream.encoding, stream.line_buffering, stream.write_through
     return Output(stream.detach(), encoding, _ERRORS, line_buffering=lines, write_through=through)
@@ -109,7 +109,7 @@ def _output(stream: TextIO | None) -> Output:
 
 def _messages(stream: TextIO | None) -> TextIO:
     encoding = stream.encoding if stream is not None else "utf-8"
-    # Without a buffer: a message that could not be written would be written in front of the next one.
+    # It has no buffer: otherwise a message that failed would be written before the next one.
     raw = io.FileIO(2, "w", closefd=False)
     return _Messages(cast(BinaryIO, raw), encoding, _ERRORS, write_through=True)
 
@@ -121,7 +121,7 @@ def _discard(descriptor: int) -> None:
 
 
 def _readable(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return what is written for characters that an encoding lacks, as `codecs.register_error` wants it."""
+    """Return the replacement for characters that an encoding lacks, as `codecs.register_error` expects it."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]

@@ -1,4 +1,4 @@
-"""Something is looked at and shown again and again, until whoever watches has seen enough."""
+"""Repeats a look and shows it, until Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 REFRESH_SECONDS = 2.0
-"""How long to wait between two looks."""
+"""Pause between two looks."""
 
 T = TypeVar("T")
 
 
 async def watched(look: Callable[[], Awaitable[T]], show: Callable[[T], None], every: float = REFRESH_SECONDS) -> None:
-    """Look and show again and again, `every` so many seconds; return after Ctrl-C or SIGTERM."""
+    """Look and show again and again, with a pause of `every` seconds; return after Ctrl-C or SIGTERM."""
     enough = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -23,7 +23,7 @@ async def watched(look: Callable[[], Awaitable[T]], show: Callable[[T], None], e
     stopped = asyncio.create_task(enough.wait())
     try:
         while True:
-            # A look may take as long as a call's deadline; nobody who wants to leave waits for that.
+            # A look may take as long as a call's deadline, so Ctrl-C does not wait for it.
             looking = asyncio.ensure_future(look())
             await asyncio.wait({looking, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopped.done():

@@ -1,7 +1,7 @@
-"""What a planned task takes of machines at so many submissions a day, on paper, and what breaks first.
+"""Estimates the machines that a planned task needs for a number of submissions a day, and what is exceeded first.
 
-All of it is multiplication. What a step costs was measured on one machine (`MEASURED`, or a `bench.json` of the
-reader's own); what is beyond one machine is extrapolated from that, and nobody has run it.
+All of it is multiplication. The costs of a step were measured on one machine (`MEASURED`, or the reader's own
+`bench.json`). Everything beyond one machine is extrapolated from that and was never run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ HOUR = 3600
 MONTH_DAYS = 30
 
 MEMORY_BYTES = 59
-"""What a service holds in memory of a submission of an open round, measured (docs/howto/operate.md, "Limits")."""
+"""What a service holds in memory of a submission of an open round, measured (docs/reference/port-limits.md)."""
 
 MEMORY_LIMIT = 2048 * 2**20
-"""`limits.memory_mebibytes` where settings do not say another."""
+"""The default of `limits.memory_mebibytes`."""
 
 MOST_SUBMISSIONS = 1e15
 MOST_PRICE = 1e9
-"""What can be asked about, at most."""
+"""The largest values of the options."""
 
 MIXED = 1_000_000
 """Reports of the rows `mix` and `estimate`."""
@@ -38,9 +38,9 @@ MIXED = 1_000_000
 
 @dataclass(frozen=True)
 class Costs:
-    """What a machine did in `make bench`: submissions and envelopes a second on all its cores, and how many it has.
+    """What a machine did in `make bench`: submissions and envelopes a second on all its cores, and its cores.
 
-    The machine made its load itself, so what a service takes of its cores is less than this says.
+    The machine also made the load, so a service alone needs less than these figures.
     """
 
     cores: int
@@ -80,16 +80,16 @@ def read_costs(path: Path) -> Costs:
     except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         wanted = ", ".join(sorted(_ROWS.values()))
         raise UsageError(
-            f"--costs {path} is not what `make bench` writes, with cores and the rows {wanted}: {error}"
+            f"--costs {path} is not a bench.json of `make bench`, with cores and the rows {wanted}: {error}"
         ) from error
     if not all(0 < value < float("inf") for value in asdict(costs).values()):
-        raise UsageError(f"--costs {path}: every row has to be above 0")
+        raise UsageError(f"--costs {path}: every row must be above 0")
     return costs
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What is paid for a core for an hour and for a gigabyte for a month, in any currency; None where nobody said."""
+    """The prices of a core for an hour and of a gigabyte for a month, in any currency; None if not given."""
 
     core_hour: float | None = None
     gigabyte_month: float | None = None
@@ -97,7 +97,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class CapacityLimit:
-    """What one machine as it was measured does not do, and what helps."""
+    """A limit of one machine, as it was measured, that is exceeded, with a remedy."""
 
     name: str
     asked: float
@@ -107,7 +107,7 @@ class CapacityLimit:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What so many submissions a day take. Rates are a second; core-hours, bytes and rounds a day."""
+    """The needs of a number of submissions a day. Rates are per second; core-hours, bytes and rounds per day."""
 
     submissions: float
     rounds: float
@@ -126,15 +126,15 @@ class Capacity:
     open_core_hours: float
     limits: tuple[CapacityLimit, ...]
     month: float | None
-    """What cores and disk cost in `MONTH_DAYS` days, cores for the peak of single calls paid all day."""
+    """The price of cores and disk for `MONTH_DAYS` days, with the cores for the peak of single calls paid all day."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as JSON values."""
         return asdict(self) | {"limits": [asdict(each) for each in self.limits]}
 
 
 def capacity_of(plan: Plan, submissions: float, peak: float, costs: Costs, prices: Prices) -> Capacity:
-    """Return what a task takes at so many submissions a day, of which the busiest second has `peak` times the mean."""
+    """Return what a task needs at so many submissions a day; the busiest second has `peak` times the mean rate."""
     suite, length = suite_named(plan.draft.suite), plan.draft.schedule.length
     queries, inner = len(plan.queries), sum(inner_bytes(each.query.report_bytes, suite) for each in plan.queries)
     average, reports = submissions / DAY, submissions * length / DAY
@@ -166,11 +166,11 @@ def capacity_of(plan: Plan, submissions: float, peak: float, costs: Costs, price
 def _limits(
     plan: Plan, peak: float, reports: float, mix: float, opened: float, costs: Costs
 ) -> tuple[CapacityLimit, ...]:
-    """Return what is asked above what one machine has, what is exceeded most first."""
+    """Return the limits of one machine that are exceeded, the most exceeded first."""
     length, most = plan.draft.schedule.length, plan.draft.most_reports
-    gateways = "let gateways carry many submissions a call"
-    another = "split the task by people into several, each with a shuffler of its own"
-    shorter = "ask in shorter rounds, or of fewer people a round"
+    gateways = "let gateways send many submissions in a call"
+    another = "split the people among several tasks, each with its own shuffler"
+    shorter = "use shorter rounds, or fewer people in a round"
     full = "set maximum_reports in the task" if reports <= MAXIMUM_REPORTS else shorter
     found = [
         CapacityLimit("submissions a second, one a call", peak, costs.single, gateways),
@@ -180,7 +180,7 @@ def _limits(
             "memory for a round's ids at the shuffler (bytes)",
             reports * MEMORY_BYTES,
             MEMORY_LIMIT,
-            "set limits.memory_mebibytes higher, or ask in shorter rounds",
+            "raise limits.memory_mebibytes, or use shorter rounds",
         ),
         CapacityLimit("seconds to mix a round, of its length", mix, length, shorter),
         CapacityLimit(
@@ -199,7 +199,7 @@ def _month(core_hours: float, disk: float, prices: Prices) -> float | None:
 
 @dataclass(frozen=True)
 class CapacityRequest:
-    """What somebody asks about: submissions a day, the peak in times of the average, costs and prices."""
+    """A capacity question: submissions a day, the peak as a multiple of the average, costs and prices."""
 
     submissions: float
     peak: float
@@ -207,10 +207,10 @@ class CapacityRequest:
     prices: Prices
 
     def checked(self) -> CapacityRequest:
-        """Return it, if its numbers are ones to multiply with.
+        """Return it, if its numbers are within their limits.
 
         Raises:
-            UsageError: naming one that is not.
+            UsageError: if a number is not; the message names it.
         """
         _check("--capacity", self.submissions, 1.0, MOST_SUBMISSIONS)
         _check("--peak", self.peak, 1.0, float(DAY))
@@ -220,11 +220,11 @@ class CapacityRequest:
         return self
 
     def document(self, plan: Plan) -> dict[str, Any]:
-        """Return the capacity as JSON has it, with the costs that it was multiplied from."""
+        """Return the capacity as JSON values, with the costs that it was computed from."""
         return self.of(plan).as_json() | {"costs": asdict(self.costs), "measured_suite": DEFAULT.name}
 
     def of(self, plan: Plan) -> Capacity:
-        """Return what it takes."""
+        """Return the capacity that the plan needs."""
         return capacity_of(plan, self.submissions, self.peak, self.costs, self.prices)
 
 

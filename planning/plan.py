@@ -1,4 +1,4 @@
-"""Chooses a draft's randomizers, and computes the errors to expect, before anyone is asked."""
+"""Chooses a draft's randomizers and computes the expected errors, before anyone is asked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from hubbub.queries.texts.heavy_hitters import HeavyHitterQuestion, PrefixStep
 from hubbub.queries.texts.text import Text
 
 HELD_BYTES = 32
-"""What the shuffler stores of a submission beside its inner envelopes: id and digest."""
+"""What the shuffler stores of a submission in addition to its inner envelopes: id and digest."""
 
 HALF_WIDTH_ERRORS = 1.96
 """Standard errors on each side of a 95 % interval."""
@@ -44,10 +44,10 @@ HALF_WIDTH_ERRORS = 1.96
 
 @dataclass(frozen=True)
 class PlannedQuery:
-    """A query's randomizer and what to expect of its estimate at the minimum reports.
+    """A query's randomizer and the expected error of its estimate at the minimum of reports.
 
-    `expected_error` is the worst-case standard error of what the question is planned for, such as one count or the sum,
-    in its unit; `widest` is the whole range of that estimate: n reports, or n times upper - lower.
+    `expected_error` is the worst-case standard error of the statistic that the question is planned for, such as one
+    count or the sum, in its unit. `widest` is the whole range of that estimate: n reports, or n times upper - lower.
     """
 
     query: Query
@@ -57,11 +57,11 @@ class PlannedQuery:
     widest: float
 
     strategies: tuple[longitudinal.StrategyCandidate, ...] = ()
-    """What each way to send a question over time would cost, where it is one; the errors are of its chosen one."""
+    """For a question over time, the cost of each strategy; the errors above are those of the chosen one."""
 
     @property
     def half_width(self) -> float:
-        """Half the width of the 95 % interval to expect."""
+        """Half the width of the expected 95 % interval."""
         return HALF_WIDTH_ERRORS * self.expected_error
 
 
@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def most_disk_bytes(self) -> int:
-        """What a round of the most reports takes of the shuffler's disk before it is mixed."""
+        """Bytes of the shuffler's disk that a round of the most reports needs before it is mixed."""
         suite = suite_named(self.draft.suite)
         inner = sum(inner_bytes(each.query.report_bytes, suite) for each in self.queries)
         return self.draft.most_reports * (inner + HELD_BYTES)
@@ -111,13 +111,13 @@ def plan(draft: Draft) -> Plan:
     """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
 
     Raises:
-        TaskError: where a value is out of its limits; where a query's expected 95 % half-width is wider than its whole
-            range (the message names a minimum that would do); where no randomizer meets the promise of a round; or
-            where not even one round fits epsilon_total.
+        TaskError: if a value is out of its limits; if a query's expected 95 % half-width is wider than its whole range
+            (the message names a minimum that is enough); if no randomizer meets the promise of a round; or if not even
+            one round fits epsilon_total.
     """
     check_draft(draft)
     planned = _plan_at(draft, draft.minimum_reports)
-    # `not <=` rather than `>`: an error that is not a number counts as useless too.
+    # `not <=` instead of `>`, so that an error that is NaN also counts as useless.
     useless = [query for query in planned if not query.half_width <= query.widest]
     if useless:
         raise TaskError(_too_wide(draft, useless[0]))
@@ -139,18 +139,18 @@ def check_not_over(draft: Draft, now: float) -> None:
     if first_not_cut(schedule, now) >= schedule.rounds:
         last = at(schedule.cut(schedule.rounds - 1))
         raise TaskError(
-            f"the task is over: its last round, {schedule.rounds - 1}, was cut at {last}, so nobody could answer it; "
-            "set a later start, or more rounds"
+            f"the task is over: its last round, {schedule.rounds - 1}, was cut at {last}; set a later start, or more "
+            "rounds"
         )
 
 
 def forecast_of(plan: Plan) -> BudgetForecast:
-    """Return what the planned rounds cost together at the minimum, and how many of them fit the task's budget."""
+    """Return the cost of all planned rounds together at the minimum, and how many of them fit the task's budget."""
     return forecast(Terms.of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
-    """Plan each question at so many reports, those over time first: the others share what these leave of a round."""
+    """Plan each question for this number of reports; questions over time come first, the others share the rest."""
     over_time = {each.name: _planned_over_time(draft, each, reports) for each in draft.questions if _is_repeated(each)}
     others = [question for question in draft.questions if question.name not in over_time]
     rest = {each.query.name: each for each in _planned_rounds(draft, others, reports)} if others else {}
@@ -162,7 +162,7 @@ def _is_repeated(question: Question) -> bool:
 
 
 def _share(draft: Draft, questions: Sequence[Question]) -> float:
-    """Return which share of the task's privacy these questions have, a little less so that shares do not exceed it."""
+    """Return the share of the task's privacy of these questions, rounded down so that shares never exceed the whole."""
     if len(questions) == len(draft.questions):
         return 1.0
     total = sum(question.weight for question in draft.questions)
@@ -195,7 +195,7 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
 
 
 def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -> tuple[PlannedQuery, ...]:
-    """Plan questions whose every round stands for itself."""
+    """Plan the questions whose rounds are independent of each other."""
     privacy, share = draft.privacy, _share(draft, questions)
     designs = [Design(question) for question in questions]
     try:
@@ -223,16 +223,16 @@ def _planned(design: Design, chosen: Calibration[Randomizer], reports: int) -> P
 
 def _too_wide(draft: Draft, query: PlannedQuery) -> str:
     enough = _smallest_minimum(draft)
-    remedy = f"minimum_reports = {enough} would do" if enough is not None else "no minimum within the limits would do"
+    remedy = f"minimum_reports = {enough} is enough" if enough is not None else "no allowed minimum is enough"
     return (
         f"{query.query.name}: the expected 95 % half-width is {query.half_width:.4g}, wider than the whole range "
-        f"{query.widest:.4g} at minimum_reports = {draft.minimum_reports}; {remedy}, or a larger epsilon"
+        f"{query.widest:.4g} at minimum_reports = {draft.minimum_reports}; {remedy}, or choose a larger epsilon"
     )
 
 
 def _smallest_minimum(draft: Draft) -> int | None:
     """Return a minimum at which every half-width is within its range, at most an eighth above the smallest such one."""
-    # An eighth is enough for advice, and each try plans the whole task anew.
+    # An eighth is precise enough for advice, and each try plans the whole task again.
 
     def does(reports: int) -> bool:
         try:
@@ -244,7 +244,7 @@ def _smallest_minimum(draft: Draft) -> int | None:
 
 
 def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
-    """Return a number at which `holds` is true, at most an eighth above the first; None where none is up to `limit`.
+    """Return a number at which `holds` is true, at most an eighth above the first; None if there is none to `limit`.
 
     It is found by doubling, then halving, which takes for granted that `holds` stays true once it is.
     """
@@ -261,7 +261,7 @@ def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None
 
 
 def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
-    """Return what to expect of each query, as JSON."""
+    """Return the expected errors of each query as JSON values."""
     return [
         {
             "name": planned.query.name,
@@ -282,7 +282,7 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
 
 
 def _levels(content: Mapping[str, Any]) -> int | None:
-    """Return how many steps a question's content says, its own or those of the question that is asked by group."""
+    """Return the number of levels in a question's content, its own or those of the question asked by group."""
     levels: int | None = content.get("levels", content.get("of", {}).get("levels"))
     return levels
 
@@ -295,7 +295,7 @@ def _strategies(planned: PlannedQuery) -> dict[str, object]:
 
 
 def randomizer_words(query: Query) -> dict[str, object]:
-    """Return a randomizer's members for people to read: each exact ratio as one text, and its kind."""
+    """Return a randomizer's members for people: its kind, and each exact ratio as one text."""
     content = query.randomizer.content()
     ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
     sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
@@ -309,7 +309,7 @@ def sent_by(query: Query) -> str:
 
 
 def symbols_named(query: Query) -> int | None:
-    """Return how many symbols a query has; None where they stand for any text."""
+    """Return how many symbols a query has; None if any text is an answer."""
     return query.symbols if query.symbols <= MAXIMUM_SYMBOLS else None
 
 
@@ -323,7 +323,7 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
     if randomizer != AUTO:
         randomizer_of("calibrate", randomizer, also=(AUTO,))
     if (kind == Number.kind) != (categories is None):
-        raise AccountingError("a histogram needs --categories; a sum has levels, which are chosen here")
+        raise AccountingError("a histogram needs --categories, and a sum takes none; its levels are chosen here")
     if categories is None:
         return Number("value", 0.0, 1.0, optional=optional, randomizer=randomizer)
     check_categories(categories)
@@ -333,7 +333,7 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
 
 
 def steps_of(plan: Plan) -> dict[str, tuple[PrefixStep, ...]]:
-    """Return, for each text that is asked by prefixes, what each of its rounds takes and tells, by the query's name."""
+    """Return, by query name, what each round costs and finds of each text that is asked by prefixes."""
     found, people, dummies = {}, plan.draft.minimum_reports, plan.draft.privacy.dummies
     for planned in plan.queries:
         question = planned.query.question
@@ -343,7 +343,7 @@ def steps_of(plan: Plan) -> dict[str, tuple[PrefixStep, ...]]:
 
 
 def candidates_of(plan: Plan) -> dict[str, tuple[RandomizerCandidate, ...]]:
-    """Return what was compared for each query whose randomizer the draft leaves to planning, by the query's name.
+    """Return, by query name, the comparison for each query whose randomizer the draft leaves open.
 
     Of several queries each is compared at its share of δ and of the cap, and at the ε that it was given.
     """
@@ -369,7 +369,7 @@ def candidates_of(plan: Plan) -> dict[str, tuple[RandomizerCandidate, ...]]:
 def counted_questions(
     kind: str, categories: int | None, optional: bool, share: float
 ) -> tuple[Question, Question | None]:
-    """Return a nameless question whose counts are compared, and the one that names its answers, where they are known.
+    """Return a nameless question whose counts are compared, and the one that lists its answers, if they are known.
 
     Raises:
         AccountingError: where there are no categories for a histogram, too many, or counts are not asked for.
@@ -377,11 +377,11 @@ def counted_questions(
     """
     check_share("calibrate", share)
     if kind == Number.kind:
-        raise AccountingError("kinds of randomizer are compared by the errors of counts; a sum is asked through one")
+        raise AccountingError("randomizers are compared by the errors of counts; for a sum, name one randomizer")
     listed: Any = None if categories is None else question_for(Histogram.kind, categories, optional, AUTO)
     listed = None if listed is None else replace(listed, share=share)
     if kind == Text.kind:
         return Text("value", optional=optional, share=share), listed
     if listed is None:
-        raise AccountingError("a histogram needs --categories; a text has as many as people write")
+        raise AccountingError("a histogram needs --categories; only for a text they may be unknown")
     return listed, listed

@@ -1,4 +1,4 @@
-"""A service's typed reasons for not doing what it was asked. Counts and metrics use the same names."""
+"""Defines the typed reasons for which services refuse calls. Counts and metrics use the same names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Reason(StrEnum):
 
 
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY, Reason.DISK_FULL})
-"""Reasons that pass: the same call may succeed later."""
+"""Temporary reasons: the same call may succeed later."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
             "It was sealed, or delivered, under other keys than this round's.",
             "If a device gets it, tell the operator: it was shown other keys than others. If the shuffler gets it, a "
             "store was lost.",
-            "A store was damaged or lost",
+            "Devices have other keys",
         ),
         Reason.ID_CONFLICT: Explanation(
             _DEVICE,
@@ -253,16 +253,16 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
 
 
 class Refusal(HubbubError):
-    """A call that was refused, with the reason, a message for people, and when to try again, if that is of use."""
+    """A call was refused, with the reason, a message for people, and when to retry, if that is useful."""
 
     def __init__(self, reason: Reason, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
-        """Seconds to wait before the next try; None where trying again is of no use."""
+        """Seconds to wait before the next try; None if a retry is of no use."""
 
     def __reduce__(self) -> tuple[type[Refusal], tuple[Reason, str, float | None]]:
-        """Return how to pickle it, with all its parts: refusals pass from one process to another."""
-        # Without this, pickle would call the class with the message alone: that is all `Exception` remembers.
+        """Return how to pickle it with all its parts, since refusals pass between processes."""
+        # Without this, pickle would call the class with the message alone, the only argument that `Exception` keeps.
         return type(self), (self.reason, self.message, self.retry_after)

@@ -22,7 +22,7 @@ _READ_ONLY = (
 )
 _DAMAGED = (
     "keep the folder, and do not repair it or restore an old copy; end its tasks and start new ones in a new store "
-    "(docs/howto/operate.md, A store was damaged or lost)"
+    "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
 )
 _NO_TEXT = "Could not decode to UTF-8"
 """The error of Python's sqlite3 for text that is not UTF-8 begins so; it has no error code."""

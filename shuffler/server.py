@@ -17,7 +17,8 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
-from hubbub.service.runtime.succession_files import load_successions, own_identity
+from hubbub.service.runtime.own_identities import own_identity
+from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.spark.session import check_installed
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, operator_pipeline

@@ -1,1 +1,1 @@
-"""Certificates, histories, saved results and proofs. No service is needed."""
+"""Verifies certificates, histories, saved results and proofs, without any service."""

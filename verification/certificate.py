@@ -1,4 +1,4 @@
-"""Checks a certificate's form, signatures, records and numbers; the first that is wrong is named."""
+"""Checks a certificate's form, signatures, records and numbers; an error names the first that is wrong."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _MEMBERS = {
     *("round_total", "successions", "task", "uncounted", "valid_reports"),
 }
 _OPTIONAL = {"horizon"}
-"""Of a task with a question over time; the statement's check says whether it must be there."""
+"""Members of a task with a question over time; `check_statement` decides whether they must be there."""
 
 
 class VerificationError(HubbubError):
-    """A certificate does not hold; the message says what is wrong in it."""
+    """A certificate is not valid; the message names the problem."""
 
 
 class NotACertificate(VerificationError):
-    """A file holds something else than a certificate, so that nothing in it can be checked."""
+    """A file is not a certificate, so nothing in it can be checked."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Verified:
 
     @property
     def unpinned(self) -> tuple[str, ...]:
-        """The parties among the signers that are not; hops are pinned all together."""
+        """The signers that are not pinned; hops are pinned all together or not at all."""
         core = [role.value for role in CORE_ROLES if getattr(self.pins, role.value) is None]
         named = self.task.identities.named
         return (*core, *(name for name in named if name not in set(CORE_ROLES) and self.pins.hops is None))
 
     @property
     def hops(self) -> list[dict[str, Any]]:
-        """What each hop says of each query's batch: how many envelopes it received, left out and released."""
+        """Each hop's record of each query's batch: how many envelopes it received, left out and released."""
         return [
             {
                 "query": query.name,
@@ -87,19 +87,19 @@ class Verified:
 
     @property
     def colluders(self) -> str:
-        """Against whom together only the local ε is left, in words."""
+        """The parties that leave only the local ε if they collude, in words."""
         shufflers = 1 + len(self.task.identities.hops)
         return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
 
     @property
     def holds_while(self) -> str | None:
-        """On whom the central numbers of a chain rest, in words; None where there is one shuffler.
+        """The parties on which the central numbers of a chain rest, in words; None if there is one shuffler.
 
         docs/explanation/threat-model.md, "With a chain of shufflers", has what each coalition leaves.
         """
         if not self.task.identities.hops:
             return None
-        dummies = " and keeps to itself what its dummies hold" if self.task.privacy.dummies else ""
+        dummies = " and keeps the contents of its dummies secret" if self.task.privacy.dummies else ""
         honest = "one of the shufflers is honest and those before it pass on what they received"
         return f"these hold while {honest}, and the first one is honest about whom it let in{dummies}"
 
@@ -112,7 +112,7 @@ class Verified:
 
     @property
     def admission(self) -> dict[str, str]:
-        """The mode of admission, and what the central numbers rest on because of it."""
+        """The mode of admission, and what the central numbers therefore rest on."""
         return self.task.admission.statement()
 
     @property
@@ -123,21 +123,21 @@ class Verified:
 
 
 def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = ()) -> Verified:
-    """Recompute a certificate from scratch and check everything it says.
+    """Recompute a certificate from scratch and check everything that it states.
 
-    The certificate holds the successions of identities that follow those of its task. `successions` are others that are
-    known, by which a pinned identity may lead to one that the task names.
+    The certificate contains the successions from its task's identities to later ones. `successions` are additional
+    ones, which may link a pinned identity to one that the task names.
 
     Raises:
-        NotACertificate: where it is something else; the message says what.
-        VerificationError: naming the first thing that does not hold.
+        NotACertificate: if it is something else; the message names what it is.
+        VerificationError: if something is wrong; the message names the first such thing.
     """
     _check_kind(certificate)
     try:
         value = parse_named(certificate, CERTIFICATE, "body")
         document = SignedDocument.from_json(value)
-        # The body is read before its signature is checked, only because it names the analyzer that must have signed it.
-        # The operator and the shuffler signed the task that names the analyzer, so the task is checked first.
+        # The body is read before its signature is checked, only because its task names the analyzer that must have
+        # signed it. The operator and the shuffler signed that task, so the task is checked first.
         _check_form(value["body"])
         task = _check_task(value["body"], pins, successions)
         content = _stated(document.content(CERTIFICATE, signers(task, value["body"]["round"]).analyzer))
@@ -145,7 +145,7 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
         _check_admission(task, content)
         releases = attested(task, content["releases"], (record.position for record in records))
         _check_numbers(task, content, _uncounted(content, releases))
-        # Who has the round's results compares them with it (`verification.results`).
+        # Only the form of the digest is checked here; `verification.results` compares it with the round's results.
         from_hex(content[DIGEST], HASH_BYTES, DIGEST)
         _check_hops(task, content, records)
         _check_history(task, content, releases)
@@ -158,12 +158,12 @@ def _check_kind(certificate: bytes) -> None:
     found = instead_of_json(certificate) or other_document(certificate)
     if found:
         raise NotACertificate(
-            f"not a certificate of a round, it is {found}; `hubbub results --certificate FILE` saves one"
+            f"not a certificate of a round but {found}; `hubbub results --certificate FILE` saves a certificate"
         )
 
 
 def other_document(document: bytes) -> str | None:
-    """Say what other document than a certificate this is; None where it may be one, be it changed or cut short."""
+    """Return what this document is instead of a certificate; None if it may be one, even a changed or cut one."""
     try:
         members = json.loads(document).keys()
     except (ValueError, RecursionError):
@@ -183,9 +183,9 @@ def _check_task(content: dict[str, Any], pins: Pins, known: Sequence[Succession]
     named = signed_task.task.identities
     task = followed(signed_task.task, [*_successions_in(content), *known])
     if task.lineage is not None and type(content["round"]) is not int:
-        raise VerificationError(f"its round is {shown(content['round'])}, and not a number")
+        raise VerificationError(f"its round is {shown(content['round'])}, not a number")
     if pins.task_id not in (None, task.id):
-        raise VerificationError(f"it is of task {task.name}, {task.id.hex()}, not of the one that --task names")
+        raise VerificationError(f"it is of task {task.name}, {task.id.hex()}, not of the task given with --task")
     _check_pins(task, pins)
     signed_task.check(named.operator, named.shuffler)
     return task
@@ -198,7 +198,7 @@ def _successions_in(content: dict[str, Any]) -> list[Succession]:
 
 
 def _stated(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content with floats where floats were stated: canonical JSON writes 4.0 as 4, read as an int."""
+    """Return the content with floats for all numbers that are floats: canonical JSON writes 4.0 as 4, an int."""
     queries = content["queries"]
     return {
         **with_floats(content, FLOATS),
@@ -211,11 +211,11 @@ def _stated(content: dict[str, Any]) -> dict[str, Any]:
 def _check_pins(task: Task, pins: Pins) -> None:
     for role in CORE_ROLES:
         pinned, named = pins.of(role), task.identities.of(role)
-        # A pin stands for the identities that follow it and those before it, as far as successions are known.
+        # A pin also covers the identities before and after it, as far as successions are known.
         if pinned not in (None, named) and not (task.lineage and task.lineage.holds(role, pinned)):
             raise VerificationError(
                 f"its {role.value} is {fingerprint(named)}, not {fingerprint(pinned)} as pinned by "
-                f"--{role.value}-key; where one followed the other, name the succession with --succession"
+                f"--{role.value}-key; if one succeeded the other, give the succession with --succession"
             )
     hops = task.identities.hops
     if pins.hops is not None and pins.hops != hops:
@@ -241,35 +241,33 @@ def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ..
         isinstance(batches, list) and isinstance(queries, list) and len(batches) == len(queries) == len(task.queries)
     ):
         raise VerificationError(
-            f"it must hold one batch record and one statement for each of {len(task.queries)} queries"
+            f"it must have one batch record and one statement for each of {len(task.queries)} queries"
         )
     records = []
     for index, (batch, stated) in enumerate(zip(batches, queries, strict=True)):
         record = _read_record(task, batch)
         _check_record(task, content, record, index, stated)
         records.append(record)
-    # A submission holds a report for every query, so whatever is true of the round is the same in all its records.
+    # A submission has a report for every query, so all records of a round must agree on these facts of the round.
     if len({(record.key_set_hash, record.closed_by, str(sorted(record.refusals.items()))) for record in records}) != 1:
-        raise VerificationError("its batch records differ in their round's key set, closing or refusals")
+        raise VerificationError("its batch records differ in the round's key set, closing or refusals")
     return tuple(records)
 
 
 def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, index: int, stated: Any) -> None:
     name = task.queries[index].name
     if (record.batch.task_id, record.batch.round, record.batch.query) != (task.id, content["round"], index):
-        raise VerificationError(f"the batch record in the place of {name} is of another task, round or query")
+        raise VerificationError(f"the batch record for {name} is of another task, round or query")
     if not isinstance(stated, dict) or stated.get("reports") != record.reports:
         raise VerificationError(
-            f"{name}: the reports stated are not the {record.reports} the shuffler's record attests"
+            f"{name}: the stated number of reports is not {record.reports}, as the shuffler's record attests"
         )
     if record.dummies != task.privacy.dummies:
-        raise VerificationError(
-            f"{name}: {record.dummies} dummies are in the batch, the task says {task.privacy.dummies}"
-        )
+        raise VerificationError(f"{name}: the batch has {record.dummies} dummies, the task has {task.privacy.dummies}")
     mode = task.admission.mode.value
     if record.admission != mode:
         raise VerificationError(
-            f"{name}: admission was {record.admission} by the shuffler's record, and is {mode} by the task"
+            f"{name}: admission was {record.admission} by the shuffler's record, but is {mode} by the task"
         )
     if record.reports < task.minimum_reports:
         raise VerificationError(
@@ -280,26 +278,28 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
 
 
 def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord, ...]) -> None:
-    """Check that what hops did not pass on is among the reports that are stated as left out."""
+    """Check that the stated numbers of left-out reports include those that hops left out."""
     for query, stated, record in zip(task.queries, content["queries"], records, strict=True):
         for reason, count in record.left_out.items():
             if stated["left_out"].get(reason, 0) < count:
-                raise VerificationError(f"{query.name}: hops left out {count} reports as {reason}, fewer are stated")
+                raise VerificationError(
+                    f"{query.name}: hops left out {count} reports as {reason}, but fewer are stated"
+                )
 
 
 def _check_admission(task: Task, content: dict[str, Any]) -> None:
-    """Check what the central numbers are said to rest on."""
+    """Check the statement of what the central numbers rest on."""
     if content["admission"] != task.admission.statement():
         raise VerificationError(
-            f"admission is not stated as that of a task with mode {task.admission.mode.value}; what the central "
-            "numbers rest on must be said in full"
+            f"its admission is not the statement for mode {task.admission.mode.value}, which must say in full what the "
+            "central numbers rest on"
         )
 
 
 def _uncounted(content: dict[str, Any], releases: Sequence[Release]) -> dict[int, int]:
-    """Return the rounds that are said never to have been counted, with the reports that each was released with."""
+    """Return the rounds that are stated as never counted, with the number of reports of each release."""
     uncounted, released = content["uncounted"], {release.round: release.reports for release in releases}
-    # By type: true is no round's number, though it equals 1 to Python.
+    # The type is compared, because JSON's true equals 1 in Python but is not the number of a round.
     whole = isinstance(uncounted, list) and all(type(number) is int for number in uncounted)
     if not whole or uncounted != [number for number in released if number in uncounted]:
         raise VerificationError("uncounted must list rounds that were released before, in that order")
@@ -307,18 +307,18 @@ def _uncounted(content: dict[str, Any], releases: Sequence[Release]) -> dict[int
 
 
 def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Release]) -> None:
-    """Check that all releases are composed: as they were counted, or at the minimum where they never were."""
+    """Check that all releases are composed: as counted, or at the minimum if they were never counted."""
     history = content["all_rounds"]["history"][:-1]
     rounds, composed = [release.round for release in releases], [stated["round"] for stated in history]
     if composed != rounds:
-        raise VerificationError(f"rounds {composed} are composed with it, the shuffler released {rounds} before it")
+        raise VerificationError(f"it composes rounds {composed}, but the shuffler released {rounds} before it")
     uncounted = content["uncounted"]
     for release, stated in zip(releases, history, strict=True):
         for query, counts in zip(task.queries, stated["queries"], strict=True):
             name = f"{query.name} of round {release.round}"
             if release.round in uncounted:
                 if {counts["reports"], counts["valid"]} != {task.minimum_reports}:
-                    raise VerificationError(f"{name} was never counted, and does not stand at the minimum")
+                    raise VerificationError(f"{name} was never counted, but is not charged at the minimum")
             elif counts["reports"] != release.reports:
                 raise VerificationError(f"{name}: {release.reports} reports were released, {counts['reports']} stated")
 

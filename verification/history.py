@@ -1,7 +1,7 @@
-"""All certificates of a task, checked one by one, and together: one chain, no gap, nothing said twice.
+"""Verifies all certificates of a task, each alone and all together: one chain, no gap, no round stated twice.
 
-The task's batch records attest its releases, so the last certificate's list names every round released before it. The
-others must be certificates of those very releases.
+The task's batch records attest its releases, so the last certificate lists every round released before its own. The
+other certificates must be of exactly these releases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hubbub.verification.results import RecomputedResults, ResultsFile, read_res
 
 @dataclass(frozen=True)
 class VerifiedCertificate:
-    """A certificate that holds by itself, and the file that it is in."""
+    """A certificate that is valid by itself, and its file."""
 
     path: Path
     document: bytes = field(repr=False)
@@ -35,12 +35,12 @@ class VerifiedCertificate:
 
     @property
     def round(self) -> int:
-        """The round that it is of."""
+        """The certificate's round."""
         return int(self.verified.content["round"])
 
     @property
     def history(self) -> dict[int, Any]:
-        """What it states of each round that it composes, its own last."""
+        """The statement of each round that the certificate composes; its own is last."""
         return {stated["round"]: stated for stated in self.verified.content["all_rounds"]["history"]}
 
     @property
@@ -56,7 +56,7 @@ class VerifiedCertificate:
 
 @dataclass(frozen=True)
 class Problem:
-    """What does not hold, in which file, of which round; None where it is not in one."""
+    """A problem, with its file and round; None if it is not of one file or one round."""
 
     file: Path | None
     round: int | None
@@ -70,7 +70,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class CertificateHistory:
-    """A task's certificates in the order of their rounds' release, and what does not hold of them together."""
+    """A task's certificates in the order of their rounds' releases, and the problems among them."""
 
     certificates: tuple[VerifiedCertificate, ...]
     problems: tuple[Problem, ...]
@@ -83,17 +83,17 @@ class CertificateHistory:
 
 @dataclass(frozen=True)
 class Histories:
-    """What was found: a history for each task, what does not hold of files by themselves, and what else lay there."""
+    """All findings: a history for each task, the problems of single files, and the skipped files."""
 
     histories: tuple[CertificateHistory, ...]
     alone: tuple[Problem, ...]
     skipped: tuple[Path, ...]
     results: tuple[RecomputedResults, ...] = ()
-    """Files of results that are what their certificates are of."""
+    """Files of results that agree with their certificates."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that does not hold."""
+        """All problems."""
         return (*self.alone, *(problem for history in self.histories for problem in history.problems))
 
 
@@ -103,14 +103,14 @@ def read_histories(
     successions: Sequence[Succession] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Histories:
-    """Check the certificates and results in these files, and in the `.json` files of these folders: alone and together.
+    """Check the certificates and results in these files and in the `.json` files of these folders, alone and together.
 
-    `successions` are known beside those in the certificates, as for `verify`. `progress` is told which file is next.
-    JSON of another kind that lies in a folder is skipped; a file that is named must be a certificate, or
-    results, which hold one.
+    `successions` are known in addition to those in the certificates, as for `verify`. `progress` is called with the
+    next file. In a folder, JSON of another kind is skipped. A file that is named itself must be a certificate, or
+    results, which contain one.
 
     Raises:
-        NotACertificate: where there is no certificate at all.
+        NotACertificate: if there is no certificate at all.
     """
     held: list[VerifiedCertificate] = []
     alone: list[Problem] = []
@@ -128,7 +128,7 @@ def read_histories(
             else:
                 held.append(VerifiedCertificate(path, document, verify(document, pins, successions)))
     for file in files:
-        # Results hold their round's certificate: it is one of the history, where it is not there by itself.
+        # Results contain their round's certificate, which is part of the history even if no file has it alone.
         if file.certificate not in {each.document for each in held}:
             progress(str(file.path))
             with _noted(file.path, alone):
@@ -155,7 +155,7 @@ def _by_task(held: Sequence[VerifiedCertificate]) -> tuple[CertificateHistory, .
 def _unmatched(
     paths: Sequence[Path], held: Sequence[VerifiedCertificate], files: Sequence[ResultsFile]
 ) -> list[Problem]:
-    """Say of which results no certificate was named, where certificates and results were: each holds another one."""
+    """Return a problem for each file of results whose certificate is not among the named ones, if any were named."""
     named = set(paths) - {file.path for file in files}
     certificates = [each for each in held if each.path in named]
     beside = [file for file in files if file.path in paths]
@@ -165,13 +165,13 @@ def _unmatched(
     if {file.certificate for file in beside}.isdisjoint(each.document for each in certificates):
         tasks = set()
     of = {each.document: each.verified.task.id for each in held}
-    text = "the certificate in these results is none of those that are named; name each beside its own results"
+    text = "the certificate in these results is none of those given; give each certificate with its own results"
     return [Problem(file.path, None, text) for file in beside if of.get(file.certificate) not in {None, *tasks}]
 
 
 @contextlib.contextmanager
 def _noted(path: Path, problems: list[Problem]) -> Iterator[None]:
-    """Note what does not hold of a file, so that the others are still looked at."""
+    """Record the problem of a file, so that the other files are still checked."""
     try:
         yield
     except OSError as error:
@@ -181,7 +181,7 @@ def _noted(path: Path, problems: list[Problem]) -> Iterator[None]:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    """Give each file once, and whether it was named itself."""
+    """Yield each file once, and whether it was named itself."""
     seen: set[Path] = set()
     for path in paths:
         for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
@@ -209,7 +209,7 @@ def _twice(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
     for each in held:
         other = first.setdefault(each.round, each)
         if other.document != each.document:
-            yield Problem(each.path, each.round, f"{other.path} is another certificate of this round")
+            yield Problem(each.path, each.round, f"{other.path} is a different certificate of this round")
 
 
 def _counts(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
@@ -219,12 +219,12 @@ def _counts(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
         for number, stated in each.history.items():
             counts, source = first.setdefault(number, (stated, each))
             if counts != stated:
-                yield Problem(each.path, number, f"its counts are others in {source.path}")
+                yield Problem(each.path, number, f"its counts differ from those in {source.path}")
 
 
 def _totals(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
-    """Find totals below what is proven that an earlier round costs by itself: no bound on all rounds is so low."""
-    # Not compared with earlier totals: a later bound may be tighter, and then it is the better one for both.
+    """Find totals below the proven cost of a single earlier round: no bound on all rounds can be so low."""
+    # Not compared with earlier totals: a later bound may be tighter, and then it is better for both.
     known, of = 0.0, None
     for each in held:
         lower = each.verified.content["round_total"]["epsilon_lower"] or 0.0
@@ -232,7 +232,7 @@ def _totals(held: Sequence[VerifiedCertificate]) -> Iterator[Problem]:
             known, of = lower, each
         total = each.verified.content["all_rounds"]["epsilon_upper"]
         if of is not None and total < known:
-            text = f"epsilon is {total} over all rounds, and at least {known} for round {of.round} alone by {of.path}"
+            text = f"epsilon is {total} over all rounds, but at least {known} for round {of.round} alone by {of.path}"
             yield Problem(each.path, each.round, text)
 
 
@@ -241,17 +241,17 @@ def _one_chain(held: Sequence[VerifiedCertificate], last: VerifiedCertificate) -
     for each in held:
         for position, (own, other) in enumerate(zip(each.chain, last.chain, strict=False)):
             if own != other:
-                now = f"round {other.round}" if own.round != other.round else "the same round, with other batches,"
-                text = f"it is not of one history with {last.path}: at position {position} of the releases, where this "
-                yield Problem(each.path, own.round, f"{text}one has round {own.round}, {now} stands there")
+                now = f"round {other.round}" if own.round != other.round else "the same round with other batches"
+                text = f"it is not of one history with {last.path}: at position {position} of the releases, this "
+                yield Problem(each.path, own.round, f"{text}certificate has round {own.round}, the other has {now}")
                 break
 
 
 def _gaps(held: Sequence[VerifiedCertificate], last: VerifiedCertificate) -> Iterator[Problem]:
-    """Find rounds that the last certificate composes and that no certificate is here of, unless none was made."""
+    """Find rounds that the last certificate composes but that have no certificate here, although one was made."""
     rounds = {each.round for each in held}
     for number in last.history:
         if number not in rounds and number not in last.uncounted:
-            yield Problem(None, number, f"there is no certificate of it here, and {last.path} composes it")
+            yield Problem(None, number, f"its certificate is missing: {last.path} composes this round")
         if number in rounds and number in last.uncounted:
-            yield Problem(last.path, number, "it was never counted by this one, and there is a certificate of it")
+            yield Problem(last.path, number, "it states that the round was never counted, but a certificate exists")

@@ -1,4 +1,4 @@
-"""What whoever checks a certificate knows out of band, and holds it to."""
+"""The keys and the task id that a verifier knows out of band and compares with a certificate."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class Pins:
     shuffler: bytes | None = None
     analyzer: bytes | None = None
     hops: tuple[bytes, ...] | None = None
-    """Those of the shufflers behind the first one, in their order; None where they are not known."""
+    """The identities of the hops, in their order; None if they are not pinned."""
     task_id: bytes | None = None
-    """The id (32 bytes) of the task that it must be of; None where any will do."""
+    """The id (32 bytes) of the task that the certificate must be of; None if any task is accepted."""
 
     def of(self, role: Role) -> bytes | None:
-        """The identity of a role; None where it is not pinned."""
+        """Return the identity of a role; None if it is not pinned."""
         return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
 
 
 def task_id(digits: str | None) -> bytes | None:
-    """Return the id of a task (32 bytes) from its hex digits; None where none is given.
+    """Return the id of a task (32 bytes) from its hex digits; None if there are none.
 
     Raises:
-        UsageError: where they are something else.
+        UsageError: if they are not 64 hex digits.
     """
     if digits is None:
         return None
     try:
         return from_hex(digits, HASH_BYTES, "--task")
     except SignatureError as error:
-        raise UsageError(f"{error}; `hubbub sign` prints a task's id, and so does `hubbub verify`") from error
+        raise UsageError(f"{error}; `hubbub sign` and `hubbub verify` print a task's id") from error

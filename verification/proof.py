@@ -1,4 +1,4 @@
-"""Proves each upper number of a valid certificate in ball arithmetic, and says how long it took."""
+"""Proves each upper number of a valid certificate in ball arithmetic, and measures how long it takes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Finding:
 
     @property
     def fails(self) -> bool:
-        """Whether the proof mode fails by it: it is refuted, or it is required and not proven."""
+        """Whether `--rigorous` fails because of it: it is refuted, or it is required and not proven."""
         return self.refuted or (self.claim.required and self.proof is None)
 
     def as_json(self) -> dict[str, Any]:
@@ -54,17 +54,17 @@ class Finding:
 
     @property
     def proven(self) -> float | None:
-        """What was proven, never below what was stated; None where nothing was."""
+        """The proven number, never below the stated one; None if nothing was proven."""
         return None if self.proof is None else fraction_up(self.proof.epsilon)
 
     def as_text(self) -> str:
-        """Return the finding as one line for people: first what was proven, then what was stated."""
+        """Return the finding as one line for people: first the proven number, then the stated one."""
         claim, proof = self.claim, self.proof
         if proof is None:
-            kept = "not true" if self.refuted else "not proven"
-            left = "" if self.fails else "; checked by floating point as before"
+            kept = "refuted" if self.refuted else "not proven"
+            left = "" if self.fails else "; it was checked in floating point only"
             return f"{kept}: {claim.where}, {claim.member} = {claim.stated}: {self.why_not}{left}"
-        # Rounded up: fewer digits of a proven number must not be less than was proven.
+        # Rounded up: the printed number must not be less than the proven one.
         number = f"{round_up_significant(self.proven or 0.0, 8):.8g}" if proof.looser else f"{claim.stated}"
         stated = f"stated: {claim.stated}; " if proof.looser else "as stated; "
         at = f" at delta {float(proof.delta):g}" if proof.delta else ""
@@ -73,21 +73,21 @@ class Finding:
 
 
 def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Finding]:
-    """Prove a valid certificate's numbers, one after the other; `progress` is told what is tried next."""
+    """Prove a valid certificate's numbers, one after the other; `progress` is called with the next step."""
     queries = [(query.name, query.mechanism) for query in verified.task.queries]
     yield from map(_found, claims(Terms.of(verified.task), queries, verified.content, progress))
 
 
 def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return `queries`, `round_total` and `all_rounds` of a certificate with every upper number as it was proven.
+    """Return `queries`, `round_total` and `all_rounds` of a certificate with the proven upper numbers.
 
-    The number that was stated is beside it, under its name and `_stated`. One that was not proven is None; what is left
-    without the analyzer's claim never is, as nothing here claims it.
+    Each stated number is kept as NAME_stated. A number that was not proven is None. The numbers that hold without the
+    analyzer's claim are always None, because they are never proven here.
     """
     queries, left = content["queries"], list(findings)
     proven = []
     for query in queries:
-        # By place, as claims come in the certificate's order: a query may be called `all_rounds` too.
+        # Matched by position, because claims come in the certificate's order; a query may be named `all_rounds` too.
         of_query, left = left[:CLAIMS_OF_QUERY], left[CLAIMS_OF_QUERY:]
         proven.append(_with_proven(query, of_query))
     totals = {

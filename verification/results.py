@@ -1,9 +1,9 @@
-"""Whether a round's results, as a reader saved them, are what its certificate is of.
+"""Checks saved results of a round against its certificate.
 
-A file of results (`hubbub results --json`) holds the counts of each published query and the round's certificate. The
-counts are compared with the certificate's digest, and the estimates, which follow from counts and task alone, are made
-again from them. Those of a question over time follow from the counts of earlier rounds too: with the results of these
-rounds they are made again, and without them that is a problem that names the rounds.
+A file of results (`hubbub results --json`) has the counts of each published query and the round's certificate. The
+counts are compared with the certificate's digest. The estimates follow from the counts and the task alone, so they are
+recomputed. Estimates of a question over time also follow from the counts of earlier rounds. They are recomputed if the
+results of those rounds are given; otherwise a problem names the missing rounds.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from hubbub.queries.texts.lookup import Decodable, found_words
 from hubbub.verification.certificate import VerificationError
 
 NEARLY = 1e-6
-"""How far a number may be from the one that is computed again, as a share of it: other versions of numerical libraries
-differ in the last digits. Of numbers of people, and of what people said in a range, it is a share of one, or of the
-range, too: a sum that is near zero has the digits of what was added up. A chance (`p_value`) has no such room."""
+"""How far a number may be from the recomputed one, as a share of it: versions of numerical libraries differ in the last
+digits. Of numbers of people and of answers in a range, it is also a share of one, or of the range: a sum near zero has
+the precision of its summands. A chance (`p_value`) has no such room."""
 
 BY_PREFIXES = "texts of several rounds' prefixes; find them again with hubbub results --prefixes"
 
@@ -49,7 +49,7 @@ _NAMED = RESULTS.format.partition("/")[0]
 
 @dataclass(frozen=True)
 class ResultsFile:
-    """A file of results as it was read: what is in it, and the bytes of the certificate that it holds."""
+    """A file of results as it was read: its document, and the bytes of the certificate in it."""
 
     path: Path
     document: Mapping[str, Any] = field(repr=False)
@@ -58,9 +58,10 @@ class ResultsFile:
 
 @dataclass(frozen=True)
 class RecomputedResults:
-    """What was found of a file of results.
+    """The findings about a file of results.
 
-    `queries` are those whose estimates were made again and are the same, `left` those that were not, with the reason.
+    `queries` are those whose recomputed estimates are the same; `left` are those that were not recomputed, with the
+    reason.
     """
 
     path: Path
@@ -87,10 +88,10 @@ class RecomputedResults:
 
 
 def read_results(path: Path, content: bytes) -> ResultsFile | None:
-    """Return what a file holds where it is a file of results; None where it is something else.
+    """Return the content of a file of results; None if the file is something else.
 
     Raises:
-        VerificationError: where it is one of another version, by the name of its format, or holds no certificate.
+        VerificationError: if its format has another version, or it has no certificate.
     """
     try:
         document = json.loads(content)
@@ -104,17 +105,17 @@ def read_results(path: Path, content: bytes) -> ResultsFile | None:
             raise VerificationError(f"these results do not have the members of {RESULTS.format}")
         certificate = document["certificate"]
         CERTIFICATE.check_named(certificate["body"])
-        # It was written for people, with white space; in canonical form it is the analyzer's bytes again.
+        # The file has white space for people. In canonical form the certificate has the analyzer's bytes again.
         return ResultsFile(path, document, canonical(certificate))
     except FormatError as error:
         raise VerificationError(str(error)) from error
     except (SignatureError, KeyError, TypeError) as error:
-        raise VerificationError(f"these results hold no certificate: {error!s:.200}") from error
+        raise VerificationError(f"these results have no certificate: {error!s:.200}") from error
 
 
 @dataclass(frozen=True)
 class OneRound:
-    """One certificate, the file that it is in, and the files of results that hold it too."""
+    """One certificate, its file, and the files of results that also contain it."""
 
     path: Path
     certificate: bytes
@@ -122,11 +123,11 @@ class OneRound:
 
 
 def one_round(paths: Sequence[Path]) -> OneRound | None:
-    """Return what is in files that are all of one certificate; None where there are several, or a folder.
+    """Return the content of files that are all of one certificate; None if there are several, or a folder.
 
     Raises:
-        OSError: where the only file cannot be read.
-        VerificationError: where the only file holds results without a certificate.
+        OSError: if the only file cannot be read.
+        VerificationError: if the only file has results without a certificate.
     """
     try:
         found = [] if any(path.is_dir() for path in paths) else [(path, path.read_bytes()) for path in paths]
@@ -144,7 +145,7 @@ def one_round(paths: Sequence[Path]) -> OneRound | None:
 
 
 def as_file(results: RoundResults) -> ResultsFile:
-    """Return results that were fetched as the file that they would be saved in."""
+    """Return fetched results as the file that they would be saved to."""
     where = Path(f"round {results.id.round} of task {results.id.task_name}")
     return ResultsFile(where, json.loads(json.dumps(results_document(results))), results.certificate)
 
@@ -152,9 +153,9 @@ def as_file(results: RoundResults) -> ResultsFile:
 def recompute(
     files: Sequence[ResultsFile], verified: Collection[bytes]
 ) -> Iterator[RecomputedResults | VerificationError]:
-    """Check files of results against the certificates in them, which are to be `verified`; yield what is found of each.
+    """Check files of results against the certificates in them, which must be in `verified`; yield each finding.
 
-    What does not hold is yielded as an error, which names the file, so that others are still looked at.
+    A problem is yielded as an error that names the file, so that the other files are still checked.
     """
     held: dict[tuple[bytes, int], list[Counted]] = {}
     sound: list[tuple[ResultsFile, Certified]] = []
@@ -163,7 +164,7 @@ def recompute(
             certified = read_certified(file.certificate)
             key = (certified.task.id, certified.content["round"])
             if file.certificate not in verified:
-                raise CountsDiffer("the certificate in it does not hold")
+                raise CountsDiffer("the certificate in it is not valid")
             results = list(map(_result, file.document["queries"]))
             held[key] = check_published(results, certified.task, key[1], certified)
             _check_about(file.document, certified)
@@ -180,11 +181,11 @@ def recompute(
 
 def _problem(file: ResultsFile, error: Exception) -> VerificationError:
     text = str(error) if isinstance(error, HubbubError) else f"they cannot be read: {error!r:.200}"
-    return VerificationError(f"{file.path}: the results are not what the certificate is of: {text}")
+    return VerificationError(f"{file.path}: the results do not agree with their certificate: {text}")
 
 
 def _result(stated: Mapping[str, Any]) -> QueryResult:
-    """Return a query's counts as they are stated in a file of results, without its estimates."""
+    """Return a query's counts from a file of results, without its estimates."""
     tally = stated.get("tally", {})
     try:
         counts = base64.b64decode(tally.get("counts", ""), validate=True)
@@ -192,14 +193,14 @@ def _result(stated: Mapping[str, Any]) -> QueryResult:
         raise CountsDiffer(f"{stated['name']}: its counts are not in base64") from error
     state, facts = QueryState(stated["state"]), (stated["reports"], stated["valid"], stated["left_out"])
     if state is QueryState.PUBLISHED and not counts:
-        raise CountsDiffer(f"{stated['name']}: its counts are not there; save the results anew")
+        raise CountsDiffer(f"{stated['name']}: its counts are missing; save the results again")
     return QueryResult(stated["name"], state, *facts, None, counts, tuple(tally.get("rounds", ())))
 
 
 def _check_about(document: Mapping[str, Any], certified: Certified) -> None:
     named = {"id": certified.task.id.hex(), "name": certified.task.name}
     if document["task"] != named or document["round"] != certified.content["round"]:
-        raise CountsDiffer("they say that they are of another task or round")
+        raise CountsDiffer("they name another task or round than their certificate")
 
 
 def _recomputed(
@@ -226,7 +227,7 @@ def _recomputed(
 
 def _check_withheld(query: Query, stated: Mapping[str, Any]) -> None:
     if set(stated) != {"name", "state", "reports", "valid", "left_out"}:
-        raise CountsDiffer(f"{query.name}: it is withheld, and numbers of it are stated")
+        raise CountsDiffer(f"{query.name}: it is withheld, but has numbers")
 
 
 def _batches(
@@ -236,21 +237,21 @@ def _batches(
     stated: Mapping[str, Any],
     held: Mapping[tuple[bytes, int], Sequence[Counted]],
 ) -> dict[int, Batch]:
-    """Return the batches that a query's estimates follow from: its round's, and those of earlier rounds it names."""
+    """Return the batches that a query's estimates follow from: its round's, and those of the earlier rounds named."""
     rounds = [*stated["tally"]["rounds"], number]
     missing = [each for each in rounds if (task.id, each) not in held]
     if missing:
         raise CountsDiffer(
-            f"{stated['name']}: its estimates follow from rounds {missing} too; give the results of these as well"
+            f"{stated['name']}: its estimates also follow from rounds {missing}; give the results of these rounds too"
         )
     found = {each: held[task.id, each][index].tally for each in rounds}
     return {each: Batch(tally, task.privacy.dummies) for each, tally in found.items() if tally is not None}
 
 
 def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, stated: Mapping[str, Any]) -> str | None:
-    """Check a query whose texts were looked up; return why its texts cannot be looked up again, where they cannot."""
+    """Check a query whose texts were looked up; return the reason if they cannot be looked up again."""
     if not set(stated) - _COUNTS <= _TEXTS:
-        raise CountsDiffer(f"{query.name}: it has members that no looking up gives")
+        raise CountsDiffer(f"{query.name}: it has members that a lookup never gives")
     plain = estimates_document(query.estimates_over(number, {number: batch}))
     _check_same(query, _without_bands(plain["answered"]), _without_bands(stated["answered"]), ".answered", 1.0)
     _check_same(query, plain["kind"], stated["kind"], ".kind", 1.0)
@@ -260,11 +261,11 @@ def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, s
     found = estimates_document(question.decode(Debiased(query.randomizer, batch.tally, batch.dummies), named, number))
     looked_up = [_LOOKED_UP.search(note) for note in stated.get("notes", [])]
     if len(looked_up) != 1 or looked_up[0] is None or "beginnings" in stated:
-        raise CountsDiffer(f"{query.name}: it does not say how many texts were looked up")
-    # How many were, of which these stand out, is in the sentence: it alone makes the band wider, and changes no count.
+        raise CountsDiffer(f"{query.name}: it does not state how many texts were looked up")
+    # The note has the number of texts that were looked up, which makes the band wider and changes no count.
     count = int(looked_up[0][1])
     if not len(named) <= count or stated["notes"] != [found_words(len(named), count)]:
-        raise CountsDiffer(f"{query.name}: notes say otherwise than how many texts there are")
+        raise CountsDiffer(f"{query.name}: its notes state another number of texts than it has")
     again, width = found.get("counts", []), half_width(count + 1)
     _check_same(query, [_banded(each, width) for each in again], stated.get("counts", []), ".counts", 1.0)
     _check_same(query, _banded(found["answered"], width), stated["answered"], ".answered", 1.0)
@@ -285,7 +286,7 @@ def _banded(numbers: Mapping[str, Any], width: float) -> dict[str, Any]:
 def _check_same(query: Query, expected: Any, given: Any, where: str, scale: float) -> None:
     found = _difference(json.loads(json.dumps(expected)), given, where, scale)
     if found is not None:
-        raise CountsDiffer(f"{query.name}: {found.removeprefix('.')} is not what follows from the counts")
+        raise CountsDiffer(f"{query.name}: {found.removeprefix('.')} does not follow from the counts")
 
 
 def _check_estimates(query: Query, number: int, batches: Mapping[int, Batch], stated: Mapping[str, Any]) -> None:
@@ -298,7 +299,7 @@ _COUNTS = frozenset({"left_out", "name", "reports", "state", "tally", "valid"})
 
 
 def _difference(expected: Any, stated: Any, where: str, scale: float) -> str | None:
-    """Return where two JSON values first differ by more than `NEARLY`, also times `scale`; None where they do not."""
+    """Return where two JSON values first differ by more than `NEARLY` (also times `scale`); None if they do not."""
     if isinstance(expected, dict) and isinstance(stated, dict) and expected.keys() == stated.keys():
         return _first(expected, lambda name: _difference(expected[name], stated[name], f"{where}.{name}", scale))
     if isinstance(expected, list) and isinstance(stated, list) and len(expected) == len(stated):

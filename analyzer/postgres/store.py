@@ -206,7 +206,6 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         return await self._look(work)
 
     async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
-        """Return the releases of all tasks that have any, in order, each with its stored head."""
         return await self._look(lambda tables: ledger.releases(tables.connection))
 
     async def records(self) -> Sequence[Signed]:

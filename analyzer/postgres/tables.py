@@ -30,7 +30,6 @@ class AnalyzerPostgresTables(RoundQueries):
             self._run(statement, signed.task.id, signed.task.name, len(signed.task.queries), signed.encode())
 
     def task(self, task_id: bytes) -> SignedTask | None:
-        """Return a task that was ever added."""
         row = self._one("SELECT document FROM task WHERE id = %s", task_id)
         return None if row is None else SignedTask.decode(row[0])
 
@@ -59,19 +58,16 @@ class AnalyzerPostgresTables(RoundQueries):
     # Releases
 
     def records(self) -> list[tuple[bytes, int, SignedDocument]]:
-        """Return the records of all announced batches: the task's id, the query, the document."""
         rows = self._all(
             "SELECT id, query, batch.record, batch.signature FROM round_status JOIN batch ON batch.round = key"
         )
         return [(task_id, query, SignedDocument(body, signature)) for task_id, query, body, signature in rows]
 
     def counted_of(self, task_id: bytes) -> set[int]:
-        """Return the rounds of a task whose batches are all counted."""
         rows = self._all("SELECT number FROM round_status WHERE id = %s AND queries = counted", task_id)
         return {number for (number,) in rows}
 
     def is_over(self, task_id: bytes, round_number: int) -> bool:
-        """Return whether a round's key was destroyed: its uncounted batches will never be counted."""
         statement = "SELECT 1 FROM round_status WHERE id = %s AND number = %s AND destroyed"
         return self._one(statement, task_id, round_number) is not None
 
@@ -100,7 +96,6 @@ class AnalyzerPostgresTables(RoundQueries):
         return committed
 
     def progress(self, task_id: bytes | None) -> list[RoundProgress]:
-        """Return the progress of the rounds that have a key, oldest key first, of one task or of all."""
         batches: dict[int, list[BatchProgress]] = {}
         for row, query, body, reports, dummies, arrived, valid, left_out in self._all(
             "SELECT round, query, record, reports, dummies, next_offset, valid, left_out FROM batch ORDER BY query"
@@ -127,7 +122,6 @@ class AnalyzerPostgresTables(RoundQueries):
     # Certificates
 
     def uncertified(self) -> list[tuple[bytes, int]]:
-        """Return the rounds with all batches committed but no certificate: (task id, round), rising."""
         rows = self._all(
             "SELECT id, number FROM round_status WHERE certified IS NULL AND queries = counted ORDER BY task, number"
         )
@@ -151,7 +145,6 @@ class AnalyzerPostgresTables(RoundQueries):
         self._run("UPDATE round SET destroyed = true WHERE key = %s", row)
 
     def unerased(self) -> list[tuple[bytes, int]]:
-        """Return the certified rounds that still have envelopes: (task id, round), rising."""
         rows = self._all(
             "SELECT id, number FROM round_status WHERE certified IS NOT NULL AND stored ORDER BY task, number"
         )
@@ -164,12 +157,10 @@ class AnalyzerPostgresTables(RoundQueries):
             self.drop(row)
 
     def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
-        """Return a round's certificate, if it was made."""
         row = self._one("SELECT document FROM certificate WHERE round = %s", self._round(task_id, round_number))
         return None if row is None else row[0]
 
     def certified(self, task_id: bytes | None) -> list[RoundId]:
-        """Return the certified rounds, of one task or of all, in the order in which they were certified."""
         rows = self._all(
             "SELECT id, name, number FROM round_status"
             " WHERE certified IS NOT NULL AND (%s::bytea IS NULL OR id = %s) ORDER BY certified",

@@ -82,7 +82,6 @@ class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
         )
 
     async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
-        """Return the releases of all tasks that have any, in order, each with its stored head."""
         return await self._change(lambda _: all_chains(self._database.writer))
 
     async def records(self) -> Sequence[Signed]:

@@ -64,7 +64,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
             self._run(statement, signed.task.id, signed.task.name, len(signed.task.queries), signed.encode())
 
     def task(self, task_id: bytes) -> SignedTask | None:
-        """Return a task that was ever added."""
         row = self._one("SELECT document FROM task WHERE id = ?", task_id)
         return None if row is None else SignedTask.decode(row[0])
 
@@ -77,7 +76,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         insert_releases(self._connection, task_id, releases)
 
     def records(self) -> list[tuple[bytes, int, SignedDocument]]:
-        """Return the records of all announced batches: the task's id, the query, the document."""
         rows = self._all(
             "SELECT task.id, query, batch.record, batch.signature FROM batch"
             " JOIN round ON round.key = batch.round JOIN task ON task.key = round.task"
@@ -103,7 +101,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return committed
 
     def progress(self, task_id: bytes | None) -> list[RoundProgress]:
-        """Return the progress of the rounds that have a key, oldest key first, of one task or of all."""
         batches: dict[int, list[BatchProgress]] = {}
         for row, query, body, reports, dummies, arrived, valid, left_out in self._all(
             "SELECT round, query, record, reports, dummies, next_offset, valid, left_out FROM batch ORDER BY query"
@@ -133,7 +130,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return {(task_id, number): queries for task_id, number, queries in rows}
 
     def counted_of(self, task_id: bytes) -> set[int]:
-        """Return the rounds of a task whose batches are all counted."""
         rows = self._all(
             "SELECT round.number FROM round JOIN task ON task.key = round.task WHERE task.id = ? AND task.queries ="
             " (SELECT count(*) FROM batch WHERE batch.round = round.key AND valid IS NOT NULL)",
@@ -142,14 +138,12 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return {number for (number,) in rows}
 
     def is_over(self, task_id: bytes, round_number: int) -> bool:
-        """Return whether a round's key was destroyed: its uncounted batches will never be counted."""
         key = self.key(task_id, round_number)
         return key is not None and key.private is None
 
     # Certificates
 
     def uncertified(self) -> list[tuple[bytes, int]]:
-        """Return the rounds with all batches committed but no certificate: (task id, round), rising."""
         rows = self._all(
             "SELECT task.id, round.number FROM round JOIN task ON task.key = round.task"
             " WHERE NOT EXISTS (SELECT 1 FROM certificate WHERE certificate.round = round.key) AND task.queries ="
@@ -173,7 +167,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         self._remains.destroyed = True
 
     def unerased(self) -> list[tuple[bytes, int]]:
-        """Return the certified rounds that still have envelopes: (task id, round), rising."""
         rows = self._all(
             "SELECT task.id, round.number FROM round JOIN task ON task.key = round.task"
             " WHERE EXISTS (SELECT 1 FROM certificate WHERE certificate.round = round.key) AND EXISTS"
@@ -194,12 +187,10 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return more
 
     def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
-        """Return a round's certificate, if it was made."""
         row = self._one("SELECT document FROM certificate WHERE round = ?", self._round(task_id, round_number))
         return None if row is None else row[0]
 
     def certified(self, task_id: bytes | None) -> list[RoundId]:
-        """Return the certified rounds, of one task or of all, in the order in which they were certified."""
         rows = self._all(
             "SELECT task.id, name, round.number FROM certificate JOIN round ON round.key = certificate.round"
             " JOIN task ON task.key = round.task WHERE ?1 IS NULL OR task.id = ?1 ORDER BY certificate.key",

@@ -1,4 +1,4 @@
-"""What a load is asked to be, checked; run against a deployment, or against services started here."""
+"""Checks the options of a load, and runs it against a deployment, or against services started here."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from hubbub.protos.transport.channels import MAXIMUM_SUBMISSIONS
 from hubbub.service.settings import load as load_settings
 
 USUAL_RATE = 200.0
-"""Devices a second where nothing else is asked for: every machine keeps up with that."""
+"""The default rate in devices a second, which every machine can keep."""
 
 
 @dataclass
 class LoadResult:
-    """What a load came to: steps that were run to their end, and where; `held` is what the shuffler then held."""
+    """The result of a load: its finished steps and its target; `held` is the shuffler's count of submissions."""
 
     where: str
     steps: list[StepResult] = field(default_factory=list)
@@ -62,7 +62,7 @@ def checked_schedule(
     per_call: int,
     timeout: float,
 ) -> LoadSchedule:
-    """Return the schedule that options ask for.
+    """Return the schedule in the options.
 
     Raises:
         UsageError: if they exclude each other, or one is out of its limits.
@@ -115,10 +115,10 @@ def deployment_in(
     round_number: int | None,
     pollute: bool,
 ) -> Deployment:
-    """Return the deployment that a client's settings name, once it is clear that it can and may be loaded.
+    """Return the deployment that a client's settings name, after checking that it can and may be loaded.
 
     Raises:
-        UsageError: if it is beyond this machine and nobody said `pollute`, or tickets are too few.
+        UsageError: if it is on another machine without `pollute`, or tickets are too few.
         HubbubError, OSError: if the settings, or what they name, cannot be used.
         NoRound: if no round takes answers now.
     """
@@ -162,7 +162,7 @@ def _is_local(address: str) -> bool:
 
 
 def load(deployment: Deployment, schedule: LoadSchedule, processes: int, progress: Progress) -> LoadResult:
-    """Run a schedule against a deployment, shown by `progress`; after Ctrl-C, what was run to its end is told.
+    """Run a schedule against a deployment, shown by `progress`; after Ctrl-C, return the finished steps.
 
     Raises:
         HubbubError: if a worker fails.

@@ -1,7 +1,7 @@
-"""Texts that a reader looks up in the tables of a round's results.
+"""Looks up texts in the tables of a round's results, for readers.
 
-Looking up costs no privacy, however often and whatever it is: the table is what was released, and what is computed from
-it is post-processing. Whoever may read the results may do it.
+Looking up costs no privacy, however often and whatever the texts are: the table was released, and computing from it is
+post-processing. Every reader of the results may do it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_candidates(path: Path) -> list[str]:
         written = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise HubbubError(f"{path} is not text in UTF-8: {error}; write one candidate a line") from error
-    # Not splitlines: a candidate may hold what that takes for a line's end.
+    # Not splitlines: a candidate may contain characters that it treats as a line's end.
     lines = [line for line in written.replace("\r\n", "\n").split("\n") if line]
     if not 0 < len(lines) <= MOST_CANDIDATES:
         raise HubbubError(f"{path} holds {len(lines)} candidates; give from 1 to {MOST_CANDIDATES}, one a line")
@@ -57,7 +57,7 @@ def task_of(results: RoundResults) -> Task:
     Raises:
         HubbubError: if the certificate cannot be read.
     """
-    # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
+    # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
     try:
         body = json.loads(results.certificate)["body"]
         return SignedTask.from_json(body["task"]).task
@@ -79,7 +79,7 @@ def _decoded(task: Task, result: QueryResult, candidates: Sequence[str], number:
 
 
 def batch_of(task: Task, result: QueryResult) -> Debiased:
-    """Return the batch that a query's table in a round's results holds.
+    """Return the batch in a query's table of a round's results.
 
     Raises:
         ValueError: if the table is damaged.

@@ -1,6 +1,6 @@
-"""Finds texts by their prefixes in the tables of a task's rounds, where no list of candidates is known.
+"""Finds texts by their prefixes in the tables of a task's rounds, without a list of candidates.
 
-It costs no privacy, as looking candidates up costs none (`deploy.operator.lookup`).
+It costs no privacy, like looking up candidates (`deploy.operator.lookup`).
 """
 
 from __future__ import annotations

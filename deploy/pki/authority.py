@@ -1,4 +1,4 @@
-"""A certificate authority for one deployment: its certificates decide which party may call which service over TLS.
+"""Makes a deployment's certificate authority, whose certificates decide which party may call which service over TLS.
 
 A certificate's common name is the party's role; services check it on their mutual-TLS ports. These certificates protect
 connections only. Statements (tasks, records, certificates of privacy) are signed with Ed25519 identities, other keys.

@@ -1,4 +1,4 @@
-"""Enrollment tickets in files: one in a file, many with one a line, or a file for each name of a list."""
+"""Reads and writes enrollment tickets in files: one or many in a file, or a file for each name of a list."""
 
 from __future__ import annotations
 

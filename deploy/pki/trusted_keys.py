@@ -1,4 +1,4 @@
-"""A folder of public keys by the parties' names, as `hubbub init` makes one for the operator."""
+"""Reads a folder of public keys by the parties' names, which `hubbub init` makes for the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of rounds at the analyzer, to and from protobuf messages."""
+"""Encodes and decodes the states of rounds at the analyzer."""
 
 from __future__ import annotations
 

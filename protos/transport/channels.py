@@ -1,4 +1,4 @@
-"""TLS credentials, and gRPC channels with the same options everywhere."""
+"""Makes TLS credentials, and gRPC channels with the same options everywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in, check_issued, check_pair, key_in
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
-"""Largest message a service takes: about 40,000 submissions, far above what one call carries."""
+"""Largest message that a service accepts: about 40,000 submissions, far more than one call has."""
 
 MAXIMUM_RESULTS_BYTES = 256 * 1024 * 1024
 """Largest answer a reader of results takes: a table of some 200 million texts, or two million rows.
@@ -29,10 +29,10 @@ SUBMISSION_OVERHEAD = 128
 
 _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
-    # A peer that was restarted is found again within seconds, not after gRPC's default of up to two minutes.
+    # A restarted peer is found again within seconds, not after gRPC's default of up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
-    # A connection whose other end vanished is noticed.
+    # Detects a connection whose other end vanished.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )

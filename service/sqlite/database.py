@@ -112,7 +112,7 @@ class Database:
         """Accept the checked store, and truncate a killed process's log, which may contain erased data.
 
         Raises:
-            sqlite3.Error: where it cannot be written.
+            sqlite3.Error: if it cannot be written.
         """
         self._wal_holder.close()
         self._accepted = True

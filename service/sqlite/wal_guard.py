@@ -47,7 +47,7 @@ _INDEX_SALTS = slice(32, 40)
 
 _REMEDY = (
     "Without it the store lacks the last acknowledged submissions, charges and counts. Restore the file. Only if it is "
-    "really lost, run the same command once with --accept-lost-log (docs/howto/operate.md, A log was lost)"
+    "really lost, run the same command once with --accept-lost-log (docs/howto/respond-to-incidents.md, A log was lost)"
 )
 
 

@@ -88,7 +88,6 @@ class HopTables(InboxTables[HopBatch]):
             self._run(statement, task.id, len(task.queries))
 
     def abandon(self, task_id: bytes, round_number: int) -> None:
-        """Erase a round's envelopes and its private key, so that nothing of it is passed on."""
         super().abandon(task_id, round_number)
         of_round = "DELETE FROM released WHERE batch IN (SELECT key FROM batch WHERE round = ?)"
         self._run(of_round, self._round(task_id, round_number))
@@ -134,7 +133,6 @@ class HopTables(InboxTables[HopBatch]):
         return committed
 
     def statuses(self) -> list[HopRoundStatus]:
-        """Return the progress of each round that has a key, oldest key first."""
         rows = self._all(
             "SELECT task.id, round.number, EXISTS (SELECT 1 FROM private_key WHERE private_key.round = round.key),"
             " COUNT(batch.key), COUNT(batch.mixed_record), COUNT(batch.valid) FROM round"

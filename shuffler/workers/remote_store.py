@@ -100,7 +100,6 @@ class RemoteStore:
     async def insert(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
     ) -> list[InsertOutcome]:
-        """Store submissions, each by itself, and return the outcome of each, in order."""
         asked = codec.write_opened(round_, submissions, unopenable, most)
         return codec.read_outcomes(await self._channel.ask(Frame.INSERT, asked))
 

@@ -97,7 +97,7 @@ def test_calibrate_names_the_randomizers_there_are() -> None:
     ("more", "says"),
     [
         (("--query", "histogram"), "a histogram needs --categories"),
-        (("--query", "sum", "--categories", "3"), "a sum has levels"),
+        (("--query", "sum", "--categories", "3"), "a sum takes none"),
         (("--query", "histogram", "--categories", "1"), "categories is 1"),
         (("--query", "sum", "--honest-share", "2"), "honest_share is 2.0"),
     ],

@@ -54,7 +54,7 @@ def test_a_whole_history_holds(folder: Path, tmp_path: Path) -> None:
 def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_is_1(folder: Path) -> None:
     (folder / "1.json").unlink()
     ran = hubbub("verify", folder)
-    gap = f"round 1: there is no certificate of it here, and {folder / '2.json'} composes it"
+    gap = f"round 1: its certificate is missing: {folder / '2.json'} composes this round"
     assert (ran.status, ran.err) == (1, f"error: {gap}\n")
     assert "these certificates are not one history" in ran.out
     (folder / "0.json").write_bytes((folder / "0.json").read_bytes().replace(b'"round":0', b'"round":1', 1))

@@ -273,7 +273,7 @@ async def test_a_chunk_that_repeats_what_is_stored_changes_nothing(store: Analyz
 async def test_gaps_and_what_goes_beyond_the_batch_are_refused(store: AnalyzerStore) -> None:
     batch = await begun(store)
     gap = await refused(store.append(batch.chunk(1, 2)))
-    assert (gap.reason, "go on from 0" in gap.message) == (Reason.WRONG_OFFSET, True)
+    assert (gap.reason, "continue at 0" in gap.message) == (Reason.WRONG_OFFSET, True)
     beyond = Envelopes(batch.id, 0, (*batch.envelopes, batch.envelopes[0]))
     assert (await refused(store.append(beyond))).reason is Reason.WRONG_OFFSET
     assert arrived(store, batch.id) == b""

@@ -1,4 +1,4 @@
-"""What the pages of docs/howto show is there: commands and options, settings, names in backticks, places in links."""
+"""What the pages of docs/howto show is there: commands and options, settings, names in backticks."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from typing import Any
 import pytest
 
 from hubbub.analyzer import settings as analyzer_settings
+from hubbub.cli.main import COMMANDS
 from hubbub.deploy.init.cluster import Cluster
 from hubbub.deploy.init.folders import Folder, Placement, initialise
 from hubbub.deploy.init.hops import Hops
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import RoundState
+from hubbub.protos.records.results import AnalysisStage
 from hubbub.protos.task.draft import read_draft
+from hubbub.service.observability.incidents import IncidentKind
 from hubbub.service.settings import load, setting_names
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop import settings as hop_settings
 from support.command_line import misunderstood
 from support.deployment_files import commands_of_line
-from support.howto_pages import Part, anchors, blocks, code, lines, links, pages
+from support.howto_pages import HOWTO, Part, blocks, code, lines, pages
 from support.source_tree import FOLDERS, ROOT
 
-MOST_LINES = 400
 PAGES = pages()
 NAMES = [page.name for page in PAGES]
 
@@ -47,13 +50,6 @@ TASK_KEYS = set(re.findall(r"(?m)^(?:# )?(\w+) = ", (ROOT / "deploy" / "samples"
 def wrong(found: list[tuple[Part, str]]) -> str:
     """What is wrong, a line each, with page and line."""
     return "".join(f"\n{part}: {message}" for part, message in found)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_a_page_is_short_and_has_one_title(page: Path) -> None:
-    text = page.read_text()
-    assert text.startswith("# ")
-    assert len(text.splitlines()) <= MOST_LINES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -186,12 +182,57 @@ def test_every_path_in_backticks_is_in_the_tree(page: Path) -> None:
     assert not found, wrong(found)
 
 
+METRIC = re.compile(r"\bhubbub_(?:shuffler|hop|analyzer)_[a-z_]+[a-z]\b")
+ALERT = re.compile(r"\bHubbub[A-Z]\w+\b(?<!Error)")
+
+
+def known_metrics() -> set[str]:
+    return set(METRIC.findall((ROOT / "docs" / "reference" / "metrics.md").read_text()))
+
+
+def known_alerts() -> set[str]:
+    return set(re.findall(r"(?m)^ *- alert: (\w+)$", (ROOT / "deploy" / "alerts" / "hubbub.yaml").read_text()))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_every_place_that_a_link_leads_to_is_there(page: Path) -> None:
-    """The files that links lead to are checked when the site is built; here, the headings."""
-    found = []
-    for part, anchor in links(page):
-        target = (page.parent / part.text) if part.text else page
-        if anchor and target.is_file() and anchor not in anchors(target.read_text()):
-            found.append((part, f"{target.name} has no heading #{anchor}"))
+def test_every_metric_and_alert_is_one_that_there_is(page: Path) -> None:
+    """The pages of reference that list them are made from the code."""
+    known = known_metrics() | known_alerts()
+    assert len(known) > 40
+    found = [
+        (part, f"there is no metric or alert {name}")
+        for part in code(page)
+        for name in (*METRIC.findall(part.text), *ALERT.findall(part.text))
+        if name not in known
+    ]
     assert not found, wrong(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_command_in_the_text_begins_with_one_that_there_is(page: Path) -> None:
+    found = [
+        (part, f"there is no command {named[1]}")
+        for part in code(page)
+        if (named := re.match(r"hubbub ([a-z]+)", part.text)) and named[1] not in COMMANDS
+    ]
+    assert not found, wrong(found)
+
+
+# What operators look at
+
+
+def test_every_state_and_kind_of_incident_is_on_the_page_on_watching() -> None:
+    text = (HOWTO / "watch-and-alert.md").read_text()
+    assert {state.value.upper() for state in (*RoundState, *AnalysisStage)} <= set(re.findall(r"\b[A-Z]{3,}\b", text))
+    assert re.findall(r"(?m)^\| `(\w+)` \|", text) == [kind.value for kind in IncidentKind]
+    assert {f"hubbub.{kind.value}" for kind in IncidentKind} <= {
+        part.text for part in code(HOWTO / "watch-and-alert.md")
+    }
+
+
+def test_every_alert_has_a_section_among_the_incidents() -> None:
+    headings = re.findall(r"(?m)^## (.+)$", (HOWTO / "respond-to-incidents.md").read_text())
+    named = re.findall(r"(?m)^ *incident: (.+)$", (ROOT / "deploy" / "alerts" / "hubbub.yaml").read_text())
+    assert len(named) > 10
+    assert sorted(set(named) - set(headings)) == []
+    assert len(headings) == len(set(headings))

@@ -246,7 +246,7 @@ LEFT_OUT: dict[str, tuple[Callable[[ReleasedRounds], dict[str, Any]], str]] = {
     "all": (lambda deployment: without(deployment, 0, 1), "2 rounds were released before it, 0 are listed"),
     "from what is composed alone": (
         lambda deployment: {**without(deployment, 0), "releases": deployment.content(RELEASED - 1)["releases"]},
-        r"rounds \[1\] are composed with it, the shuffler released \[0, 1\] before it",
+        r"it composes rounds \[1\], but the shuffler released \[0, 1\] before it",
     ),
     "by another in its place": (replaced, "are not those that the shuffler's batch records attest"),
     "by a larger one": (enlarged, "are not those that the shuffler's batch records attest"),
@@ -295,7 +295,7 @@ async def test_a_round_that_is_left_out_with_the_shufflers_help_is_missed_by_who
     assert "2 rounds were released before it, 1 are listed" in alone.err
     (kept / "1.json").unlink()
     (gap,) = read_histories([kept], deployment.pins).problems
-    assert "there is no certificate of it here" in gap.text
+    assert "its certificate is missing" in gap.text
 
 
 # Files that are handed to services

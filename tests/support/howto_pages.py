@@ -1,4 +1,4 @@
-"""The pages of docs/howto as tests read them: fenced blocks, code in backticks and links, each with its line."""
+"""The pages of docs/howto as tests read them: fenced blocks, and code in backticks, each with its line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from support.source_tree import ROOT
 HOWTO = ROOT / "docs" / "howto"
 _FENCED = re.compile(r"(?ms)^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$")
 _CODE = re.compile(r"`([^`\n]+)`")
-_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,3 @@ def code(page: Path) -> Iterator[Part]:
     """What is in backticks in the text."""
     for number, line in enumerate(prose(page).splitlines(), 1):
         yield from (Part(page, number, found) for found in _CODE.findall(line))
-
-
-def links(page: Path) -> Iterator[tuple[Part, str]]:
-    """Relative links: the file (empty for the page itself) and the anchor."""
-    for number, line in enumerate(prose(page).splitlines(), 1):
-        yield from ((Part(page, number, target), anchor) for target, anchor in _LINK.findall(line))
-
-
-def anchors(text: str) -> set[str]:
-    """The anchors that a page's headings make."""
-    headings = re.findall(r"(?m)^#+ (.+)$", text)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

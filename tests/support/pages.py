@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -53,33 +55,47 @@ def run(script: list[Step], folder: Path, before: str = "") -> list[str]:
     for number, step in enumerate(script):
         parts.append(f"echo '{MARK.format(number)}'\n{step.commands}")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    shell = subprocess.Popen(
         ["bash", "-c", "\n".join(parts)],
         cwd=folder,
         env={**os.environ, "PATH": path, "COLUMNS": "80"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE,
-        check=False,
+        start_new_session=True,
     )
-    assert done.returncode == 0, done.stdout
-    return re.split(r"==== step \d+ ====\n", done.stdout)[1:]
+    try:
+        printed, _ = shell.communicate(timeout=PATIENCE)
+    finally:
+        # A shell that is killed leaves its services.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 0, printed
+    return re.split(r"==== step \d+ ====\n", printed)[1:]
 
 
 def shape(line: str) -> str:
     """A line without its numbers, times, fingerprints and layout."""
     line = FINGERPRINT.sub("#", line).replace(BY_CHANCE, "")
     line = NUMBER.sub("0", TIME.sub("@", line))
+    return spaced(line)
+
+
+def spaced(line: str) -> str:
+    """A line without its layout."""
     return LAYOUT.sub(" ", line).strip()
 
 
-def unlike(shown: str, printed: str) -> list[str]:
-    """Lines that a page shows and a command did not print, in their order; … at an end leaves out what follows."""
-    found = [shape(line) for line in printed.splitlines()]
+def unlike(shown: str, printed: str, *, exactly: bool = False) -> list[str]:
+    """Lines that a page shows and a command did not print, in their order; … at an end leaves out what follows.
+
+    They are compared in shape, or with `exactly` with their numbers.
+    """
+    seen = spaced if exactly else shape
+    found = [seen(line) for line in printed.splitlines()]
     missing = []
     for line in shown.splitlines():
-        wanted = shape(line)
+        wanted = seen(line)
         if wanted in ("…", ""):
             continue
         short = wanted.removesuffix("…").strip() if wanted.endswith("…") else None

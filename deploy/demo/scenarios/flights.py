@@ -1,4 +1,4 @@
-"""A histogram and a sum, in one round."""
+"""Demonstrates a histogram and a sum, in one round."""
 
 from __future__ import annotations
 
@@ -32,4 +32,4 @@ FLIGHTS = Scenario(
     "each flight is a device, and says its carrier and, where it has one, its departure delay",
     flights,
 )
-"""What `hubbub demo` shows where nothing else is said."""
+"""The default scenario of `hubbub demo`."""

@@ -1,4 +1,4 @@
-"""A number by two attributes, jointly randomized, so that totals agree."""
+"""Demonstrates a number by two attributes, jointly randomized, so that totals agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A yes or no of the same devices over a year, in sixteen rounds."""
+"""Demonstrates a yes-or-no question to the same devices over a year, in sixteen rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All scenarios, by their names."""
+"""Lists all scenarios by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
 
 
 def scenario_named(name: str | None) -> Scenario:
-    """Return the scenario of that name; the first where there is none.
+    """Return the scenario of that name; the first for None.
 
     Raises:
         UsageError: if no scenario has that name.

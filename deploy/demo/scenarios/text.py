@@ -1,4 +1,4 @@
-"""Which texts people hold, where the task does not list them. Candidates are looked up afterwards."""
+"""Demonstrates the discovery of texts that the task does not list; candidates are looked up afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key of a party as it is shown, where a party keeps its keys, and what every kind of key can do."""
+"""Defines the shown form of a party's key, the places of its keys, and the operations of every kind of key."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def pages() -> list[Page]:
         sections = [each for name in names for each in _sections(name, commands[name])]
         about = f"Commands to {title}"
         lead = f"Every option of {_listed([code(f'hubbub {name}') for name in names])}."
-        found += divided(Page(_page_name(title), about, lead, f"commands to {title}", tuple(sections)))
+        found += divided(Page(_page_name(title), about, lead, ", ".join(map(code, names)), tuple(sections)))
     return found
 
 

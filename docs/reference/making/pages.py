@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from reference.making import alerts, commands, errors, events, metrics, refusals, settings, task_keys
+from reference.making import alerts, certificate, commands, errors, events, metrics, refusals, settings, task_keys
 from reference.making.page import MARK, Page, section, table, wrapped
 
 FOLDER = Path(__file__).parents[1]
@@ -16,6 +16,7 @@ SUBJECTS: tuple[Callable[[], list[Page]], ...] = (
     commands.pages,
     settings.pages,
     task_keys.pages,
+    certificate.pages,
     metrics.pages,
     alerts.pages,
     events.pages,
@@ -30,6 +31,7 @@ WRITTEN: Mapping[str, str] = MappingProxyType(
         "formats-results.md": "counts, results, and the table of exported estimates",
         "formats-stores.md": "the stores of the services in PostgreSQL",
         "limits.md": "how far hubbub goes",
+        "port-limits.md": "what callers may take of each port",
         "demo-document.md": "the document that `hubbub demo --json` prints",
         "api/index.md": "the Python interface",
         "../glossary.md": "every term, with one meaning each",
@@ -86,7 +88,7 @@ def _read(path: Path) -> str:
 
 
 def _index(made: list[Page]) -> Page:
-    rows = [[f"[{page.title}]({page.name}.md)", page.summary] for page in made if page.summary]
+    rows = [[f"[{page.title}]({page.name}.md)", page.summary] for page in made]
     written = [[f"[{_title(name)}]({name})", about] for name, about in WRITTEN.items()]
     made_so = (
         "`make reference` makes these pages from the code, and a test fails if one of them is stale. "

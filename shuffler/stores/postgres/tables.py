@@ -198,7 +198,6 @@ class RoundTables:
         )
 
     def position(self) -> ChainPosition:
-        """Return the position of the round among the releases of its task."""
         return ChainPosition(*last_of(self._connection, self._round.task_id))
 
     def put_release(self, release: Release) -> None:

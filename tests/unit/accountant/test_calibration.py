@@ -145,7 +145,7 @@ def test_impossible_queries_are_refused() -> None:
         calibrate([Design(Number("value", 0.0, 1.0, weight=0.0))], 1.0, 1e-6, 100)
     with pytest.raises(AccountingError, match="a histogram needs --categories"):
         question_for("histogram", None, False, "krr")
-    with pytest.raises(AccountingError, match="a sum has levels"):
+    with pytest.raises(AccountingError, match="a sum takes none"):
         question_for("sum", 4, False, "krr")
     with pytest.raises(AccountingError, match="categories is 1"):
         question_for("histogram", 1, False, "krr")

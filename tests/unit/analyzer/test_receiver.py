@@ -217,7 +217,7 @@ async def test_a_gap_and_too_many_envelopes_are_refused(bench: Bench) -> None:
     envelopes = await bench.seal(0, [0, 1, 2, 0, 1, 2])
     await bench.begin(await bench.record(0, envelopes))
     refusal = await refused(bench.put(0, 1, envelopes[1:2]), Reason.WRONG_OFFSET)
-    assert "go on from 0" in refusal.message
+    assert "continue at 0" in refusal.message
     await refused(bench.put(0, 0, [*envelopes, envelopes[0]]), Reason.WRONG_OFFSET)
     assert await bench.put(0, 0, envelopes) == 6
     await refused(bench.put(0, 6, envelopes[:1]), Reason.WRONG_OFFSET)

@@ -17,7 +17,7 @@ from hubbub.protos.task.draft import read_draft
 from hubbub.queries.registry import QUESTIONS
 from hubbub.service.settings import setting_names
 from reference import generate
-from reference.making import events, pages, refusals, source, task_keys
+from reference.making import alerts, certificate, events, pages, refusals, source, task_keys
 from reference.making.page import MARK, MOST_LINES, Page, divided, section, table, wrapped
 from reference.making.settings import PARTIES
 from support.source_tree import MODULES, ROOT
@@ -73,6 +73,13 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             aimed = (FOLDER / target).read_text()
             titles = [re.sub(r"[^\w -]", "", each.lower()) for each in re.findall(r"(?m)^#+ (.+)$", aimed)]
             assert not anchor or anchor in {each.replace(" ", "-") for each in titles}, (name, target, anchor)
+
+
+def test_incidents_that_are_pointed_to_are_headings_of_their_page() -> None:
+    headings = re.findall(r"(?m)^## (.+)$", (FOLDER / refusals.INCIDENTS).read_text())
+    named = {each.incident for each in (*EXPLANATIONS.values(), *alerts.rules())} - {""}
+    assert len(named) > 8
+    assert named <= set(headings)
 
 
 def test_no_cell_that_describes_something_is_empty() -> None:
@@ -214,6 +221,17 @@ def test_a_key_that_nobody_describes_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(task_keys, "KINDS", {**task_keys.KINDS, "sum": {}})
     with pytest.raises(ValueError, match="sum differs from what is read: lower, unit, upper"):
         task_keys.pages()
+
+
+# Certificates
+
+
+def test_every_member_of_a_certificate_is_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {*certificate.BODY, *certificate.NUMBERS, *certificate.MECHANISMS}
+    assert all(f"| `{name}` |" in page("certificate") for name in named)
+    monkeypatch.setattr(certificate, "BODY", {**certificate.BODY, "another": ("text", "Another.")})
+    with pytest.raises(ValueError, match=r"BODY differs from what is checked: .'another'"):
+        certificate.pages()
 
 
 # How pages are made

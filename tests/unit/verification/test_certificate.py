@@ -57,7 +57,7 @@ def test_a_certificate_says_what_its_central_numbers_rest_on(stated: AdmissionPo
     assert verify(encode(content, PARTIES), PINS).admission == stated.statement()
     other = OPEN if stated is ENROLLED else ENROLLED
     for wrong in (other.statement(), {**stated.statement(), "words": "trust me"}):
-        with pytest.raises(VerificationError, match="admission is not stated as that of a task with mode"):
+        with pytest.raises(VerificationError, match="its admission is not the statement for mode"):
             verify(encode({**content, "admission": wrong}, PARTIES), PINS)
     records = [BatchRecord.read(each, PARTIES.shuffler.public) for each in batch_records(task, PARTIES, HISTORY[-1])]
     forged = [replace(record, admission=other.mode.value).signed_by(PARTIES.shuffler).as_json() for record in records]
@@ -132,7 +132,7 @@ LIES = {
         _smaller("round_total", "epsilon_upper_if_minimum_valid"),
         "if_minimum_valid",
     ),
-    "other words on what the analyzer claims": (_set("trust me", "valid_reports", "words"), "on whose claim"),
+    "other words on what the analyzer claims": (_set("trust me", "valid_reports", "words"), "the fixed sentence"),
     "a digest that is none": (_set("00" * 31, "counts_digest"), "counts_digest must be 64"),
     "no digest": (lambda content: content.pop("counts_digest"), "members of hubbub-certificate/1"),
     "a larger lower end": (_set(9.0, "queries", 0, "epsilon_lower"), "epsilon_lower"),
@@ -151,7 +151,7 @@ LIES = {
     "a missing release of an earlier round": (lambda content: content["releases"].pop(), "were released before it"),
     "an unknown member": (_set(1, "extra"), "members of hubbub-certificate/1"),
     "no admission": (lambda content: content.pop("admission"), "members of hubbub-certificate/1"),
-    "no word at the minimum": (_set(None, "all_rounds", "epsilon_upper_at_minimum"), "must be null where"),
+    "no word at the minimum": (_set(None, "all_rounds", "epsilon_upper_at_minimum"), "must be null if"),
     "an empty task": (_set({"signatures": {}, "task": {}}, "task"), "task"),
 }
 
@@ -184,7 +184,7 @@ def test_an_earlier_round_has_the_reports_that_the_shuffler_attests_not_the_anal
 def test_a_release_of_another_round_does_not_stand_for_an_earlier_one() -> None:
     content = content_of(TASK, PARTIES, [counts(TASK, 1, 120), HISTORY[-1]])
     attested = {name: CONTENT[name] for name in ("batches", "releases")}
-    with pytest.raises(VerificationError, match=r"rounds \[1\] are composed with it, the shuffler released \[0\]"):
+    with pytest.raises(VerificationError, match=r"it composes rounds \[1\], but the shuffler released \[0\]"):
         verify(encode(content | attested, PARTIES), Pins())
 
 
@@ -210,7 +210,7 @@ def test_a_record_with_another_number_of_dummies_is_refused() -> None:
     lie = copy.deepcopy(content)
     records = batch_records(BUDGETED, PARTIES, counts(BUDGETED, 0, 120), dummies=39)
     lie["batches"] = [record.as_json() for record in records]
-    with pytest.raises(VerificationError, match="39 dummies are in the batch, the task says 40"):
+    with pytest.raises(VerificationError, match="the batch has 39 dummies, the task has 40"):
         verify(encode(lie, PARTIES), Pins())
 
 
@@ -265,8 +265,8 @@ def test_certificates_bytes_are_canonical() -> None:
 def test_another_file_than_a_certificate_is_said_to_be_one(document: bytes, found: str) -> None:
     with pytest.raises(NotACertificate) as refused:
         verify(document, PINS)
-    remedy = "`hubbub results --certificate FILE` saves one"
-    assert str(refused.value) == f"not a certificate of a round, it is {found}; {remedy}"
+    remedy = "`hubbub results --certificate FILE` saves a certificate"
+    assert str(refused.value) == f"not a certificate of a round but {found}; {remedy}"
 
 
 @pytest.mark.parametrize(
@@ -287,5 +287,7 @@ def test_a_certificate_that_was_cut_short_or_saved_anew_does_not_hold(saved: Cal
 
 def test_a_task_id_is_held_to_and_another_one_is_refused_and_named() -> None:
     assert verify(CERTIFICATE, replace(PINS, task_id=TASK.id)).pinned
-    with pytest.raises(VerificationError, match=f"it is of task flights, {TASK.id.hex()}, not of the one that --task"):
+    with pytest.raises(
+        VerificationError, match=f"it is of task flights, {TASK.id.hex()}, not of the task given with --task"
+    ):
         verify(CERTIFICATE, Pins(task_id=bytes(32)))

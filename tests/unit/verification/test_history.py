@@ -76,7 +76,7 @@ LIES: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "the second round left out": (lambda: _without(1), "2 rounds were released before it, 1 are listed"),
     "a round left out of what is composed": (
         lambda: {**_without(0), "releases": CONTENTS[2]["releases"]},
-        r"rounds \[2\] are composed with it, the shuffler released \[0, 2\] before it",
+        r"it composes rounds \[2\], but the shuffler released \[0, 2\] before it",
     ),
     "the order of another chain": (
         lambda: _changed(lambda content: content["releases"].reverse()),
@@ -94,7 +94,7 @@ LIES: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
         lambda: {name: value for name, value in CONTENTS[2].items() if name != "releases"},
         "it does not have the members of hubbub-certificate/1",
     ),
-    "a round called uncounted": (lambda: {**CONTENTS[2], "uncounted": [2]}, "never counted, and does not stand at"),
+    "a round called uncounted": (lambda: {**CONTENTS[2], "uncounted": [2]}, "never counted, but is not charged at"),
     "a round that nobody released called uncounted": (lambda: {**CONTENTS[2], "uncounted": [1]}, "uncounted must list"),
     "truth for a number": (lambda: {**CONTENTS[0], "uncounted": [True]}, "uncounted must list"),
     "uncounted and not said so": (lambda: {**uncounted(), "uncounted": []}, "130 reports were released, 100 stated"),
@@ -190,7 +190,7 @@ def test_a_history_of_a_chain_says_who_all_would_have_to_collude_and_on_whom_it_
     rests, collude = chain_lines(chained)
     words = (
         "these hold while one of the shufflers is honest and those before it pass on what they "
-        "received, and the first one is honest about whom it let in and keeps to itself"
+        "received, and the first one is honest about whom it let in and keeps the contents"
     )
     assert rests.strip().startswith(words)
     assert collude.strip().startswith("if all 3 shufflers and the analyzer collude: epsilon <= ")
@@ -205,7 +205,7 @@ def test_a_copy_of_a_certificate_is_no_second_one(folder: Path) -> None:
 def test_a_round_without_a_certificate_is_a_gap_unless_it_was_never_counted(folder: Path) -> None:
     (folder / NAMES[1]).unlink()
     last = folder / NAMES[2]
-    assert problems(folder) == [f"round 2: there is no certificate of it here, and {last} composes it"]
+    assert problems(folder) == [f"round 2: its certificate is missing: {last} composes this round"]
     last.write_bytes(encode(uncounted(), PARTIES))
     found = read(folder)
     assert found.problems == ()
@@ -238,7 +238,7 @@ def test_what_is_left_rests_on_who_passes_dummies_on() -> None:
 
 def test_a_round_that_has_a_certificate_was_counted(folder: Path) -> None:
     (folder / NAMES[2]).write_bytes(encode(uncounted(), PARTIES))
-    assert any("never counted by this one, and there is a certificate of it" in each for each in problems(folder))
+    assert any("the round was never counted, but a certificate exists" in each for each in problems(folder))
 
 
 @pytest.mark.slow
@@ -246,8 +246,10 @@ def test_two_certificates_of_one_round_that_differ_are_named(folder: Path) -> No
     other = content_of(TASK, PARTIES, [ROUNDS[0], counts(TASK, 2, 130, left_out=9)])
     (folder / "other.json").write_bytes(encode(other, PARTIES))
     found = problems(folder)
-    assert any(each.startswith(f"{folder / NAMES[1]}, round 2: ") and "another certificate" in each for each in found)
-    assert any("its counts are others in" in each for each in found)
+    assert any(
+        each.startswith(f"{folder / NAMES[1]}, round 2: ") and "a different certificate" in each for each in found
+    )
+    assert any("its counts differ from those in" in each for each in found)
 
 
 def test_a_chain_that_forked_is_named_with_file_and_round(folder: Path) -> None:
@@ -256,7 +258,7 @@ def test_a_chain_that_forked_is_named_with_file_and_round(folder: Path) -> None:
     (folder / NAMES[1]).write_bytes(encode(fork, PARTIES))
     found = problems(folder)
     place = f"{folder / NAMES[1]}, round 2: it is not of one history with {folder / NAMES[2]}: at position 1"
-    assert any(each.startswith(place) and "the same round, with other batches" in each for each in found)
+    assert any(each.startswith(place) and "the same round with other batches" in each for each in found)
 
 
 def test_a_file_that_does_not_hold_is_named_and_the_others_are_read(folder: Path) -> None:

@@ -63,7 +63,7 @@ def test_every_number_of_a_sound_certificate_is_proven_or_labelled() -> None:
         if each.proof:
             assert each.claim.stated <= document["epsilon_proven"] <= each.claim.stated * (1.01 + 1e-12)
         else:
-            assert "checked by floating point as before" in text
+            assert "it was checked in floating point only" in text
 
 
 def test_dummies_withheld_queries_and_an_honest_share_are_proven() -> None:
@@ -80,7 +80,7 @@ def test_an_epsilon_that_is_too_small_is_refuted_and_named() -> None:
     found = {(each.claim.where, each.claim.member): each for each in lying(content) if each.fails}
     assert list(found) == [(TASK.queries[1].name, "epsilon_upper")]
     text = next(iter(found.values())).as_text()
-    assert text.startswith(f"not true: {TASK.queries[1].name}, epsilon_upper = ")
+    assert text.startswith(f"refuted: {TASK.queries[1].name}, epsilon_upper = ")
     assert "delta is between" in text
 
 

@@ -130,16 +130,16 @@ def test_other_counts_are_refused_by_the_digest(name: str) -> None:
     ("path", "value", "problem"),
     [
         (("queries", 0, "tally", "counts"), "AAA", "not in base64"),
-        (("queries", 0, "tally", "counts"), "", "its counts are not there"),
+        (("queries", 0, "tally", "counts"), "", "its counts are missing"),
         (("queries", 0, "tally", "counts"), "AAAA", "cannot be read"),
         (("queries", 0, "state"), "withheld", "its counts are not"),
         (("queries", 0, "name"), "other", "are of queries other"),
         (("queries",), [], "of queries"),
-        (("round",), 1, "of another task or round"),
-        (("task", "id"), "00" * 32, "of another task or round"),
+        (("round",), 1, "they name another task or round"),
+        (("task", "id"), "00" * 32, "they name another task or round"),
         (("certificate", "signature"), "00" * 64, "not by"),
         (("queries", 0, "tally"), 5, "cannot be read"),
-        (("queries", 0, "counts"), 5, "not what follows"),
+        (("queries", 0, "counts"), 5, "does not follow from the counts"),
     ],
 )
 def test_damaged_results_are_refused_by_name(path: tuple[Any, ...], value: Any, problem: str) -> None:
@@ -147,14 +147,14 @@ def test_damaged_results_are_refused_by_name(path: tuple[Any, ...], value: Any, 
     (found,) = checked([_put(document, path, lambda _: value)])
     assert isinstance(found, VerificationError)
     assert problem in str(found)
-    assert "0.json: the results are not what the certificate is of" in str(found)
+    assert "0.json: the results do not agree with their certificate" in str(found)
 
 
 def test_results_over_time_need_those_of_the_rounds_before() -> None:
     found = documents(results_of("longitudinal-tree"))
     assert found[-1]["queries"][0]["tally"]["rounds"] == [0, 1, 2]
     (alone,) = checked(found[-1:])
-    assert "estimates follow from rounds [0, 1, 2] too; give the results of these as well" in str(alone)
+    assert "estimates also follow from rounds [0, 1, 2]; give the results of these rounds too" in str(alone)
     first, second = checked(found[:2])
     assert isinstance(first, RecomputedResults)
     assert isinstance(second, RecomputedResults)
@@ -308,5 +308,5 @@ def test_a_certificate_and_its_results_are_of_one_round_and_others_are_not(tmp_p
     with pytest.raises(OSError, match="No such file"):
         one_round([tmp_path / "none.json"])
     paths[1].write_text(json.dumps({**documents(results)[0], "certificate": {}}))
-    with pytest.raises(VerificationError, match="hold no certificate"):
+    with pytest.raises(VerificationError, match="have no certificate"):
         one_round(paths[1:2])

@@ -141,7 +141,7 @@ class KeyringLeader:
 
     def _lacking(self, target: int) -> str:
         return (
-            f"{len(self._having(target))} of the {self._needed} standbys that settings count on have the keyring's "
+            f"{len(self._having(target))} of the {self._needed} standbys that `standbys` requires have the keyring's "
             "last change; start those that are away, or lower `standbys` to go on without them"
         )
 
@@ -239,15 +239,15 @@ def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
             "replicate the leader's (`leaders`), or name its own database in `store`"
         )
     raise StoreError(
-        f"the keyring {keyring.path} has not every change, so it does not take over; let it replicate from the leader "
-        "that has. If that leader is lost, end the store's tasks, and start new ones in a new store"
+        f"the keyring {keyring.path} does not have every change, so it does not take over; let it replicate from "
+        "the leader that has. If that leader is lost, end the store's tasks, and start new ones in a new store"
     )
 
 
 def _begin(connection: Connection, copy: bytes) -> set[bytes]:
     members = _members(connection)
     if members and copy not in members:
-        raise StoreError("the keyring has not every change; let it replicate from the leader that has")
+        raise StoreError("the keyring does not have every change; let it replicate from the leader that has")
     connection.execute("INSERT INTO member (copy) VALUES (%s) ON CONFLICT DO NOTHING", (copy,))
     return members
 

@@ -170,7 +170,7 @@ async def test_a_database_opens_with_its_own_keyring_alone(folder: Path, tmp_pat
     postgres.store_in(folder).close()
     address = (folder / postgres.ADDRESS_FILE).read_text()
     ShufflerKeyring.create(tmp_path / "other")
-    with pytest.raises(StoreError, match="of another keyring"):
+    with pytest.raises(StoreError, match="to another keyring"):
         open_as_leader(tmp_path / "other", address)
     with pytest.raises(StoreError, match="has a shuffler's store; nothing was made"):
         create_first(tmp_path / "third", address)

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from hubbub.protos.identity.keys import Identity, Role
 from hubbub.protos.identity.successions import Succession
-from hubbub.service.runtime.succession_files import own_identity
+from hubbub.service.runtime.own_identities import own_identity
 
 
 def made(folder: Path) -> tuple[Identity, Identity, Succession]:
