@@ -290,7 +290,7 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
     assert all(each["why_not"] is None for each in document["compared"])
     unstated = CliRunner().invoke(build(["simulate"]), [*over_time, *PRIVATE, "--json"])
     (document,) = json.loads(unstated.stdout)["questions"]
-    assert "say steady_share" in document["compared"][0]["why_not"]
+    assert "set steady_share" in document["compared"][0]["why_not"]
     refused = CliRunner().invoke(build(["simulate"]), [*words, "--column", "a"])
     assert refused.exit_code == 2
     assert "one --column for each period in order" in refused.stderr
