@@ -10,7 +10,7 @@ WORKERS ?= auto
 # Who has finished takes tests from who has not.
 SPREAD = -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo demo-cluster check test test-slow exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures docs hooks clean
+.PHONY: help demo demo-cluster check test test-slow exhaustive mutants lint types fuzz bench soak withstand stubs lock matrix figures reference pictures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -44,7 +44,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(RUN) src/links.py
 	$(VENV)/bin/mypy -p hubbub
-	$(VENV)/bin/mypy tests/bench tests/fuzz tests/loop tests/soak tests/support tests/vectors docs/figures
+	$(VENV)/bin/mypy tests/bench tests/fuzz tests/loop tests/soak tests/support tests/vectors docs/conf.py docs/extensions docs/figures docs/pictures docs/reference
 
 fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a target; FUZZ="--seconds 600 draft" for more of one.
 	$(RUN) $(PIP) 'atheris>=3'
@@ -73,8 +73,15 @@ lock: $(VENV)/.installed  ## Choose anew what the images are made of: deploy/con
 figures: $(VENV)/.installed  ## Redraw the papers' comparisons in docs/figures; FIGURES="balle-3" for one.
 	cd docs && ../$(RUN) -m figures.draw $(FIGURES)
 
+reference: $(VENV)/.installed  ## Make the pages of docs/reference from the code: commands, settings, metrics, messages.
+	cd docs && ../$(RUN) -m reference.generate
+
+pictures: $(VENV)/.installed  ## Redraw the pictures of the explanations in docs/pictures.
+	cd docs && ../$(RUN) -m pictures.draw
+
 docs: $(VENV)/.documented  ## Build the documentation into site/; a warning is an error.
-	$(VENV)/bin/mkdocs build --strict --quiet
+	rm -rf site
+	$(RUN) -m sphinx --quiet --fresh-env --jobs auto --fail-on-warning --keep-going -c docs -d build/doctrees . site
 
 hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, from now on.
 	$(VENV)/bin/pre-commit install

@@ -1,8 +1,7 @@
-"""Bounds, composition, calibration, certificates.
+"""Computes and checks every ε and δ: bounds, composition, calibration and certificates.
 
-The names of `hubbub.accountant.api` can be imported from here (docs/howto/use-the-accountant.md). They are loaded
-when the first of them is asked for: a device imports `hubbub.accountant.mechanisms`, hence this package, and must not
-load numerical libraries for it.
+The names of `hubbub.accountant.api` can be imported from here (docs/howto/use-the-accountant.md). They are loaded on
+first use: a device imports `hubbub.accountant.mechanisms`, and so this package, but must not load numerical libraries.
 """
 
 from typing import TYPE_CHECKING
@@ -45,8 +44,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, loading what it needs (PEP 562)."""
-    # Python also asks here for every submodule that is about to be imported, so the names must be known beforehand.
+    """Return a public name, and load its module if needed (PEP 562)."""
+    # Python also calls this for every submodule that it is about to import, so unknown names must not load the API.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hubbub.accountant import api

@@ -1,7 +1,7 @@
-"""The public names of `hubbub.accountant`, in one place; `docs/howto/use-the-accountant.md` shows each at work.
+"""Lists the public names of `hubbub.accountant`; `docs/howto/use-the-accountant.md` shows each at work.
 
-What is named here keeps its name and meaning from one release to the next. Other modules may change with the services
-that use them.
+A name in this list keeps its meaning from one release to the next. Other modules may change with the services that use
+them.
 """
 
 from hubbub.accountant.arithmetic_errors import BeyondArithmetic

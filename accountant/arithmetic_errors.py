@@ -1,8 +1,8 @@
-"""What arithmetic raises on the way leaves as an error that says what to change.
+"""Turns errors of arithmetic into an AccountingError that says what to change.
 
-Every input in range is meant to be answered, so a `BeyondArithmetic` is a fault of this library, not of who asked. It
-is a class of its own so that tests can refuse it where any other AccountingError is a fair answer. Only what arithmetic
-raises becomes one: a wrong type or a missing name is a mistake in a program, and is seen as it is.
+The accountant should answer every input in range, so `BeyondArithmetic` is a fault of this library, not of the caller.
+It has its own class so that a test can refuse it and still accept any other AccountingError. Only errors of arithmetic
+are turned into one: a wrong type or a missing name is a mistake in a program, and its exception passes unchanged.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ R = TypeVar("R")
 
 
 class BeyondArithmetic(AccountingError):
-    """A number on the way to the answer is too large, too small or undefined as a double; nothing is certified."""
+    """An intermediate number is too large, too small or undefined as a double; nothing is certified."""
 
 
 def answering(ask: Callable[P, R]) -> Callable[P, R]:
-    """Return `ask` with arithmetic's errors, NaN and infinite numbers of arrays too, raised as BeyondArithmetic."""
+    """Return `ask` with errors of arithmetic raised as BeyondArithmetic, also if an array gets a NaN or infinity."""
 
     @functools.wraps(ask)
     def asked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            # Left alone, an array's overflow is a warning on stderr and a number that may be wrong.
+            # By default NumPy only warns of an overflow, and returns a number that may be wrong.
             with np.errstate(over="raise", divide="raise", invalid="raise"):
                 return ask(*args, **kwargs)
         except AccountingError:
@@ -47,6 +47,6 @@ def _said(ask: Callable[P, R], error: Exception, *args: P.args, **kwargs: P.kwar
     words = ", ".join(f"{name} = {shown(value)}" for name, value in given.items() if name != "self")
     return (
         f"{ask.__qualname__} of {words} leaves the range of double precision ({type(error).__name__}: {error}), so "
-        "nothing is certified; take a larger delta, a local epsilon that is less extreme, or fewer reports and rounds, "
-        "and report this as a fault"
+        "nothing is certified; use a larger delta, a less extreme local epsilon, or fewer reports and rounds, and "
+        "report this as a fault"
     )

@@ -1,4 +1,4 @@
-"""A certified upper end, a lower end where one is known, and where they come from."""
+"""The results of a bound: a certified upper end, a lower end if an attack is known, and their source."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EpsilonBracket:
-    """The central ε at one δ: no true value lies above `epsilon_upper`, no valid ε lies below `epsilon_lower`.
+    """The central ε at one δ: the true ε is at most `epsilon_upper`, and no ε below `epsilon_lower` is valid.
 
     Attributes:
         epsilon_upper: certified, in nats.
-        epsilon_lower: what a known attack reaches; None where no attack is known.
-        epsilon_local: what is left if shuffler and analyzer collude; summed over rounds and queries when composed.
-        delta: the δ both ends belong to.
+        epsilon_lower: the ε that a known attack reaches; None if no attack is known.
+        epsilon_local: the ε if shuffler and analyzer collude; summed over rounds and queries when composed.
+        delta: the δ of both ends.
         bound: name of the bound that gave the upper end ("blanket", "local", "composition", …).
-        source: the theorem behind it.
+        source: the theorem that proves it.
         numerical_slack: relative width of the bound's own evaluation.
     """
 
@@ -30,15 +30,15 @@ class EpsilonBracket:
 
 @dataclass(frozen=True)
 class DeltaBracket:
-    """The δ at one central ε: no true value lies above `delta_upper`, no valid δ lies below `delta_lower`.
+    """The δ at one central ε: the true δ is at most `delta_upper`, and no δ below `delta_lower` is valid.
 
     Attributes:
         delta_upper: certified.
-        delta_lower: what a known attack reaches; None where no attack is known.
-        epsilon: the ε both ends belong to, in nats.
-        epsilon_local: what is left if shuffler and analyzer collude; summed over rounds and queries when composed.
+        delta_lower: the δ that a known attack reaches; None if no attack is known.
+        epsilon: the ε of both ends, in nats.
+        epsilon_local: the ε if shuffler and analyzer collude; summed over rounds and queries when composed.
         bound: name of the bound that gave the upper end.
-        source: the theorem behind it.
+        source: the theorem that proves it.
         numerical_slack: relative width of the bound's own evaluation.
     """
 

@@ -1,1 +1,1 @@
-"""Accepts batches, opens and counts them, estimates, certifies. It learns what, not who."""
+"""Accepts batches, opens and counts them, estimates and certifies. It learns answers, not who gave them."""

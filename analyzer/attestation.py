@@ -1,8 +1,8 @@
-"""What was counted of a batch, signed by the analyzer when it is committed and checked when it is certified.
+"""Signs the counts of a batch when it is committed, and checks them when it is certified.
 
-A round may wait for its certificate, and until then no digest that others hold binds its counts. Whoever has the disk
-of the store, but not the analyzer's identity key, could change them in that time, or take a certificate away so that it
-is made again over other counts. Neither is certified.
+A round may wait for its certificate, and until then no digest that others have binds its counts. An attacker with the
+store's disk, but without the analyzer's identity key, could change them meanwhile. They could also remove a
+certificate, so that it is made again over other counts. Neither is certified.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from hubbub.protos.task.task import Task
 
 
 def attestation(task: Task, batch: ReceivedBatch, counts: bytes, committed: Committed, identity: Identity) -> bytes:
-    """Return the signature (64 bytes), by the analyzer that signs the round, of what was counted of a batch.
+    """Return the signature (64 bytes) of a batch's counts, by the analyzer's identity that signs the round.
 
     Raises:
-        SignatureError: where that identity's key is not here.
+        SignatureError: if that identity's key is not here.
     """
     signer = identity.named(signers(task, batch.id.round).analyzer)
     return sign(Label.COUNTED, _body(batch, counts, committed), signer.key)
 
 
 def check_attested(task: Task, batch: ReceivedBatch) -> None:
-    """Return only if a committed batch is as it was when it was committed. It takes the time of one signature's check.
+    """Return only if a committed batch is as it was at its commit. This takes the time of one signature check.
 
     Raises:
-        CountsDiffer: where it was changed since, or nothing signed says what was counted.
+        CountsDiffer: if it was changed since, or its counts have no signature.
     """
     what = f"batch {batch.id.query} of round {batch.id.round}"
     if batch.committed is None or batch.counts is None or batch.attestation is None:
-        raise CountsDiffer(f"{what}: nothing that was signed when it was committed says what was counted")
+        raise CountsDiffer(f"{what}: its counts have no signature from the commit")
     try:
         body = _body(batch, batch.counts, batch.committed)
         check_signature(Label.COUNTED, body, batch.attestation, signers(task, batch.id.round).analyzer)
     except SignatureError as error:
-        raise CountsDiffer(f"{what}: what is stored is not what was counted when it was committed: {error}") from error
+        raise CountsDiffer(f"{what}: the stored counts are not those of the commit: {error}") from error
 
 
 def _body(batch: ReceivedBatch, counts: bytes, committed: Committed) -> bytes:

@@ -1,4 +1,4 @@
-"""Committed batches as the accountant takes them, and what it says of them."""
+"""Converts committed batches for the accountant, and returns its members of the certificate."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def certificate_statement(task: Task, past: Past) -> dict[str, Any]:
     """Return the accountant's members of the certificate for the last round of a past.
 
     Raises:
-        AccountingError: where the accountant cannot say.
-        HubbubError: where a batch is not committed.
+        AccountingError: if the accountant cannot compute them.
+        HubbubError: if a batch is not committed.
     """
     return statement(Terms.of(task), _rounds(task, past))
 
 
 def _rounds(task: Task, past: Past) -> list[RoundCounts]:
-    """Return what is composed: every round that was released, in order; one that was never counted at the minimum."""
+    """Return the rounds to compose: every released one, in order; one that was never counted is at the minimum."""
     counted = [
         RoundCounts(number, tuple(_query_count(task, batch) for batch in batches)) for number, batches in past.history
     ]
@@ -34,7 +34,7 @@ def _rounds(task: Task, past: Past) -> list[RoundCounts]:
 
 
 def at_minimum(task: Task, number: int, released: int) -> RoundCounts:
-    """Return a round as both ledgers charge it: at the minimum, which it was `released` above."""
+    """Return a round as both ledgers charge it: at the minimum. `released` is its actual number of reports."""
     least = task.minimum_reports
     queries = (QueryCount(each.name, each.mechanism, least, least, {}, released) for each in task.queries)
     return RoundCounts(number, tuple(queries))

@@ -1,15 +1,16 @@
-"""When all batches of a round are committed, state in a signed document what privacy everyone in it has.
+"""States the privacy of everyone in a round, in a signed certificate, once all batches of the round are committed.
 
 The certificate of a round composes it with every round of the task that was released before it, as the shuffler's
-records attest; its `history` names them, in that order. It waits until each of these is counted, or cannot be any more:
-then it stands at the minimum, as both ledgers charge it.
+records attest; its `history` names them, in that order. It waits until each of these is counted, or can no longer be
+counted. A round that can no longer be counted is composed at the minimum, as both ledgers charge it.
 
-A round is not certified where somebody else has signed its key or a record that its certificate would hold than the
-successions that are here say. It has an incident until they are repaired. Rounds that were certified before stay so.
+A round is not certified if its key record, or a record for its certificate, has another signer than the successions
+here name. It then has an incident until the successions are corrected. Rounds that were certified before stay
+certified.
 
-Storing the certificate and destroying the round's key are one transaction:
-after a crash before it, the certificate is made at the next start from the same counts. Nobody can open the round's
-envelopes then; they are erased next, a few at a time, at the next start where a crash came between.
+One transaction stores the certificate and destroys the round's key. After a crash before it, the certificate is made at
+the next start from the same counts. Nobody can open the round's envelopes afterwards. They are erased next, a few at a
+time, or at the next start after a crash.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from hubbub.service.observability.timing import Observe, unobserved
 _LOG = structlog.get_logger(__name__)
 
 Statement = Callable[[Task, Past], dict[str, Any]]
-"""What makes the certificate's numbers for the last round of a history."""
+"""Makes the certificate's numbers for the last round of a history."""
 
 
 def accountant_statement(task: Task, past: Past) -> dict[str, Any]:
-    """Return the certificate's members as the accountant states them."""
-    # The accountant brings scipy, which would double the service's start-up time; certificates come later.
+    """Return the members of the certificate that the accountant computes."""
+    # Imported late: the accountant loads scipy, which would double the service's start-up time.
     from hubbub.analyzer.certificate_statement import certificate_statement
 
     return certificate_statement(task, past)
@@ -56,7 +57,7 @@ def accountant_statement(task: Task, past: Past) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _CertifiedRound:
-    """What a certificate is made of: the task, and all rounds that it composes with their batches, this one last."""
+    """The content of a certificate: the task, and all rounds that it composes with their batches, this one last."""
 
     signed: SignedTask
     number: int
@@ -70,7 +71,7 @@ class _CertifiedRound:
 class Certifier:
     """Makes certificates, one at a time. `changed` is set, and replaced, after each.
 
-    `observe` is told how many seconds each certificate took. `successions` say which identities follow those of tasks.
+    `observe` gets the seconds of each certificate. `successions` name the successors of a task's identities.
     """
 
     def __init__(
@@ -94,10 +95,10 @@ class Certifier:
         self.failures: dict[tuple[bytes, int], str] = {}
         """Why a round that is complete has no certificate."""
         self.awaited: dict[tuple[bytes, int], Sequence[int]] = {}
-        """Which rounds a round that is complete waits for: they were released before it."""
+        """The rounds that a complete round waits for: they were released before it."""
 
     def start(self) -> None:
-        """Certify in the background what is complete; called after each commit, and at the start."""
+        """Certify complete rounds in the background; called after each commit, and at the start."""
         task = asyncio.create_task(self._run_unless_it_fails())
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -106,18 +107,18 @@ class Certifier:
         try:
             await self.run()
         except Exception as error:
-            text = f"rounds that are complete could not be looked over: {error}; it is tried again every minute"
+            text = f"complete rounds could not be certified: {error}; it is tried again every minute"
             self._incidents.open("certify", IncidentKind.ROUNDS, "rounds not looked over", text, error)
         else:
             self._incidents.resolve("certify")
 
     async def settle(self) -> None:
-        """Wait for what `start` began."""
+        """Wait for the work that `start` began."""
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def run(self) -> None:
-        """Certify every round that is complete; erase the envelopes of those that are certified."""
-        # One run at a time: a certificate's history is read from the certificates that are stored.
+        """Certify every complete round; erase the envelopes of certified rounds."""
+        # One run at a time: a certificate's history comes from the stored certificates.
         async with self._lock:
             for task_id, round_number in await self._store.uncertified():
                 await self._certify(task_id, round_number)
@@ -126,8 +127,8 @@ class Certifier:
                     pass
 
     def announce(self) -> None:
-        """Wake those who wait for a change."""
-        # A new event each time: those who wait hold the old one, and who comes later waits for the next change.
+        """Wake all callers that wait for a change."""
+        # A new event each time: callers that wait have the old one, and later callers wait for the next change.
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -137,7 +138,7 @@ class Certifier:
             facts = await self._gather(task_id, round_number)
             key = await self._store.key(task_id, round_number)
             if key is None or key.private is None:
-                # It goes with the certificate and not before, so there was one. Another must not stand in its place.
+                # The key is destroyed only with the certificate, so there was a certificate. No other may replace it.
                 raise CountsDiffer("it has lost its certificate; take the one that readers saved, or the last backup")
             await asyncio.to_thread(_check_signers, facts, key.record)
             if facts.past.awaited:
@@ -149,7 +150,7 @@ class Certifier:
         except (HubbubError, AccountingError) as error:
             self._failed(task_id, round_number, str(error), None)
         except Exception as error:
-            # A round that cannot be certified, for whatever reason, must not keep others from it.
+            # Any error: a round that cannot be certified must not prevent other certificates.
             self._failed(task_id, round_number, f"the certificate could not be made: {error!r}", error)
         else:
             self.failures.pop((task_id, round_number), None)
@@ -162,13 +163,13 @@ class Certifier:
     async def _gather(self, task_id: bytes, round_number: int) -> _CertifiedRound:
         signed = await self._store.task(task_id)
         if signed is None:
-            raise HubbubError("the store holds a round without its task; it was damaged")
-        # Those of other deployments, which a folder may hold too, say nothing of this task.
+            raise HubbubError("the store has a round without its task; it was damaged")
+        # A folder may contain successions of other deployments, which do not concern this task.
         signed = replace(signed, task=followed(signed.task, connected(signed.task, self._successions)))
         return _CertifiedRound(signed, round_number, await self._store.past(task_id, round_number))
 
     def _wait(self, facts: _CertifiedRound) -> None:
-        """Note which rounds a certificate waits for: it is tried again after each commit, and every minute."""
+        """Record the rounds that a certificate waits for: it is tried again after each commit, and every minute."""
         key, awaited = (facts.signed.task.id, facts.number), facts.past.awaited
         if self.awaited.get(key) != awaited:
             _LOG.info("round waits for its certificate", task=facts.signed.task.name, round=key[1], awaited=awaited)
@@ -185,7 +186,7 @@ class Certifier:
     def _document(self, facts: _CertifiedRound) -> bytes:
         task = facts.signed.task
         counted = [counted_of(task, batch) for batch in facts.batches]
-        # What was changed since it was counted is not certified.
+        # Counts that were changed after the commit are not certified.
         for batch in facts.batches:
             check_attested(task, batch)
         check_tallies(task, counted)
@@ -207,29 +208,30 @@ class Certifier:
 
 
 def _check_signers(facts: _CertifiedRound, key: SignedDocument) -> None:
-    """Return only if the round's key record and all records that its certificate will hold are by the right signers."""
+    """Return only if the round's key record, and all records for its certificate, have the right signers."""
     check_signers(facts.signed.task, facts.number, [batch.record for batch in facts.batches], key)
 
 
 def is_published(task: Task, batch: ReceivedBatch) -> bool:
-    """Whether a committed batch has enough valid reports for an estimate; it is withheld otherwise."""
+    """Return whether a committed batch has enough valid reports for an estimate; otherwise it is withheld."""
     return batch.committed is not None and batch.committed.counted >= task.minimum_reports
 
 
 def check_signers(
     task: Task, round_number: int, records: Iterable[SignedDocument], key: SignedDocument | None = None
 ) -> None:
-    """Return only if a round's batch records, and its key record, are signed by who signs the round.
+    """Return only if a round's batch records, and its key record, are signed by the signers of the round.
 
-    A succession that came too late says that somebody else signs a round than did: it was made after the round's keys
-    were given out, and begins before. The shuffler refuses it for the rounds that it holds, but it may reach the
-    analyzer alone. The round's certificate would not verify, and is stored for good; so it is held up, and no other.
+    A succession that came too late names another signer than the actual one: it was made after the round's keys were
+    given out, and begins before that. The shuffler refuses it for the rounds in its store, but it may reach only the
+    analyzer. The round's certificate would not verify, and certificates are stored for good. So this certificate is
+    delayed, and no other.
 
-    `task` has the identities that follow those it names. Each record takes the time of one signature's check, and of
-    one more for each hop.
+    `task` has the identities that follow those it names. Each record takes the time of one signature check, and of one
+    more for each hop.
 
     Raises:
-        SignatureError: where another identity has signed one; the message says what to do.
+        SignatureError: if another identity has signed one; the message has the remedy.
     """
     of_round, what = signers(task, round_number), "the key record"
     try:
@@ -240,8 +242,8 @@ def check_signers(
             BatchRecord.read(record, of_round.shuffler, of_round.hops)
     except SignatureError as error:
         raise SignatureError(
-            f"{what} of round {round_number} of {task.name} was signed by another identity than the `successions` say. "
-            "Where one of them came after the round's keys were given out and begins earlier, take it out, and have "
-            "one signed that begins later; where one was taken out by which the round was signed, put it back. Then "
+            f"{what} of round {round_number} of {task.name} was signed by another identity than `successions` name. "
+            "If a succession came after the round's keys were given out and begins earlier, remove it, and have one "
+            "signed that begins later; if the signer's succession was removed, put it back. Then "
             "start the analyzer again"
         ) from error

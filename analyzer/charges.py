@@ -1,7 +1,7 @@
-"""What counting a round adds to its task's ledger, or the refusal of a round that the budget does not allow.
+"""Computes what counting a round adds to its task's ledger, or refuses a round beyond the budget.
 
-This brings the accountant, and with it scipy, which would double the service's start-up time: it is loaded while the
-first batch arrives.
+This loads the accountant, and with it scipy, which would double the service's start-up time; so it is imported while
+the first batch arrives.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hubbub.service.ledger.ledgers import charges_for
 
 
 def charges_or_refusal(task: Task, round_number: int, stored: Charges, rounds: Sequence[RoundProgress]) -> list[Charge]:
-    """Return what a round adds to the task's `stored` charges: nothing where it is charged already.
+    """Return what a round adds to the task's `stored` charges; empty if it is charged already.
 
-    Of the task's `rounds`, those that were counted below the minimum count against the budget as what they were.
+    Those of the task's `rounds` that were counted below the minimum count against the budget with their actual counts.
 
     Raises:
-        Refusal: OVER_BUDGET where the round would pass the task's budget, saying which rounds spent what.
-        HubbubError: where the stored charges do not hold.
+        Refusal: OVER_BUDGET if the round would exceed the task's budget, naming which rounds spent what.
+        HubbubError: if the stored charges are not valid.
     """
     try:
         return charges_for(task, round_number, stored, counted(task, rounds))

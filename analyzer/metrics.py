@@ -1,6 +1,7 @@
-"""What the store holds is read when it is asked for; stages tell their timings.
+"""Metrics of the analyzer: counts are read from the store at each scrape; stages report their own timings.
 
-Numbers by task, query, state and reason only, all of which the certificate states too: no report, no estimate.
+Numbers have only task, query, state and reason as labels; the certificate states them too. They contain no report
+and no estimate.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 PREFIX = "hubbub_analyzer"
 
-AGE = "How long the oldest round in a state was seen in it."
+AGE = "How long the oldest round was seen in a state (delivering or counted)."
+
+REPORTS = "Reports of counted batches: counted, without the shuffler's dummies, and left_out by reason."
+
+HELD_UP = "Rounds under way that could not be counted or certified, or that a full disk holds up."
 
 AGING = (AnalysisStage.DELIVERING, AnalysisStage.COUNTED)
 """States that a round should leave soon."""
@@ -48,26 +53,30 @@ REFUSED = (
     Reason.UNKNOWN_TASK,
     Reason.WRONG_OFFSET,
 )
-"""What a delivery may be refused for; each is shown from the start, with 0."""
+"""Reasons for which a delivery may be refused; each is shown from the start, with 0."""
 
 RESULTS_REFUSED = (Reason.RESULTS_DIFFER,)
-"""What results may be refused for that needs an operator; each is shown from the start, with 0."""
+"""Reasons for which results may be refused that need an operator; each is shown from the start, with 0."""
 
 _NONE_REFUSED: Mapping[Reason, int] = MappingProxyType(dict.fromkeys(RESULTS_REFUSED, 0))
 
 
 class AnalyzerStage(StrEnum):
-    """What is timed."""
+    """The stages that are timed."""
 
     ACCEPT = "accept"
+    """A chunk of a batch."""
     COUNT = "count"
+    """A batch: open, count, charge and commit it."""
     STORE = "store"
+    """A transaction."""
     CERTIFY = "certify"
+    """A round."""
 
 
 @dataclass(frozen=True)
 class AnalyzerSnapshot:
-    """The analyzer at one moment: its tasks' rounds, those that something holds up, and the charges by task."""
+    """The state of the analyzer at one moment: its tasks' rounds, those that are delayed, and the charges by task."""
 
     rounds: Sequence[RoundProgress]
     held_up: Collection[tuple[bytes, int]]
@@ -75,11 +84,11 @@ class AnalyzerSnapshot:
 
 
 class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
-    """Reads rounds, counts and queues when Prometheus asks.
+    """Reads rounds, counts and queues at each scrape.
 
-    `failures` are the rounds that could not be certified; `incidents` knows those that could not be counted.
-    `refusals` are deliveries that were refused, `results_refused` results that were not shown, by reason;
-    `unannounced` are the batches whose announcement the store did not take when it was last tried.
+    `failures` are the rounds that could not be certified; `incidents` has those that could not be counted. `refusals`
+    counts refused deliveries by reason, `results_refused` results that were not shown. `unannounced` are the batches
+    whose announcement the store refused at the last try.
     """
 
     def __init__(
@@ -112,7 +121,7 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
         uncounted = [key for key in self._incidents.keys(IncidentKind.ROUNDS) if isinstance(key, BatchId)]
         under_way = {(each.id.task_id, each.id.round) for each in rounds if progress_of(each) in AGING}
         if self._incidents.count(IncidentKind.STORE):
-            # Nothing is stored of a batch whose announcement failed: its round is still awaited.
+            # A batch whose announcement failed is not stored: its round is still awaited.
             awaited = {
                 (each.id.task_id, each.id.round) for each in rounds if progress_of(each) is AnalysisStage.AWAITED
             }
@@ -135,7 +144,7 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
 
     def _reports(self, rounds: Sequence[RoundProgress]) -> Metric:
         labels = (*TASK, "query", "result", "reason")
-        family = CounterMetricFamily(f"{PREFIX}_reports", "Reports of counted batches.", labels=labels)
+        family = CounterMetricFamily(f"{PREFIX}_reports", REPORTS, labels=labels)
         for task in self._tasks.values():
             for index, query in enumerate(task.queries):
                 counted, left_out = 0, Counter[str]()
@@ -149,9 +158,9 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
 
     def _of_rounds(self, snapshot: AnalyzerSnapshot) -> Iterator[Metric]:
         labels = (*TASK, "state")
-        count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
+        count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds in each state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
-        failed = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", "Rounds that something holds up.", labels=TASK)
+        failed = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", HELD_UP, labels=TASK)
         states = [(each.id.task_id, each.id.round, progress_of(each)) for each in snapshot.rounds]
         ages = self._ages.of(each for each in states if each[2] in AGING)
         for task in self._tasks.values():
@@ -166,21 +175,25 @@ class AnalyzerCollector(SnapshotCollector[AnalyzerSnapshot]):
 
     def _refused(self) -> Metric:
         name = f"{PREFIX}_deliveries_refused"
-        family = CounterMetricFamily(name, "Calls of the shuffler refused since the start.", labels=("reason",))
+        family = CounterMetricFamily(
+            name, "Calls of the shuffler that were refused since the start, by reason.", labels=("reason",)
+        )
         for reason in Reason:
             if reason in REFUSED or reason in self._refusals:
                 family.add_metric((reason.value,), self._refusals.get(reason, 0))
         return family
 
     def _not_shown(self) -> Metric:
-        text = "Results that were asked for and not shown, since the start."
+        text = "Results that were asked for and not shown since the start, by reason."
         family = CounterMetricFamily(f"{PREFIX}_results_refused", text, labels=("reason",))
         for reason in RESULTS_REFUSED:
             family.add_metric((reason.value,), self._results_refused[reason])
         return family
 
     def _waiting(self) -> Metric:
-        family = GaugeMetricFamily(f"{PREFIX}_queue_depth", "What waits.", labels=("queue",))
+        family = GaugeMetricFamily(
+            f"{PREFIX}_queue_depth", "What waits: store has operations that wait for the disk.", labels=("queue",)
+        )
         family.add_metric(("store",), self._store.waiting)
         return family
 

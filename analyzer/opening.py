@@ -1,4 +1,4 @@
-"""From a batch's envelopes to the tally of its reports. What is bad is counted and left out, never fatal."""
+"""Opens a batch's envelopes and tallies its reports. Bad envelopes are counted and left out, and cause no error."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from hubbub.service.receiving.deduplication import Chunks, distinct
 
 @dataclass(frozen=True)
 class OpenedBatch:
-    """What a batch counted, and the number of envelopes left out by reason, where any was."""
+    """The tally of a batch, and the numbers of envelopes left out by reason, without zeros."""
 
     tally: Tally
     left_out: dict[str, int]
 
 
 Counted = Tally | bytes
-"""The tally of a chunk's reports, or the reports, one after the other."""
+"""The tally of a chunk's reports, or the reports themselves, one after the other."""
 
 Open = Callable[[OpeningJob, Iterable[bytes], int, Callable[[bytes], Counted]], Iterator[tuple[Counted, int]]]
-"""What opens them: `OpeningPool.count`. With each chunk comes how many of its envelopes did not open."""
+"""Opens envelopes: `OpeningPool.count`. Each chunk comes with its number of unopenable envelopes."""
 
 
 def open_batch(job: OpeningJob, parts: Chunks, envelopes: int, randomizer: Randomizer, opener: Open) -> OpenedBatch:
-    """Open a batch of that many `envelopes`, whose reports were made by `randomizer`, and count.
+    """Open a batch of `envelopes` envelopes, whose reports come from `randomizer`, and count.
 
     Of byte-identical envelopes the first is opened; the others are left out. Reads the batch twice and keeps 8 bytes of
-    each envelope, so memory stays small where the batch is large. Blocks, so it is called in a thread.
+    each envelope, so memory stays small for a large batch. Blocks, so call it in a thread.
     """
     left_out: Counter[str] = Counter()
     tally = randomizer.tally(b"")
@@ -43,16 +43,16 @@ def open_batch(job: OpeningJob, parts: Chunks, envelopes: int, randomizer: Rando
             left_out[LeftOut.UNOPENABLE] += unopenable
             tally += randomizer.tally(found) if isinstance(found, bytes) else found
     finally:
-        # An opener that holds a cluster lets it go, also where counting failed: the error would keep it.
+        # An opener with a cluster must release it even if counting failed: the error would keep a reference to it.
         getattr(opened, "close", int)()
     left_out[LeftOut.OUT_OF_DOMAIN] += tally.invalid
     return OpenedBatch(tally, {reason.value: left_out[reason] for reason in LeftOut if left_out[reason]})
 
 
 def counted(randomizer: Randomizer, reports: bytes) -> Counted:
-    """Return the tally of a chunk's reports where it is shorter than they are, and else themselves.
+    """Return the tally of a chunk's reports if it is shorter than the reports, and else the reports.
 
-    What opens a chunk far from here sends the one or the other back.
+    A remote opener sends back whichever is shorter.
     """
     tally = randomizer.tally(reports)
     return tally if tally.counts.nbytes <= len(reports) else reports

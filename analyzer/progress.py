@@ -1,4 +1,4 @@
-"""How far each round is at the analyzer, and what it waits for, in words."""
+"""Describes the progress of each round at the analyzer, and what it waits for, in words."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hubbub.protos.task.task import Task
 
 @dataclass(frozen=True)
 class Obstacles:
-    """What at the analyzer itself is in its rounds' way: none of it is the shuffler's doing."""
+    """Obstacles at the analyzer itself that delay its rounds; the shuffler causes none of them."""
 
     served: Container[bytes]
-    """Ids of the tasks that batches are taken for; the store may hold rounds of others."""
+    """Ids of the tasks whose batches are accepted; the store may have rounds of others."""
 
     store_with_incidents: bool
     failures: Mapping[tuple[bytes, int], str]
     """Why rounds could not be certified, by task id and round."""
     awaited: Mapping[tuple[bytes, int], Sequence[int]] = field(default_factory=dict)
-    """For which rounds others wait that were released after them, by the task id and round that waits."""
+    """The earlier released rounds that a round waits for, by task id and round."""
 
 
 def progress_of(progress: RoundProgress) -> AnalysisStage:
-    """Return how far a round is."""
+    """Return the stage that a round has reached."""
     if progress.is_certified:
         return AnalysisStage.CERTIFIED
     committed = [batch for batch in progress.batches if batch.committed is not None]
@@ -39,13 +39,13 @@ def progress_of(progress: RoundProgress) -> AnalysisStage:
 
 
 def status_of(progress: RoundProgress, task: Task, obstacles: Obstacles) -> AnalyzerRoundStatus:
-    """Return a round of a task as the operator sees it."""
+    """Return the status of a round of a task, as the operator sees it."""
     queries = tuple(_query_status(task.queries[batch.query].name, batch) for batch in progress.batches)
     return AnalyzerRoundStatus(progress.id, progress_of(progress), queries, _waiting_for(progress, task, obstacles))
 
 
 def counted(task: Task, rounds: Sequence[RoundProgress]) -> list[tuple[int, QueryCount]]:
-    """Return the batches that are counted in these rounds of a task, each with its round, as its ledger takes them."""
+    """Return the counted batches of these rounds of a task, each with its round, as the ledger takes them."""
     return [
         (progress.id.round, _query_count(task, batch, batch.committed))
         for progress in rounds
@@ -77,7 +77,7 @@ _OVER = "its key was destroyed: no batch came in time, or it was beyond the budg
 
 
 def missing(progress: RoundProgress | None, task: Task, obstacles: Obstacles) -> str:
-    """Say why a round has no results: which queries are not counted and how far each is; None where it has no key."""
+    """Return why a round has no results: its uncounted queries and their progress. `progress` is None without a key."""
     if progress is None:
         return _missing((), task, obstacles)
     if progress_of(progress) is AnalysisStage.OVER:
@@ -90,7 +90,7 @@ def missing(progress: RoundProgress | None, task: Task, obstacles: Obstacles) ->
 
 def _missing(batches: Sequence[BatchProgress], task: Task, obstacles: Obstacles) -> str:
     if task.id not in obstacles.served:
-        return "its task, which is not among this analyzer's any more"
+        return "its task, which is no longer among this analyzer's tasks"
     known = {batch.query: batch for batch in batches}
     waiting = [
         f"{query.name}: {_how_far(known.get(index))}"
@@ -101,7 +101,7 @@ def _missing(batches: Sequence[BatchProgress], task: Task, obstacles: Obstacles)
 
 
 def _held(round_: tuple[bytes, int], obstacles: Obstacles) -> str:
-    """Say for which rounds a certificate waits, and whether the store takes nothing."""
+    """Return which rounds a certificate waits for, and whether the store takes nothing."""
     awaited = obstacles.awaited.get(round_, ())
     before = f" once round {', '.join(map(str, awaited))} is counted, released before it" if awaited else ""
     return f"{before}{_store(obstacles)}"

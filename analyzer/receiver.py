@@ -1,4 +1,4 @@
-"""Take batches from the shuffler. Every call may be made again; what was acknowledged is on disk."""
+"""Receives batches from the shuffler. Every call may be repeated; every acknowledged chunk is on disk."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from hubbub.service.receiving.round_keys import NewKey, make_key
 from hubbub.service.spark.errors import SparkError
 
 RETRY_SECONDS = 2.0
-"""When to ask again after the processes that open envelopes were killed."""
+"""Seconds until a caller may ask again after the processes that open envelopes were killed."""
 
 _LOG = structlog.get_logger(__name__)
 
@@ -67,7 +67,7 @@ class BatchReceiver:
         self._incidents = incidents or Incidents()
         self._loading: asyncio.Task[None] | None = None
         self.unannounced: set[BatchId] = set()
-        """Batches whose announcement the store did not take when it was last tried."""
+        """Batches whose announcement the store refused at the last try."""
         self.receiver: Receiver[ReceivedBatch] = Receiver(store, self._count, self._incidents)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
@@ -80,14 +80,14 @@ class BatchReceiver:
         stored = await self._store.key(task.id, round_number)
         if stored is None:
             made = make_key(Role.ANALYZER, task, round_number, self._identity, self._new_key)
-            # Of keys that were made at once, the store keeps one, and that one is given out.
+            # If several keys are made at once, the store keeps one, and that one is given out.
             stored = await self._store.add_key(task.id, round_number, made)
         if stored.private is None:
             raise erased(task, round_number)
         return stored.record
 
     async def check_keys(self) -> None:
-        """Look at the keys of all rounds that are not over, so that damage is reported before a batch comes."""
+        """Check the keys of all rounds that are not over, so that damage is reported before a batch comes."""
         for progress in await self._store.progress(None):
             found = self._tasks.get(progress.id.task_id)
             if found is None or not progress.has_key:
@@ -101,7 +101,7 @@ class BatchReceiver:
                 )
 
     async def get_releases(self, task_id: bytes) -> Known:
-        """Return what is known of a task's releases.
+        """Return the known releases of a task.
 
         Raises:
             Refusal: UNKNOWN_TASK.
@@ -121,7 +121,7 @@ class BatchReceiver:
         check_record(task, read)
         check_key_set(task, read, key_set)
         if task.privacy.epsilon_total is not None:
-            # Known before anything is delivered: a round beyond the budget is refused now rather than when it is here.
+            # Checked before the delivery: a round beyond the budget is refused now, not after all of it has arrived.
             async with self._locks.charging(task):
                 await self._charges(task, read.batch.round)
         own = behind(key_set.analyzer, len(task.identities.hops))
@@ -142,9 +142,9 @@ class BatchReceiver:
         """Store a chunk and return the offset to go on from. A chunk that repeats what is stored changes nothing.
 
         Raises:
-            Refusal: MALFORMED where its envelopes are not the query's, WRONG_OFFSET where it leaves a gap or is beyond
-                the batch, DIGEST_DIFFERS where it says otherwise than what is stored, INCOMPLETE where the batch was
-                not announced.
+            Refusal: MALFORMED if its envelopes are not the query's, WRONG_OFFSET if it leaves a gap or is beyond the
+                batch, DIGEST_DIFFERS if it differs from the stored envelopes, INCOMPLETE if the batch was not
+                announced.
         """
         task = self._task(chunk.batch.task_id, chunk.batch.round)
         check_width(task, chunk, task.counted_bytes)
@@ -154,13 +154,13 @@ class BatchReceiver:
         """Open, count and commit a batch; return the counts. Calls that come together wait for the same work.
 
         Raises:
-            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's, BAD_RECORD
-                where it holds fewer good dummies than it says, OVER_BUDGET.
+            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS if the digest is not the record's, BAD_RECORD if
+                it has fewer good dummies than its record states, OVER_BUDGET.
         """
         return await self.receiver.commit(self._task(batch.task_id, batch.round), batch, digest)
 
     async def _count(self, task: Task, stored: ReceivedBatch) -> Committed:
-        """Open and count a batch that is all there; store its counts together with what they cost."""
+        """Open and count a complete batch; store its counts together with its charges."""
         started = time.monotonic()
         opening = await self._open(task, stored)
         left_out = Counter(opening.left_out) + Counter(left_out_by_hops(stored.record))
@@ -182,12 +182,12 @@ class BatchReceiver:
                     _LOG.info("charging again", **_names(task, batch), error=str(error))
 
     async def _charges(self, task: Task, round_number: int) -> Charges:
-        """Return what the round adds to the task's ledger; one that would pass the budget is abandoned and refused."""
+        """Return the round's additions to the task's ledger; a round beyond the budget is abandoned and refused."""
         stored, rounds = await self._store.charges(task.id), await self._store.progress(task.id)
         try:
             return await asyncio.to_thread(_new_charges, task, round_number, stored, rounds)
         except Refusal:
-            # OVER_BUDGET is final and the shuffler gives the round up: what it sent is erased now.
+            # OVER_BUDGET is final and the shuffler gives the round up, so its envelopes are erased now.
             await self._store.abandon(task.id, round_number)
             raise
 
@@ -228,21 +228,21 @@ class BatchReceiver:
 
 
 def _load_accountant() -> None:
-    """Load the accountant while the envelopes arrive, so that it is there when a batch is counted."""
+    """Load the accountant while the envelopes arrive, so that it is loaded when a batch is counted."""
 
 
 def _new_charges(task: Task, round_number: int, stored: Charges, rounds: Sequence[RoundProgress]) -> Charges:
-    # The accountant brings scipy, which would double the service's start-up time; batches come later.
+    # Imported late: the accountant loads scipy, which would double the service's start-up time.
     from hubbub.analyzer.charges import charges_or_refusal
 
     return charges_or_refusal(task, round_number, stored, rounds)
 
 
 def _valid_reports(stored: ReceivedBatch, opening: OpenedBatch) -> int:
-    """How many reports of devices are counted: all dummies are good, or the shuffler's record is not true."""
+    """Return the number of valid reports of devices; if dummies are bad, the record is false and refused."""
     if opening.tally.valid < stored.dummies:
-        message = f"{opening.tally.valid} envelopes are good, the record says that {stored.dummies} of them are dummies"
-        raise Refusal(Reason.BAD_RECORD, f"{message}; a shuffler's own always are")
+        message = f"{opening.tally.valid} envelopes are good, but the record states {stored.dummies} dummies among them"
+        raise Refusal(Reason.BAD_RECORD, f"{message}; a shuffler's own dummies are always good")
     return opening.tally.valid - stored.dummies
 
 

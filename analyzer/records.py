@@ -1,4 +1,4 @@
-"""The values that the analyzer's stages and its store exchange."""
+"""Values that the analyzer's stages and its store exchange."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hubbub.service.receiving.receiver import Delivery
 
 @dataclass(frozen=True)
 class ReceivedBatch(Delivery):
-    """A batch as it is stored, with the counts of what its envelopes held once it is committed.
+    """A batch as it is stored, with the counts of its reports once it is committed.
 
     `committed.counted` is the number n of valid reports of devices; `dummies` more are in `counts`. No sum of `counts`
-    is a number of reports: a randomizer may count one report in many places. None where they were withheld.
-    `attestation` is the analyzer's signature of all that was counted (`attestation`), made when it was committed.
+    is a number of reports: a randomizer may count one report in many places. `counts` is None if they were withheld.
+    `attestation` is the analyzer's signature of all counts (`attestation`), made at the commit.
     """
 
     counts: bytes | None
@@ -29,30 +29,30 @@ class ReceivedBatch(Delivery):
 
 
 def counted_of(task: Task, batch: ReceivedBatch) -> Counted:
-    """Return what was counted of a committed batch of a task, in the shape that its certificate binds.
+    """Return the counts of a committed batch of a task, in the shape that its certificate binds.
 
     Raises:
-        HubbubError: where it is not committed.
-        CountsDiffer: where its counts are no whole numbers, or its dummies not the task's.
+        HubbubError: if the batch is not committed.
+        CountsDiffer: if its counts are not whole numbers, or its number of dummies is not the task's.
     """
     if batch.committed is None:
         raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
-    # Estimates are made of what is counted beside the dummies, so their number is no less bound than the counts.
+    # Estimates subtract the dummies, so their number is bound like the counts.
     if batch.dummies != task.privacy.dummies:
         raise CountsDiffer(
-            f"batch {batch.id.query} of round {batch.id.round}: {batch.dummies} dummies are stored, the task says "
+            f"batch {batch.id.query} of round {batch.id.round}: {batch.dummies} dummies are stored, but the task has "
             f"{task.privacy.dummies}"
         )
     facts = (batch.reports, batch.committed.counted, batch.committed.left_out)
     if batch.counts is None or batch.committed.counted < task.minimum_reports:
         return Counted(*facts, None)
-    # Loaded when something was counted: a service that starts needs no numpy yet.
+    # Loaded only here: a service that starts needs no numpy yet.
     import numpy as np
 
     if len(batch.counts) % 8:
         raise CountsDiffer(f"batch {batch.id.query} of round {batch.id.round}: its counts are cut short")
     counts = np.frombuffer(batch.counts, dtype="<i8").astype(np.int64)
-    # The counts of a batch hold the dummies too, so its valid reports are theirs and the people's.
+    # The counts of a batch include the dummies, so its valid reports are those of dummies and of people.
     valid = batch.committed.counted + task.privacy.dummies
     return Counted(*facts, tally_of(task.queries[batch.id.query].randomizer, counts, valid))
 
@@ -63,10 +63,11 @@ History = Sequence[tuple[int, Sequence[ReceivedBatch]]]
 
 @dataclass(frozen=True)
 class Past:
-    """What a round's certificate composes: the releases before it, and those of their rounds that were counted.
+    """The rounds that a round's certificate composes: the releases before it, and those rounds that were counted.
 
-    `history` has these in the order of their release, the round itself last. `awaited` are the rounds released before
-    it that may still be counted; the certificate waits for them. Of all others nothing ever will be.
+    `history` has the counted rounds in the order of their release, the certified round last. `awaited` are the rounds
+    released before it that may still be counted; the certificate waits for them. All other rounds will never be
+    counted.
     """
 
     releases: Sequence[Release]
@@ -82,7 +83,7 @@ class Past:
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How far a batch is: the reports it has, those of its envelopes that arrived, and what was counted."""
+    """The progress of a batch: its number of reports, its envelopes that arrived, and its counts."""
 
     query: int
     reports: int
@@ -93,7 +94,7 @@ class BatchProgress:
 
 @dataclass(frozen=True)
 class RoundProgress:
-    """How far a round is, with the batches that were announced in the task's order of queries."""
+    """The progress of a round, with its announced batches in the task's order of queries."""
 
     id: RoundId
     queries: int

@@ -1,4 +1,4 @@
-"""What is known of the rounds that were released before one, by what a store holds inside one transaction."""
+"""Finds the rounds that were released before a round, from a store's data inside one transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.protos.task.signed_task import SignedTask
 
 
 class ReleasedRounds(Protocol):
-    """What a store says of a task's rounds in one transaction."""
+    """A store's data on a task's rounds in one transaction."""
 
     def counted_of(self, task_id: bytes) -> set[int]:
         """Return the rounds of a task whose batches are all counted."""
@@ -22,24 +22,24 @@ class ReleasedRounds(Protocol):
         """Return a round's announced batches, in the task's order of queries."""
 
     def is_over(self, task_id: bytes, round_number: int) -> bool:
-        """Return whether a round's key was destroyed: what was not counted of it will never be."""
+        """Return whether a round's key was destroyed: its uncounted batches will never be counted."""
 
 
 def known(rounds: ReleasedRounds, task_id: bytes, releases: Iterable[Release], last: tuple[int, bytes]) -> Known:
-    """Return how many releases of a task are stored, their head, and those of their rounds that are not counted."""
+    """Return the number of stored releases of a task, their head, and the released rounds that are not counted."""
     whole = rounds.counted_of(task_id)
     return Known(*last, tuple(release.round for release in releases if release.round not in whole))
 
 
 def past(rounds: ReleasedRounds, task_id: bytes, releases: Sequence[Release], round_number: int) -> Past:
-    """Return what a round's certificate composes, by the releases of its task.
+    """Return the rounds that a round's certificate composes, by the releases of its task.
 
     Raises:
-        HubbubError: where the round is not among them.
+        HubbubError: if the round is not among them.
     """
     numbers = [release.round for release in releases]
     if round_number not in numbers:
-        raise HubbubError(f"round {round_number} was counted, and is not among the releases; the store was damaged")
+        raise HubbubError(f"round {round_number} was counted, but is not among the releases; the store was damaged")
     before = releases[: numbers.index(round_number)]
     whole = rounds.counted_of(task_id)
     counted = [release.round for release in before if release.round in whole]
@@ -49,9 +49,9 @@ def past(rounds: ReleasedRounds, task_id: bytes, releases: Sequence[Release], ro
 
 
 def costs_no_more(signed: SignedTask | None, batches: Iterable[ReceivedBatch]) -> bool:
-    """Return whether what was counted of a late round costs no more than at the minimum, where it stands if given up.
+    """Return whether the counted batches of a late round cost no more than at the minimum, its cost if given up.
 
-    Without its task nobody can say, so it is kept.
+    Without its task this is unknown, so the round is kept.
     """
     if signed is None:
         return False

@@ -1,4 +1,4 @@
-"""What readers get. Estimates are computed from the stored counts whenever they are asked for."""
+"""Answers readers of results; estimates are computed from the stored counts at each request."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ LONGEST_WAIT_SECONDS = 60.0
 """How long one call waits for a round that is not certified yet; a reader asks again after that."""
 
 MOST_KNOWN = 4096
-"""How many certificates are kept as they were read; a few kilobytes each."""
+"""How many certificates are kept in memory after reading; a few kilobytes each."""
 
 
 class Results:
-    """The results service. It answers for every task the store knows, `served` (ids) today or not."""
+    """The results service. It answers for every task in the store, also for those not in `served` (ids) today."""
 
     def __init__(
         self, store: AnalyzerStore, certifier: Certifier, served: Container[bytes], incidents: Incidents | None = None
@@ -42,23 +42,23 @@ class Results:
         self._certifier = certifier
         self._closed = False
         self._known: dict[bytes, Certified] = {}
-        """What certificates state, by their SHA-256: each is read once, however often a later round needs it."""
+        """The content of certificates, by their SHA-256: each is read once, however often a later round needs it."""
         self.refusals: Counter[Reason] = Counter()
-        """Results that were not shown because they differ from what was certified."""
+        """Results that were refused because they differ from the certificate."""
 
     async def get_results(self, task_id: bytes, round_number: int, wait: float) -> RoundResults:
         """Return a round's results, waiting for them up to `wait` seconds, and at most a minute.
 
         Raises:
-            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, or NO_RESULTS, naming what is missing; RESULTS_DIFFER where what is
-                stored of the round is not what was certified.
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, or NO_RESULTS, naming what is missing; RESULTS_DIFFER if the stored
+                data of the round differs from its certificate.
         """
         task = await self._task(task_id, round_number)
         loop = asyncio.get_running_loop()
-        # NaN would pass through min and max; what is not finite does not wait.
+        # NaN would pass through min and max; a wait that is not finite counts as 0.
         deadline = loop.time() + (min(max(wait, 0.0), LONGEST_WAIT_SECONDS) if math.isfinite(wait) else 0.0)
         while True:
-            # Taken before the store is read: a certificate that is stored in between sets this very event.
+            # Read before the store: a certificate that is stored in between sets this very event.
             changed = self._certifier.changed
             certificate = await self._store.certificate(task_id, round_number)
             if certificate is not None:
@@ -85,7 +85,7 @@ class Results:
         return await self._store.certified(task_id)
 
     async def get_statuses(self, task_id: bytes | None) -> list[AnalyzerRoundStatus]:
-        """Return how far the rounds are that a key was made for, oldest first, of one task or of all.
+        """Return the progress of the rounds that have a key, oldest first, of one task or of all.
 
         Raises:
             Refusal: UNKNOWN_TASK.
@@ -98,7 +98,7 @@ class Results:
         return [status_of(each, tasks[each.id.task_id], obstacles) for each in found]
 
     def close(self) -> None:
-        """Let nobody wait any longer: the service is stopping."""
+        """End all waits: the service is stopping."""
         self._closed = True
         self._certifier.announce()
 
@@ -125,11 +125,11 @@ class Results:
         return RoundResults(RoundId(task.id, task.name, round_number), queries, certificate)
 
     def _differ(self, task: Task, round_number: int, error: CountsDiffer) -> Refusal:
-        """Count and tell that what is stored of a round is not what was certified, and return the refusal."""
+        """Count and report that the stored data of a round differs from its certificate, and return the refusal."""
         text = (
-            f"round {round_number} of task {task.name} is not shown, as what is stored of it is not what was "
-            f"certified: {error}; the store was changed since: find out by whom, and take what readers saved of the "
-            "round before (`hubbub verify CERTIFICATE RESULTS`)"
+            f"round {round_number} of task {task.name} is not shown, as its stored data differs from its "
+            f"certificate: {error}. The store was changed since: find out by whom, and use the results that readers "
+            "saved before (`hubbub verify CERTIFICATE RESULTS`)"
         )
         refusal = Refusal(Reason.RESULTS_DIFFER, text)
         self.refusals[refusal.reason] += 1
@@ -140,8 +140,8 @@ class Results:
         return refusal
 
     async def _history(self, task: Task, round_number: int, certificate: bytes) -> History:
-        """Return the round with its batches, after those before it where estimates need them: by its certificate."""
-        # Not by which rounds have a certificate today: one that lost it would be left out, and nobody would be told.
+        """Return the round with its batches, after the earlier rounds that its estimates need, by its certificate."""
+        # Not by which rounds have a certificate today: a round that lost its certificate would be left out silently.
         before = () if task.horizon is None else _certified(certificate, self._known).rounds_before()
         return [(number, await self._store.batches(task.id, number)) for number in (*before, round_number)]
 
@@ -166,7 +166,7 @@ def results_of(task: Task, history: History) -> tuple[QueryResult, ...]:
     """Return the results of the last round of a history, in the task's order of queries.
 
     Raises:
-        HubbubError: where a batch is not committed.
+        HubbubError: if a batch is not committed.
     """
     return tuple(
         query_result(task, batch, {number: batches[place] for number, batches in history[:-1]})
@@ -178,7 +178,7 @@ def query_result(task: Task, batch: ReceivedBatch, earlier: Mapping[int, Receive
     """Return one query's part of a round's results, from its committed batch and those of `earlier` rounds.
 
     Raises:
-        HubbubError: where the batch is not committed.
+        HubbubError: if the batch is not committed.
     """
     query, counted = task.queries[batch.id.query], counted_of(task, batch)
     facts = (batch.reports, counted.valid, counted.left_out)
@@ -188,7 +188,7 @@ def query_result(task: Task, batch: ReceivedBatch, earlier: Mapping[int, Receive
     published = {number: each for number, each in {**before, batch.id.round: counted.tally}.items() if each is not None}
     batches = {number: Batch(each, task.privacy.dummies) for number, each in published.items()}
     found, rounds = query.estimates_over(batch.id.round, batches), tuple(sorted(set(batches) - {batch.id.round}))
-    # The table that texts are decoded from is their counts: it travels once.
+    # The counts are in the table that texts are decoded from: it is sent once.
     counts = b"" if found.table else counted.tally.written()
     return QueryResult(query.name, QueryState.PUBLISHED, *facts, found, counts, rounds)
 
@@ -199,7 +199,7 @@ def _checked_results(
     """Return the results of the last round, each round of the history checked against its certificate.
 
     Raises:
-        CountsDiffer: where a round is not as it was certified.
+        CountsDiffer: if a round differs from its certificate.
     """
     for (number, batches), certificate in zip(history, certificates, strict=True):
         if certificate is None:

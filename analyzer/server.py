@@ -1,4 +1,4 @@
-"""Two ports over mutual TLS, a store, and processes that open envelopes."""
+"""Assembles and runs an analyzer: two ports over mutual TLS, a store, and opening processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from hubbub.service.observability.metrics import Disk, IncidentCollector, Metric
 from hubbub.service.processes.opening_pool import OpeningPool
 from hubbub.service.receiving.delivery_service import DELIVERERS, TimedDelivery, sweep
 from hubbub.service.rpc import serve_delivery, serve_results
-from hubbub.service.runtime.succession_files import load_successions, own_identity
+from hubbub.service.runtime.own_identities import own_identity
+from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.spark.session import check_installed
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, mutual_pipeline
@@ -56,11 +57,11 @@ async def serve(
 ) -> None:
     """Run the analyzer until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
-    `new_pool` makes what opens envelopes, in so many processes. `announce` is called with the addresses of the
-    ports, {"delivery": …, "results": …} and "metrics" where there is such a port, once they serve.
+    `new_pool` makes the pool of that many processes that open envelopes. `announce` is called once the ports serve,
+    with their addresses: {"delivery": …, "results": …}, and "metrics" if that port is set.
 
     Raises:
-        HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
+        HubbubError: if settings, tasks, keys, ports or the store cannot be used; then nothing was served.
     """
     await run(settings.log, _assembled(settings, clock, new_pool), announce=announce, stop=stop)
 
@@ -98,7 +99,7 @@ class _AnalyzerParts:
         self.sweeping = asyncio.create_task(sweep(self.store, self.clock, self.incidents, self.certifier.start))
 
     async def leave(self) -> None:
-        """Let no reader wait any longer for results: calls in work could not finish otherwise."""
+        """End all waits for results: calls in progress could not finish otherwise."""
         if self.sweeping is not None:
             self.sweeping.cancel()
         self.results.close()
@@ -138,7 +139,7 @@ async def _assembled(
                     settings, store, timed, certifier, results, metrics, incidents, certificates, clock
                 )
         finally:
-            # The ports have drained: what the last batch completed is still certified.
+            # The ports have drained; the rounds that the last batches completed are still certified.
             await certifier.settle()
 
 
@@ -151,24 +152,24 @@ def _load(settings: AnalyzerSettings) -> tuple[Identity, Tasks, list[Succession]
 
 
 async def check_store(store: AnalyzerStore) -> None:
-    """Return only if the ledgers hold, and charge exactly what was counted, and the releases hold what was announced.
+    """Return only if ledgers are valid and charge exactly the counted rounds, and releases match the announced records.
 
     Raises:
-        StoreError: where they do not.
+        StoreError: if they do not.
     """
     with damage_in("a batch record's"):
         check_chains("analyzer", await store.chains(), await store.records(), own=False)
     ledgers, counted = await store.ledgers(), await store.counted()
     if not ledgers and not counted:
         return
-    # The accountant brings scipy, which would double the first start's time.
+    # Imported late: the accountant loads scipy, which would double the first start's time.
     from hubbub.service.ledger.ledgers import check_ledgers
 
     await asyncio.to_thread(check_ledgers, "analyzer", ledgers, counted)
 
 
 async def tell_held(store: AnalyzerStore, tasks: Tasks) -> None:
-    """Log the rounds that no batch is taken for, since their task's file was taken away."""
+    """Log the rounds whose batches are not accepted, as their task's file was removed."""
     for progress in await store.progress(None):
         if progress.id.task_id not in tasks and progress_of(progress) in (
             AnalysisStage.AWAITED,
@@ -193,7 +194,7 @@ async def _opened(
 
 
 def _opening_pool(settings: AnalyzerSettings, new_pool: Callable[[int], OpeningPool]) -> OpeningPool:
-    # Who hands in other workers, as an audit does, means them.
+    # A caller with its own pool, such as an audit, gets that pool.
     if not settings.spark.master or new_pool is not OpeningPool:
         return new_pool(settings.processes)
     from hubbub.service.spark.opening import SparkOpeningPool

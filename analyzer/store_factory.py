@@ -1,4 +1,4 @@
-"""The one that settings name, in `data` or in a database; what a database needs is loaded only then."""
+"""Opens the store that the settings name, in `data` or in a database; database code is loaded only if needed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def open_store(
     settings: AnalyzerSettings, observe: Observe = unobserved, incidents: Incidents | None = None
 ) -> AnalyzerStore:
-    """Open the store that settings name; `observe` is told how many seconds each transaction took.
+    """Open the store that the settings name; `observe` gets the seconds of each transaction.
 
     Raises:
-        StoreError: where it cannot be used.
-        HubbubError: where it is in a database, and what that needs is not installed.
+        StoreError: if it cannot be used.
+        HubbubError: if it is in a database, and the extra for databases is not installed.
     """
     if not settings.store:
         return AnalyzerSqliteStore(settings.data, observe, incidents=incidents)
@@ -35,11 +35,11 @@ def open_store(
 
 
 def create_store(settings: AnalyzerSettings) -> Path:
-    """Make the store that settings name; return its file in `data`: the store, or the keyring of one in a database.
+    """Create the store that the settings name; return its file in `data`: the store, or the keyring of a database's.
 
     Raises:
-        StoreError: where there is one already.
-        HubbubError: where it is in a database, and what that needs is not installed.
+        StoreError: if there is one already.
+        HubbubError: if it is in a database, and the extra for databases is not installed.
     """
     if not settings.store:
         return AnalyzerSqliteStore.create(settings.data)
@@ -53,7 +53,7 @@ def file_of(settings: AnalyzerSettings) -> tuple[str, Layout]:
     """Return the name and the layout of the file in `data`.
 
     Raises:
-        HubbubError: where the store is in a database, and what that needs is not installed.
+        HubbubError: if the store is in a database, and the extra for databases is not installed.
     """
     if not settings.store:
         return FILE_NAME, LAYOUT

@@ -1,4 +1,4 @@
-"""Which signed tasks this analyzer serves."""
+"""Loads and checks the signed tasks that this analyzer serves."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Tasks = Mapping[bytes, SignedTask]
 
 
 def load_tasks(paths: Iterable[Path], identities: Identities, successions: Sequence[Succession] = ()) -> Tasks:
-    """Return the tasks in those files and folders (`*.json`), with the identities that follow those they name.
+    """Return the tasks in those files and folders (`*.json`), with the successors of the identities that they name.
 
     Raises:
-        TaskError: where a file holds no task of these three parties with both signatures, or there is none at all.
+        TaskError: if a file is no task of these three parties with both signatures, or there is none at all.
     """
     return {
         task_id: replace(signed, task=check_task(signed, identities, successions))
@@ -30,10 +30,10 @@ def load_tasks(paths: Iterable[Path], identities: Identities, successions: Seque
 
 
 def check_task(signed: SignedTask, identities: Identities, successions: Sequence[Succession] = ()) -> Task:
-    """Return the task, if it is signed by operator and shuffler, and names this analyzer.
+    """Return the task, if operator and shuffler signed it, and it names this analyzer.
 
     Raises:
-        SignatureError: where a party is another one, or has not signed.
+        SignatureError: if a party is another one, or has not signed.
     """
     task = signed.check(identities.operator, identities.shuffler, successions)
     same = task.lineage is not None and task.lineage.holds(Role.ANALYZER, identities.analyzer)

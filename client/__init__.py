@@ -1,8 +1,8 @@
 """The client encodes, randomizes and seals a device's answers on the device, and only then sends them.
 
-An application embeds `Device`; a `Fleet` is many devices in one place, and is given their answers. Both take a signed
-task, the public keys of the operator and the shuffler (pinned: there is no trust on first use), a state file and the
-shuffler's address:
+An application embeds `Device`. A `Fleet` is many devices in one place, and is given their answers. Both take a signed
+task, the public keys of the operator and the shuffler, a state file and the shuffler's address. The keys are pinned:
+there is no trust on first use.
 
     device = Device(
         Path("flights.json").read_bytes(),
@@ -15,10 +15,10 @@ shuffler's address:
     async with device:
         receipt = await device.submit({"carrier": "UA", "departure_delay": None})
 
-A `Gateway` carries what devices have sealed (`Device.prepare`, `Device.settle`), and is given no answers.
+A `Gateway` carries submissions that devices have sealed (`Device.prepare`, `Device.settle`), and is given no answers.
 
 Every call for one round returns the same receipt. A round's answers are randomized only once, even if the program is
-killed in between or the shuffler cannot be reached: they are stored first, and `resend` sends them later. An
+killed in between or the shuffler cannot be reached: the reports are stored first, and `resend` sends them later. An
 application that must not wait hands its answers to a `Recorder`. Each stage is a module: `encode`, `randomize`, `seal`,
 `submit`.
 """

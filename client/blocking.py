@@ -1,4 +1,4 @@
-"""Blocking work beside an event loop, and programs without an event loop that call what needs one."""
+"""Runs blocking work outside an event loop, and coroutines in programs without an event loop."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OWN_LOOP: ContextVar[bool] = ContextVar("_ALONE", default=False)
 
 
 def in_thread(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Make a function or method that blocks one to await: it runs in a thread, so that the event loop goes on.
+    """Turn a blocking function or method into an awaitable one: it runs in a thread, so that the event loop goes on.
 
-    Where nobody else uses the loop it runs in place.
+    If nothing else uses the loop, it runs without a thread.
     """
 
     @functools.wraps(work)
     async def awaited(*args: P.args, **options: P.kwargs) -> T:
-        # At the end of a program no thread can be started any more, but what was recorded is still to be stored.
+        # At the end of a program no thread can be started, but recorded answers must still be stored.
         if _OWN_LOOP.get():
             return work(*args, **options)
         return await asyncio.to_thread(work, *args, **options)
@@ -34,10 +34,10 @@ def in_thread(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
 
 def run_sync(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
-    """Do work in an event loop of its own; `name` is the function that a program without one called.
+    """Do work in a new event loop; `name` is the function that the program called, without `_blocking`.
 
     Raises:
-        UsageError: where an event loop runs already; nothing was done.
+        UsageError: if an event loop runs already; nothing was done.
     """
     try:
         asyncio.get_running_loop()

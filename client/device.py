@@ -32,32 +32,33 @@ from hubbub.queries.randomizers.sampling import Random
 class Device:
     """Answers a task's rounds for one person.
 
-    In each round the answers are randomized once, and stored before anything is sent or asked for. A second call for
-    the round sends what was stored, or returns the first receipt. If the program is killed, or the shuffler cannot be
-    reached, the next call or `resend` goes on with the same reports.
+    The device randomizes the answers to a round once, and stores the reports before it contacts the shuffler. A second
+    call for the round sends the stored reports, or returns the first receipt. If the program is killed, or the shuffler
+    cannot be reached, the next call or `resend` continues with the same reports.
 
     Args:
-        task: the signed task file's bytes.
-        operator_key: the public key that must have signed it, known out of band (PEM, or 32 bytes).
-        shuffler_key: the public key that must have signed it too, known out of band.
-        state: the file to remember submissions in; made where it does not exist, readable by its owner alone.
-        shuffler: host:port, or https://host:port; several, with commas between them, where any will do.
-        authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
-        ticket: the ticket by which the operator enrolled this device, as bytes or as the file that holds it, for tasks
-            that take enrolled devices. The device redeems it by itself, once, and keeps its credential in `state`.
-        certificate, key: the device's TLS certificate and its key, PEM files, which it shows in tasks that admit by
-            them (`mtls`), and in no others.
-        name: which device this is, where several share a state file; it is never sent.
-        retrying: how long to try, with which clock, pauses and jitter, and what to call before each pause.
-        limits: the most ε to spend in a day and on a task, and the most (ε, δ) a task may promise; none by default.
-        random: where every draw comes from, the operating system by default.
-        clock: seconds since 1970, UTC.
+        task: the bytes of the signed task file.
+        operator_key: the operator's public key, obtained out of band (PEM, or 32 bytes). It must have signed the task.
+        shuffler_key: the shuffler's public key, obtained out of band. It must have signed the task too.
+        state: the file that stores the submissions. It is created if it does not exist, readable by its owner only.
+        shuffler: host:port, or https://host:port. Give several with commas between them if any of them will do.
+        authority: the authority of the shuffler's TLS certificate, as a PEM file or its bytes. It is read at once.
+        ticket: the ticket by which the operator enrolled this device, as bytes or as the path of its file. Tasks that
+            admit enrolled devices need it. The device redeems it once, and keeps its credential in `state`.
+        certificate, key: the device's TLS certificate and its key, as PEM files. The device shows the certificate in
+            tasks that admit by certificates (`mtls`), and in no others.
+        name: the device's name, if several devices share a state file. It is never sent.
+        retrying: how long to try, with which clock, pauses and jitter, and a function to call before each pause.
+        limits: the most ε to spend in a day and on a task, and the largest (ε, δ) that a task may promise. No limits by
+            default.
+        random: the source of all randomness, the operating system by default.
+        clock: returns seconds since 1970, UTC.
 
     Raises:
-        UsageError: where an argument is of another type, `shuffler` is not host:port, or `name` cannot be stored.
-        AuthorityError: where the authority cannot be read.
-        SignatureError: where a key is not one, or the task is not signed by both.
-        TaskError: where the task is not one to run.
+        UsageError: if an argument has the wrong type, `shuffler` is not host:port, or `name` cannot be stored.
+        AuthorityError: if the authority cannot be read.
+        SignatureError: if a key is malformed, or the two keys did not both sign the task.
+        TaskError: if the task is not valid.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Device:
 
     @property
     def task(self) -> Task:
-        """The task, with the identities that follow those it names, once those were heard of."""
+        """The task. Identities that have a successor are replaced by it, once the device has learned of it."""
         return self._session.task
 
     async def __aenter__(self) -> Self:
@@ -113,7 +114,7 @@ class Device:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection and the state file; both are opened again where they are used again."""
+        """Close the connection and the state file; the next use opens them again."""
         await self._session.close()
 
     # Answering
@@ -128,24 +129,26 @@ class Device:
     ) -> DeviceReceipt:
         """Answer a round, the current one by default; return the shuffler's receipt.
 
-        It is sent at once, so that whoever sees it arrive knows when it was answered. With `spread` the answers are
-        stored at once, and nothing is asked for or sent before a time that is drawn uniformly, once, from what is
-        left of the round: this call waits for it, and a later one, after a restart, for the same.
+        The submission is sent at once, so anyone who sees it arrive learns when the person answered. With `spread`,
+        the reports are stored at once, and the shuffler is not contacted before a send time. The send time is drawn
+        once, uniformly from the rest of the round. This call waits for it. After a restart, a later call waits for the
+        same send time.
 
-        `answers` holds, by query: a category's name, a number in the query's unit, or None for no answer; a query that
-        is not named has none. `timeout` is how many seconds to try, 60 where `retrying` says nothing else. Where they
-        do not suffice the answers stay stored, and `resend` sends them.
+        `answers` maps a query's name to its answer: a category's name, a number in the query's unit, or None for no
+        answer. A query that `answers` does not name has no answer. `timeout` is how many seconds to try; the default is
+        that of `retrying`, or 60. If the time runs out, the reports stay stored, and `resend` sends them.
 
         Raises:
-            AnswerError: where an answer does not fit; nothing was stored or sent.
-            NoRound: where no round takes answers now.
+            AnswerError: if an answer does not fit its query; nothing was stored or sent.
+            NoRound: if no round takes answers now.
             OptedOut: after `opt_out`.
-            OverLimit: where it would spend more than the limits allow; nothing was drawn, stored or sent.
-            KeyRecordError, SignatureError, KeySetChanged: where the round's keys are not to be trusted. The answers are
-                kept, and nothing was sent.
-            Refusal: where the shuffler refuses, with its reason. What came too late is discarded, else it is kept.
-            Unreachable: where it does not answer; the answers are kept.
-            StateError: where the state file cannot be used; nothing was sent.
+            OverLimit: if answering would spend more than the limits allow; nothing was drawn, stored or sent.
+            KeyRecordError, SignatureError, KeySetChanged: if the round's keys cannot be trusted. The reports are kept,
+                and nothing was sent.
+            Refusal: if the shuffler refuses, with its reason. A submission that came too late is discarded; any other
+                is kept.
+            Unreachable: if the shuffler does not answer; the submission is kept.
+            StateError: if the state file cannot be used; nothing was sent.
         """
         return await self._submissions.submit(self._session.link, answers, round, timeout, spread)
 
@@ -157,7 +160,7 @@ class Device:
         timeout: float | None = None,
         spread: bool = False,
     ) -> DeviceReceipt:
-        """Do what `submit` does, for programs without an event loop; leaves nothing open.
+        """Do what `submit` does, in a program without an event loop, and close connection and state file.
 
         Raises:
             UsageError: inside a running event loop; and what `submit` raises.
@@ -174,10 +177,11 @@ class Device:
     ) -> bool:
         """Randomize and store the answers to a round, the current one by default, for `resend` to send.
 
-        With `spread` that is not before a time drawn uniformly, once, from what is left of the round.
+        With `spread`, `resend` sends them no earlier than a send time, drawn once, uniformly from the rest of the
+        round.
 
-        Nothing is asked of anybody, and the file is synced: it takes milliseconds. Returns False where the round had
-        been answered before: the first answers stand.
+        The call makes no network request, and syncs the file: it takes milliseconds. It returns False if the round was
+        answered before; the first answers count.
 
         Raises:
             AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does; nothing was stored.
@@ -190,21 +194,21 @@ class Device:
         timeout: float | None = None,  # noqa: ASYNC109 - as above
         early: bool = False,
     ) -> list[Receipt]:
-        """Send what earlier calls stored for open rounds without a receipt; return the receipts.
+        """Send the stored submissions of open rounds that have no receipt yet; return the receipts.
 
-        What has a send time still to come stays, unless `early` says to send that too.
+        Submissions with a later send time are not sent unless `early` is true.
 
-        What waited until its round was over is erased unsent, and never sent in another round. `timeout` is how many
-        seconds to try for all of them together.
+        A submission that waited until its round was over is erased unsent, and never sent in another round. `timeout`
+        is how many seconds to try, for all submissions together.
 
         Raises:
-            Refusal: the first, after the other rounds were sent too.
+            Refusal: the first refusal, after the other rounds were sent too.
             Unreachable, StateError: as `submit` does.
         """
         return await self._submissions.resend(self._session.link, timeout, early)
 
     def resend_blocking(self, *, timeout: float | None = None, early: bool = False) -> list[Receipt]:
-        """Do what `resend` does, for programs without an event loop; leaves nothing open.
+        """Do what `resend` does, in a program without an event loop, and close connection and state file.
 
         Raises:
             UsageError: inside a running event loop; and what `resend` raises.
@@ -221,15 +225,16 @@ class Device:
     ) -> SealedSubmission | None:
         """Randomize, store, seal and prove the answers to a round.
 
-        Return them as a sealed submission for a `Gateway` to carry.
+        Return them as a sealed submission for a `Gateway` to carry, or None if the round was answered and acknowledged
+        before.
 
-        It is `submit` up to the sending. The shuffler is asked for the round's keys, once, and for the credential where
-        there is none yet; nothing of the answers is sent. The device keeps the submission until `settle` is told what
-        became of it: called again it returns the same bytes, and `resend` may send them all the same. However often
-        and by whomever they are sent, they count once. None where the round was answered and acknowledged before.
+        It does what `submit` does before sending. The device asks the shuffler for the round's keys, once, and for a
+        credential if it has none yet; it sends nothing that depends on the answers. The device keeps the submission
+        until `settle` gets its outcome. Until then another call returns the same bytes, and `resend` may send them too.
+        They count once, however often they are sent and by anyone.
 
         Raises:
-            UsageError: in a task that admits by TLS certificates, which nobody can show for another.
+            UsageError: if the task admits by TLS certificates, because a gateway cannot show a device's certificate.
             AnswerError, NoRound, OptedOut, OverLimit, KeyRecordError, SignatureError, KeySetChanged, Refusal,
             Unreachable, StateError: as `submit` does.
         """
@@ -241,9 +246,10 @@ class Device:
         timeout: float | None = None,  # noqa: ASYNC109 - as above
         early: bool = False,
     ) -> list[SealedSubmission]:
-        """Return, as sealed submissions, what earlier calls stored for open rounds without a receipt.
+        """Return the stored submissions of open rounds that have no receipt yet, as sealed submissions.
 
-        It is `resend` up to the sending; what has a send time still to come stays, unless `early`.
+        It does what `resend` does before sending. Submissions with a later send time are left out unless `early` is
+        true.
 
         Raises:
             Refusal, Unreachable, StateError, UsageError: as `prepare` does.
@@ -256,29 +262,31 @@ class Device:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> DeviceReceipt:
-        """Take note of what became of a sealed submission; return the receipt. The same outcome again gives the same.
+        """Record the outcome of a sealed submission; return the receipt. The same outcome gives the same result again.
 
-        It is the gateway's claim: whoever lies here makes this round's answers go missing, and nothing worse. Where the
-        proof was of a key that is gone, the ticket is redeemed again, and `prepare` proves with what was got.
+        An outcome is the gateway's claim. A false one can make this round's answers go missing, and nothing worse. If
+        the master key behind the proof is gone, the ticket is redeemed again, and `prepare` proves with the new
+        credential.
 
         Raises:
-            Refusal: where the shuffler refused it. What came too late is discarded, else it is kept: prepare it again.
-            Unreachable: where it is to be tried again; it is kept.
-            NoRound: where it was erased on this device meanwhile.
-            UsageError: where the outcome is of another submission; nothing was changed.
-            StateError: where the state file cannot be used.
+            Refusal: if the shuffler refused it. A submission that came too late is discarded; any other is kept, to be
+                prepared again.
+            Unreachable: if it must be sent again; it is kept.
+            NoRound: if it was erased on this device meanwhile.
+            UsageError: if the outcome is of another submission; nothing was changed.
+            StateError: if the state file cannot be used.
         """
         checked_type(outcome, Outcome, "outcome", "an Outcome")
         return await self._submissions.take(self._session.link, outcome, timeout)
 
-    # Knowing, and deciding. These read and write the state file alone, which takes milliseconds, or up to 30 s while
-    # another program holds it.
+    # Status and choices. These use the state file only. That takes milliseconds, or up to 30 s while another program
+    # has it locked.
 
     def status(self) -> DeviceStatus:
-        """Return the current and the next round, what became of this device's answers, and the local ε spent.
+        """Return the current and the next round, the outcome of this device's answers, and the local ε spent.
 
         Raises:
-            StateError: where the state file cannot be used.
+            StateError: if the state file cannot be used.
         """
         now, state, task_id = self._session.clock(), self._state, self.task.id
         state.forget(now)
@@ -290,49 +298,49 @@ class Device:
         """Return the ε that this device has spent today and on each task, for all tasks that use this state file.
 
         Raises:
-            StateError: where the state file cannot be used.
+            StateError: if the state file cannot be used.
         """
         return self._session.budget(self._work.name)
 
     def add_certificate(self, certificate: bytes) -> CertifiedLoss:
-        """Take from a round's certificate what this task costs centrally, for every device in the state file.
+        """Store the central ε that a round's certificate proves for this task, for every device in the state file.
 
-        Signatures are checked, numbers are not: run `hubbub verify` on it before, where that can be done. The
-        certificate of a later round says more than an earlier one; their order makes no difference.
+        Signatures are checked; numbers are not. If you can, run `hubbub verify` on the certificate first. The
+        certificate of a later round covers more than an earlier one. Certificates may be added in any order.
 
         Raises:
-            SignatureError: where a signature does not hold, or it is no certificate of this task; nothing was stored.
-            StateError: where the state file cannot be used.
+            SignatureError: if a signature is invalid, or the certificate is not of this task; nothing was stored.
+            StateError: if the state file cannot be used.
         """
         return self._session.add_certificate(certificate)
 
     def opt_out(self) -> None:
-        """Take and send nothing from now on, for any task that uses this state file and name, until `opt_in`.
+        """Take and send no answers until `opt_in`, for any task that uses this state file and name.
 
-        What waits to be sent is erased. What another thread or process is sending at this moment may still arrive. The
-        choice is stored, and outlives the program.
+        Submissions that wait to be sent are erased. A submission that another thread or process is sending at this
+        moment may still arrive. The choice is stored, and outlives the program.
 
         Raises:
-            StateError: where it could not be stored.
+            StateError: if the choice could not be stored.
         """
         self._state.opt_out(self._work.name)
 
     def opt_in(self) -> None:
-        """Take answers again. A round whose answers may have been sent before the opt-out stays answered.
+        """Take answers again. If a round's answers may have been sent before the opt-out, it stays answered.
 
         Raises:
-            StateError: where it could not be stored.
+            StateError: if the choice could not be stored.
         """
         self._state.opt_in(self._work.name)
 
     def wipe(self) -> None:
         """Erase this device's reports, sealed bytes and submission ids, for all tasks.
 
-        Remembered are: which rounds were answered, until they are over, and how many; otherwise a round could be
-        answered twice, which costs privacy. What was spent, and the choice to opt out, are remembered too. To erase
-        these as well, delete the state file, when the task's rounds are over.
+        The file still records which rounds were answered, until they are over, and how many. Otherwise a round could be
+        answered twice, which costs privacy. It also keeps the ε spent and the choice to opt out. To erase these as
+        well, delete the state file when the task's rounds are over.
 
         Raises:
-            StateError: where they could not be erased.
+            StateError: if they could not be erased.
         """
         self._state.wipe(self._work.name)

@@ -1,7 +1,7 @@
 """Turns a person's answers into symbols, one for each query, before anything is randomized.
 
-Each question knows how an answer becomes a symbol (`queries`). An answer that does not fit is an error. The message
-says what would fit but never repeats the answer, because messages end up in logs.
+Each question knows how an answer becomes a symbol (`queries`). An answer that does not fit is an error. Its message
+names what would fit but never repeats the answer, because messages end up in logs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def encode_all(
 ) -> tuple[Encoded, ...]:
     """Return one symbol per query, in the task's order; a query that `answers` does not name has no answer.
 
-    `number` is the round, and `memories` what the device kept of the last one, by query. With each symbol comes what is
-    to be kept of this one, where something is.
+    `number` is the round, and `memories` is the memory that the device kept after its last round, by query. Each symbol
+    comes with the memory to keep after this round, if there is one.
 
     Raises:
-        AnswerError: where an answer does not fit its query, or the task has no query of its name.
+        AnswerError: if an answer does not fit its query, or the task has no query of its name.
     """
     names = [query.name for query in task.queries]
     if not set(answers) <= set(names):

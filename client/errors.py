@@ -1,4 +1,4 @@
-"""The client's own errors. A device can also get a `Refusal`, or `Unreachable` where the shuffler does not answer."""
+"""The errors of the client. A device can also get a `Refusal`, or `Unreachable` if the shuffler does not answer."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from hubbub.queries.errors import AnswerError as AnswerError
 
 
 class NoRound(HubbubError):
-    """No round takes answers now, or not the one that was asked for; the message says when the next one does."""
+    """No round takes answers now, or the chosen round does not; the message names the next round and its time."""
 
 
 class StateError(HubbubError):
-    """A state file that cannot be used: of another version, damaged, locked, or the disk is full."""
+    """The state file cannot be used: it is of another version, damaged or locked, or the disk is full."""
 
 
 class KeySetChanged(HubbubError):
-    """A round has other keys than those it was first seen with.
+    """A round's keys differ from the keys that this device saw first for it.
 
-    Someone may have made keys for this device alone, to tell its report apart; nothing is sent under them.
+    Someone may have made keys for this device alone, to recognize its report. Nothing is sent under them.
     """
 
 
 class OptedOut(HubbubError):
-    """The device has opted out: nothing is stored or sent for it until it opts in again."""
+    """The device has opted out: no answers are stored or sent for it until it opts in again."""
 
 
 class OverLimit(HubbubError):
-    """Answering would spend more than the application's limits allow (`Limits`); nothing was drawn or stored.
+    """Answering would spend more than the application's limits allow (`PrivacyLimits`); nothing was drawn or stored.
 
     Attributes:
         limit: the limit's name.
         value: the limit.
-        spent: what counts against it already.
-        cost: what answering would add.
-        frees_up: when something is taken off what is spent (seconds since 1970, UTC); None where that never happens.
+        spent: how much of the limit is used already.
+        cost: how much answering would add.
+        frees_up: when the amount spent next falls (seconds since 1970, UTC); None if it never does.
     """
 
     def __init__(

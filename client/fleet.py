@@ -1,4 +1,4 @@
-"""Many devices in one place, whose answers it is given: it randomizes, seals and sends for all of them."""
+"""Many devices in one place: the fleet is given their answers, and randomizes, seals and sends for all of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PREPARED_CALLS = 10
 """The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
 
 CHUNKS = 2
-"""So many of these are on their way at a time, while the next one is prepared."""
+"""How many of these chunks are being sent at a time, while the next one is prepared."""
 
 Answers = tuple[str, Mapping[str, Value]]
 """A device's name, which is never sent, and its answers by query."""
@@ -75,13 +75,13 @@ class Summary:
 
     @property
     def devices(self) -> int:
-        """How many devices were dealt with."""
+        """How many devices were processed."""
         return self.accepted + self.refused.total()
 
 
 @dataclass(frozen=True)
 class _PreparedSubmission:
-    """A device's stored submission, and how often the device was named."""
+    """A device's stored submission, and how often `submit_many` got the device."""
 
     device: str
     submission: Submission
@@ -89,7 +89,7 @@ class _PreparedSubmission:
 
 
 class _ReportedSummary:
-    """The counts so far; each addition is reported to `progress`."""
+    """The counts so far; `progress` is called with each addition."""
 
     def __init__(self, progress: Callable[[int], None] | None) -> None:
         self.summary = Summary()
@@ -103,7 +103,7 @@ class _ReportedSummary:
 
 @dataclass(frozen=True)
 class _FleetCall:
-    """What one call of `submit_many` does: the round, its keys, and how much of it is done at a time."""
+    """The values of one call of `submit_many`: the round, its keys, and how much is sent at a time."""
 
     of: RoundRef
     keys: VerifiedRoundKeys
@@ -116,13 +116,17 @@ class _FleetCall:
 class Fleet:
     """Many devices in one place: answers a task's rounds for all of them, from one state file.
 
-    It sees each device's answers, before they are randomized: it stands where the devices do, and nothing is promised
-    towards it. What carries submissions of devices that need not trust it is a `Gateway`.
+    A fleet sees each device's answers before they are randomized. It is on the device's side, and nothing protects the
+    answers from it. A `Gateway` carries submissions of devices that need not trust it.
 
-    Takes the arguments of `Device` except `name`, and for `ticket` the `tickets` of its devices: by name, or a function
-    that returns a device's. It treats each device as `Device` does: its answers are randomized
-    and sealed once a round, within limits that count for each device alone. What was acknowledged is not sent again;
-    the rest is sent again with the same bytes.
+    It takes the arguments of `Device` except `name`, `certificate` and `key`. Instead of `ticket` it takes `tickets`: a
+    mapping by the device's name, or a function that returns a device's ticket. It treats each device as `Device` does:
+    it randomizes and seals the answers once a round, and limits count for each device separately. It does not send
+    acknowledged submissions again; it sends the others again with the same bytes.
+
+    Raises:
+        UsageError, AuthorityError, SignatureError, TaskError: as `Device` does; UsageError too if the task admits
+            devices by certificate.
     """
 
     def __init__(
@@ -157,7 +161,7 @@ class Fleet:
 
     @property
     def task(self) -> Task:
-        """The task, with the identities that follow those it names, once those were heard of."""
+        """The task. Identities that have a successor are replaced by it, once the fleet has learned of it."""
         return self._session.task
 
     async def __aenter__(self) -> Self:
@@ -169,19 +173,19 @@ class Fleet:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection and the state file; both are opened again where they are used again."""
+        """Close the connection and the state file; the next use opens them again."""
         await self._session.close()
 
     def add_certificate(self, certificate: bytes) -> CertifiedLoss:
-        """Take from a round's certificate what this task costs centrally; see `Device.add_certificate`."""
+        """Store the central ε that a round's certificate proves for this task; see `Device.add_certificate`."""
         return self._session.add_certificate(certificate)
 
     def budget(self, device: str) -> Budget:
         """Return the ε that a device has spent today and on each task, for all tasks that use this state file.
 
         Raises:
-            AnswerError: where no device can have that name.
-            StateError: where the state file cannot be used.
+            AnswerError: if no device can have that name.
+            StateError: if the state file cannot be used.
         """
         return self._session.budget(checked_name(device))
 
@@ -196,30 +200,31 @@ class Fleet:
     ) -> Summary:
         """Answer a round, the current one by default, for every (device, answers); return the counts.
 
-        A device that is named twice counts twice, and its first answers are sent. `progress` is called with the number
-        of devices that were dealt with since its last call. `per_call` submissions go in one call, 100 where that many
-        fit, and at most `calls` calls are made at a time.
+        A device that occurs twice counts twice, and its first answers are sent. `progress` is called with the number of
+        devices that were processed since its last call. `per_call` submissions go in one call, 100 by default, or fewer
+        if those do not fit. At most `calls` calls are made at a time.
 
         Raises:
-            UsageError: for a mapping, whose keys alone would be gone through.
+            UsageError: if `answers` is a mapping, because iterating it yields only its keys.
+            HubbubError: if `per_call` or `calls` is out of range; nothing was stored or sent.
             NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
-            Refusal: where the round's keys are refused.
-            Unreachable: where the shuffler does not answer; calling again goes on where this call ended.
+            Refusal: if the shuffler refuses to return the round's keys.
+            Unreachable: if the shuffler does not answer; another call continues where this one ended.
         """
         if isinstance(answers, Mapping):
-            raise UsageError("answers is a mapping; give pairs of a device and its answers, as its items() are")
+            raise UsageError("answers is a mapping; give pairs of a device and its answers, such as its items()")
         most = most_per_call(self.task.outer_bytes)
         per_call = min(PER_CALL, most) if per_call is None else per_call
         if not 1 <= per_call <= most or calls < 1:
             raise HubbubError(
-                f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
+                f"got per_call {per_call} and calls {calls}; give a per_call of 1 to {most}, and calls of 1 or more"
             )
         of, known = await self._begin(round)
         try:
             session = self._session
             key_set = await session.fetch(session.link, of, session.retrying) if known is None else known
         except Unreachable as error:
-            raise explained(error, "none of these answers was stored, call again later") from error
+            raise explained(error, "none of these answers was stored; call again later") from error
         keys = await self._trust(of, key_set, fetched=known is None)
         tally = _ReportedSummary(progress)
         try:
@@ -228,13 +233,13 @@ class Fleet:
                 await self._carry_all(sending, answers)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        # Once for all of them: it takes a sync of the disk, which each call would wait for.
+        # Once for all calls, because it takes a sync of the disk.
         await self._empty_log()
         return tally.summary
 
     @in_thread
     def _begin(self, wanted: int | None) -> tuple[RoundRef, KeySet | None]:
-        """Return the round to answer, and its keys where they were seen, after forgetting those that are over."""
+        """Forget the rounds that are over; return the round to answer, and its keys if they are stored."""
         now = self._session.clock()
         of = self._session.choose(wanted, now)
         self._state.forget(now)
@@ -242,27 +247,27 @@ class Fleet:
 
     @in_thread
     def _trust(self, of: RoundRef, key_set: KeySet, *, fetched: bool) -> VerifiedRoundKeys:
-        """Return a round's keys after checking them; those that were fetched are kept."""
+        """Check a round's keys and return them; keys that were fetched are stored."""
         return self._session.trust(of, key_set, fetched=fetched)
 
     @in_thread
     def _settle(self, of: RoundRef, outcomes: Mapping[str, str]) -> None:
-        """Record what became of submissions."""
+        """Record the outcomes of submissions."""
         self._state.settle(of, outcomes)
 
     @in_thread
     def _empty_log(self) -> None:
-        """Leave nothing in the write-ahead log of what was erased."""
+        """Remove erased data from the write-ahead log."""
         self._state.empty_log()
 
     async def _carry_all(self, sending: _FleetCall, answers: Iterable[Answers]) -> None:
-        """Prepare one chunk of devices after the other, while the ones before are on their way."""
+        """Prepare one chunk of devices after the other, while the chunks before it are sent."""
         sealer = sending.keys.sealer(self._session.clock())
         ahead = asyncio.Semaphore(CHUNKS)
         for chunk in chunks(answers, sending.per_call * PREPARED_CALLS):
             sealed_submissions, settled = await self._prepare(sending.of, sealer, chunk)
             sending.tally.add(settled)
-            # Waiting here, before the task is made, keeps at most so many chunks in memory beside this one.
+            # Waiting before the task is made keeps at most CHUNKS other chunks in memory.
             await ahead.acquire()
             begun = sending.group.create_task(self._carry_chunk(sending, sealed_submissions))
             begun.add_done_callback(lambda _: ahead.release())
@@ -271,12 +276,12 @@ class Fleet:
     def _prepare(
         self, of: RoundRef, sealer: Sealer, chunk: Sequence[Answers]
     ) -> tuple[list[_PreparedSubmission], Summary]:
-        """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
+        """Return the submissions to send, all stored on disk, and the counts of devices that need no sending."""
         while True:
             try:
                 return self._prepared(of, sealer, chunk)
             except MemoryMoved:
-                # Another process answered for one of these devices meanwhile; nothing of ours was stored.
+                # Another process answered for one of these devices meanwhile, so nothing was stored: draw again.
                 continue
 
     def _prepared(
@@ -305,7 +310,7 @@ class Fleet:
             except AnswerError as error:
                 settled.refuse(BAD_ANSWER, str(error), mentions[device])
         if fresh:
-            # `keep` returns what is on disk. That may be another process's submission for the device, not ours.
+            # `keep` returns what is on disk. That may be another process's submission for the device, not this one.
             stored, refused_now = self._state.keep(of, fresh, answer_cost, steps)
             entries, refused = entries | stored, refused | refused_now
         for device, reason in refused.items():
@@ -313,33 +318,36 @@ class Fleet:
         return _sealed_submissions(entries, mentions, settled), settled
 
     def _stored(self, of: RoundRef, sealer: Sealer, devices: Collection[str]) -> dict[str, StoredSubmission]:
-        """Return what these devices have stored, sealed: a device that shares the file may have lacked the keys."""
+        """Return the stored submissions of these devices, sealed.
+
+        A `Device` that shares the file may have stored reports without having the round's keys.
+        """
         entries = self._state.find(of, devices)
         drawn = {device: entry.drawn for device, entry in entries.items() if entry.drawn is not None}
         if not drawn:
             return entries
         sealed = self._state.seal(of, {device: self._session.sealed(sealer, one) for device, one in drawn.items()})
-        # What was erased meanwhile is not on disk any more: the device is dealt with as one without an entry.
+        # If a device's reports were erased meanwhile, the device counts as one without an entry.
         return {device: entry for device, entry in entries.items() if device not in drawn} | sealed
 
     async def _carry_chunk(self, sending: _FleetCall, sealed_submissions: Sequence[_PreparedSubmission]) -> None:
-        """Have a chunk's devices prove their submissions; send them off in as many calls as it takes."""
-        # Tickets of the whole chunk are redeemed together: calls and commits cost much of what one ticket does.
+        """Prove a chunk's submissions, and send them in as many calls as needed."""
+        # Tickets of the whole chunk are redeemed together, because each call and commit has a high fixed cost.
         async with sending.slots:
             proven, refused = await self._proven(sending, sealed_submissions)
         await self._note(sending, [each for each in sealed_submissions if each.device in refused], refused)
         for load in chunks(proven, sending.per_call):
-            # Waiting here, before the task is made: it begins at once.
+            # Waiting before the task is made: a task that exists can then send at once.
             await sending.slots.acquire()
             begun = sending.group.create_task(self._carry(sending, load))
             begun.add_done_callback(lambda _: sending.slots.release())
 
     async def _carry(self, sending: _FleetCall, load: Sequence[_PreparedSubmission]) -> None:
-        """Send one call's submissions, and note what became of each."""
+        """Send one call's submissions, and record the outcome of each."""
         answers = await self._sent(sending, load)
         stale = [sealed_submission for sealed_submission in load if _is_stale(answers[sealed_submission.device])]
         if stale:
-            # Once more with a credential under the master key that is active by now, and not again after that.
+            # Try once more, with a credential under the master key that is active now, and no further time.
             proven, refused = await self._proven(sending, stale, anew=True)
             answers |= await self._sent(sending, proven)
             answers.update(refused)
@@ -348,7 +356,7 @@ class Fleet:
     async def _proven(
         self, sending: _FleetCall, sealed_submissions: Sequence[_PreparedSubmission], *, anew: bool = False
     ) -> tuple[list[_PreparedSubmission], Refused]:
-        """Return the sealed submissions with their devices' own proofs, and why others have none."""
+        """Return the sealed submissions with their devices' proofs, and the refusals of devices without a proof."""
         submissions = {
             sealed_submission.device: sealed_submission.submission for sealed_submission in sealed_submissions
         }
@@ -374,7 +382,7 @@ class Fleet:
     async def _note(
         self, sending: _FleetCall, load: Sequence[_PreparedSubmission], answers: Mapping[str, Answer]
     ) -> None:
-        """Count what became of each submission, once that is on disk."""
+        """Count the outcome of each submission, once it is on disk."""
         summary, outcomes = Summary(), dict[str, str]()
         for sealed_submission in load:
             answer = answers[sealed_submission.device]
@@ -395,7 +403,7 @@ def _kept_if_unreachable() -> Iterator[None]:
     try:
         yield
     except Unreachable as error:
-        raise explained(error, "what was sealed is kept: call again to go on") from error
+        raise explained(error, "the sealed submissions are kept: call again to continue") from error
 
 
 def _is_stale(answer: Answer) -> bool:
@@ -403,7 +411,7 @@ def _is_stale(answer: Answer) -> bool:
 
 
 def _by_device(chunk: Sequence[Answers], settled: Summary) -> tuple[dict[str, Mapping[str, Value]], Counter[str]]:
-    """Return each device's first answers, and how often it was named; names that cannot be stored are refused."""
+    """Return each device's first answers, and how often it occurs; names that cannot be stored are refused."""
     first: dict[str, Mapping[str, Value]] = {}
     mentions: Counter[str] = Counter()
     for device, answers in chunk:
@@ -418,7 +426,7 @@ def _by_device(chunk: Sequence[Answers], settled: Summary) -> tuple[dict[str, Ma
 def _sealed_submissions(
     entries: Mapping[str, StoredSubmission], mentions: Counter[str], settled: Summary
 ) -> list[_PreparedSubmission]:
-    """Return the submissions that still wait to be sent, and count those that have an outcome."""
+    """Return the submissions without an outcome, which are to be sent, and count the others."""
     sealed_submissions = []
     for device, entry in entries.items():
         if entry.submission is not None:
@@ -426,7 +434,7 @@ def _sealed_submissions(
         elif entry.outcome == DONE:
             settled.accepted += mentions[device]
         elif entry.outcome == ERASED_HERE:
-            settled.refuse(ERASED_HERE, "answered before; what was stored was erased on this device", mentions[device])
+            settled.refuse(ERASED_HERE, "answered before; the stored submission was erased here", mentions[device])
         else:
-            settled.refuse(str(entry.outcome), "the round was over when it came; it was discarded", mentions[device])
+            settled.refuse(str(entry.outcome), "the round was over when it arrived; it was discarded", mentions[device])
     return sealed_submissions

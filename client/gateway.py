@@ -1,6 +1,6 @@
-"""Carries the sealed submissions of many devices to the shuffler, and brings back what became of each.
+"""Carries the sealed submissions of many devices to the shuffler, and returns the outcome of each.
 
-The devices need not trust it with their answers: those are randomized and sealed where they are given.
+The devices need not trust it with their answers: each device randomizes and seals its own.
 """
 
 from __future__ import annotations
@@ -23,36 +23,38 @@ from hubbub.protos.sealing.envelope import Destination
 from hubbub.protos.transport.channels import TLS
 
 MOST_SUBMISSIONS = 100_000
-"""Sealed submissions in one `carry`: all of them, and what became of them, are in memory at once."""
+"""Most sealed submissions in one `carry`: all of them, and their outcomes, are in memory at once."""
 
 Shape = tuple[Destination, int, int, int]
-"""What sealed submissions of one call have in common: the destination; lengths of envelope, credential and proof in
-bytes."""
+"""The properties that all sealed submissions of one call share: the destination; lengths of envelope, credential and
+proof in bytes."""
 
 
 class Gateway:
     """Carries sealed submissions, which devices make with `Device.prepare`, in few calls.
 
-    Takes no answers and opens nothing.
+    It takes no answers and opens no submission.
 
-    It sees what the wire inside TLS shows: when a device handed it a sealed submission and whatever the way there tells
-    of it, the task, round and keys, and of each submission a random id, the device's credential (the same in each
-    round) and proof, and sealed bytes whose length is the task's. It cannot open, change or make a submission, or send
-    one twice so that it counts twice. It can lose sealed submissions, hold them back, and lie about what became of
-    them: a device that is told of a receipt that never was, or of a refusal for good, sends nothing more for that
-    round.
+    It sees everything that the wire inside TLS shows. It sees when a device handed it a sealed submission, and what the
+    route to the gateway reveals about the device. It sees the task, round and keys. Of each submission it sees a random
+    id, the device's credential (the same in each round) and proof, and sealed bytes whose length depends on the task
+    only.
 
-    It keeps nothing, on disk or in memory: a device keeps its submission until it settles an outcome, so sealed
-    submissions that were lost with a gateway are prepared again, with the same bytes, and count once.
+    It cannot open, change or make a submission, or send one twice so that it counts twice. It can lose or delay sealed
+    submissions, and lie about their outcomes. A device that gets a false receipt, or a false refusal for good, sends
+    nothing more for that round.
+
+    It keeps nothing, on disk or in memory. A device keeps its submission until it settles an outcome. If a gateway
+    loses sealed submissions, the devices prepare them again, with the same bytes, and they count once.
 
     Args:
-        shuffler: host:port, or https://host:port; several, with commas between them, where any will do.
-        authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
+        shuffler: host:port, or https://host:port. Give several with commas between them if any of them will do.
+        authority: the authority of the shuffler's TLS certificate, as a PEM file or its bytes. It is read at once.
         retrying: how long to try each call, with which clock, pauses and jitter.
 
     Raises:
-        UsageError: where an argument is of another type, or `shuffler` is not host:port.
-        AuthorityError: where the authority cannot be read.
+        UsageError: if an argument has the wrong type, or `shuffler` is not host:port.
+        AuthorityError: if the authority cannot be read.
     """
 
     def __init__(self, *, shuffler: str, authority: Path | bytes, retrying: Retrying | None = None) -> None:
@@ -72,21 +74,21 @@ class Gateway:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection; it is opened again where it is used again."""
+        """Close the connection; the next use opens it again."""
         await self._link.close()
 
     async def carry(
         self, sealed_submissions: Iterable[SealedSubmission], *, per_call: int | None = None, calls: int = 8
     ) -> list[Outcome]:
-        """Send sealed submissions of any tasks and rounds; return what became of each, in their order.
+        """Send sealed submissions of any tasks and rounds; return the outcome of each, in their order.
 
-        At most `per_call` go in one call, 100 by default, or fewer where those do not fit, and at most `calls` calls
-        are made at a time. Sealed submissions of another shape than their neighbours' go in calls of their own, so that
-        one which spoils a call spoils none of theirs.
+        At most `per_call` go in one call, 100 by default, or fewer if those do not fit. At most `calls` calls are made
+        at a time. Sealed submissions that differ in destination or lengths go in separate calls, so that a malformed
+        one spoils none of the others.
 
         Raises:
-            UsageError: for what is not a sealed submission, too many of them, or sizes that cannot be; nothing was
-            sent.
+            UsageError: if an element is not a sealed submission, there are too many of them, or `per_call` or `calls`
+                is below 1; nothing was sent.
         """
         given = [
             checked_type(each, SealedSubmission, "a sealed submission", "what Device.prepare() returns")
@@ -95,9 +97,9 @@ class Gateway:
         per_call = PER_CALL if per_call is None else per_call
         if len(given) > MOST_SUBMISSIONS or per_call < 1 or calls < 1:
             raise UsageError(
-                f"{len(given)} sealed submissions, {per_call} a call, {calls} calls at a time; take at most "
+                f"got {len(given)} sealed submissions, per_call {per_call} and calls {calls}; give at most "
                 f"{MOST_SUBMISSIONS} "
-                "sealed submissions, and 1 or more of the others"
+                "sealed submissions, and per_call and calls of 1 or more"
             )
         places: dict[Shape, list[int]] = {}
         for place, sealed_submission in enumerate(given):
@@ -121,7 +123,7 @@ class Gateway:
         try:
             answers = await submit_batch(self._link.caller, to, submissions, self._retrying)
         except (Unreachable, MessageError) as error:
-            # An answer that cannot be right acknowledges nothing.
+            # A malformed answer acknowledges nothing.
             return [Outcome(to, one.id, Ending.TRY_AGAIN, None, str(error)) for one in submissions]
         return [_outcome(to, one.id, answer) for one, answer in zip(submissions, answers, strict=True)]
 

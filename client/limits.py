@@ -1,6 +1,6 @@
-"""The most that a device may spend, and the weakest promise that it takes part under, as its application says.
+"""The limits that an application sets on what its device spends, and on what a task must promise.
 
-Without one, nothing is refused.
+Without a limit, nothing is refused.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ from hubbub.client.validation import is_number
 from hubbub.protos.errors import UsageError
 
 OF_PROMISE = ("epsilon", "delta", "epsilon_local")
-"""The limits on what a task promises; their names are those of its table `privacy`."""
+"""The limits on a task's promise; they have the names of the keys in its table `privacy`."""
 
 
 @dataclass(frozen=True)
 class PrivacyLimits:
-    """The most ε that one device may spend, and that a task may promise; None, or infinity, sets no limit.
+    """The most ε that one device may spend, and the largest (ε, δ) that a task may promise.
 
-    A day is a UTC day by the device's clock, and counts all tasks that share its state file. A task counts with all its
-    rounds, for good.
+    None, or infinity, sets no limit. A day is a UTC day by the device's clock. A daily limit counts all tasks that
+    share the state file. A task's limit counts all rounds of the task, and never resets.
 
     Attributes:
-        epsilon_local_per_day: local ε of what is randomized in a day: it bounds what is learned even if shuffler and
-            analyzer work together.
-        epsilon_per_day: central ε of the rounds answered in a day: it holds if they do not (`Budget`).
+        epsilon_local_per_day: local ε of all answers that are randomized in a day. It bounds what is learned even if
+            shuffler and analyzer collude.
+        epsilon_per_day: central ε of the rounds answered in a day. It is a bound only if they do not collude
+            (`Budget`).
         epsilon_local_per_task: local ε of all rounds of one task.
         epsilon_per_task: central ε of all rounds of one task.
-        epsilon: the ε that a task promises for a round, which its operator chose.
+        epsilon: the ε that a task promises for a round; its operator chose it.
         delta: the δ of that promise.
         epsilon_local: the cap on the local ε of a round that the task states.
 
     Raises:
-        UsageError: where one is neither None nor a number, 0 or more.
+        UsageError: if a limit is neither None nor a number, 0 or more.
     """
 
     epsilon_local_per_day: float | None = None
@@ -52,17 +53,17 @@ class PrivacyLimits:
 
     @property
     def given(self) -> Mapping[str, float]:
-        """The limits on what is spent that are set, by name."""
+        """The limits on spending that are set, by name."""
         return {name: value for name, value in self._set.items() if name not in OF_PROMISE}
 
     @property
     def promised(self) -> Mapping[str, float]:
-        """The limits on what a task may promise that are set, by name."""
+        """The limits on a task's promise that are set, by name."""
         return {name: value for name, value in self._set.items() if name in OF_PROMISE}
 
     @property
     def any(self) -> bool:
-        """Whether anything is limited."""
+        """Whether any limit is set."""
         return bool(self._set)
 
     @property
@@ -71,4 +72,4 @@ class PrivacyLimits:
 
 
 NO_LIMITS = PrivacyLimits()
-"""Nothing is refused."""
+"""No limits: nothing is refused."""

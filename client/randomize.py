@@ -1,4 +1,4 @@
-"""Turns each symbol into a report, drawn from exactly the law that the certificate is computed for.
+"""Turns each symbol into a report, drawn from exactly the distribution that the certificate is computed for.
 
 A report is drawn once; a retry sends the same report.
 """
@@ -16,15 +16,15 @@ def randomize_all(task: Task, symbols: Sequence[int], random: Random) -> tuple[b
     """Return one report per query, drawn independently; `symbols` are in the task's order.
 
     Raises:
-        HubbubError: where a report does not have the one length that its query's reports have.
+        HubbubError: if a report does not have the one length of all its query's reports.
     """
     pairs = zip(task.queries, symbols, strict=True)
     reports = tuple(query.randomize(symbol, random) for query, symbol in pairs)
     for query, report in zip(task.queries, reports, strict=True):
-        # Encryption does not hide lengths: an envelope of another length would tell its device apart.
+        # Encryption does not hide lengths: an envelope of another length would identify its device.
         if len(report) != query.report_bytes:
             raise HubbubError(
-                f"a report of {query.name} has {len(report)} bytes, all have {query.report_bytes}; nothing was sent, "
+                f"a report of {query.name} has {len(report)} bytes, {query.report_bytes} expected; nothing was sent, "
                 "the randomizer is at fault"
             )
     return reports

@@ -1,9 +1,9 @@
-"""Answers handed over in passing. A thread stores and sends them, and the application never waits or fails.
+"""Records answers in the background: a thread stores and sends them, so the application never waits or fails.
 
-What `record` takes is copied into a bounded queue. The thread randomizes and stores it (`Device.keep`), which takes
-milliseconds. At a time drawn from what is left of the round it sends what is stored (`Device.resend`), again and
-again until it is acknowledged or its round is over. What was not stored yet when a process is killed is lost; what was
-stored is sent by the next run.
+`record` copies answers into a bounded queue. The thread randomizes and stores them (`Device.keep`), which takes
+milliseconds. At a time drawn from the rest of the round it sends the stored reports (`Device.resend`), and retries
+until they are acknowledged or their round is over. If a process is killed, answers that were not stored yet are lost;
+the next run sends the stored ones.
 """
 
 from __future__ import annotations
@@ -35,45 +35,46 @@ from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
 
 TRY_SECONDS = 20.0
-"""How long one try to send goes on."""
+"""Seconds that one try to send may take."""
 
 HANGING_SECONDS = 5.0
-"""How much longer a try may take before it is given up as hanging: gRPC may hang in a process that was forked."""
+"""Seconds after `TRY_SECONDS` until a try is abandoned as hanging: gRPC may hang in a process that was forked."""
 
 FIRST_PAUSE = 60.0
 LONGEST_PAUSE = 3600.0
-"""Seconds between tries: the pause doubles from the first to the longest. What is newly recorded is tried at once."""
+"""Seconds between tries: the pause doubles from the first to the longest. New answers are tried at once."""
 
 EXIT_SECONDS = 2.0
-"""How long the end of the program is held up, by default, for what is not sent yet."""
+"""Seconds that the end of the program waits, by default, for answers that are not sent yet."""
 
 STOP_SECONDS = 1.0
-"""How long to wait for the thread to end what it is sending, once that is given up."""
+"""Seconds to wait for the thread to stop, after its current sending is abandoned."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Recorder:
-    """Takes a device's answers in passing, in any thread, inside or outside an event loop.
+    """Takes a device's answers in any thread, inside or outside an event loop, and sends them in a thread of its own.
 
-    What earlier runs stored is sent too, from the start on. When the program ends, what is queued is stored and sent
-    for at most `exit_seconds`; `with Recorder(device) as recorder:` does so at the end of the block.
+    The thread also sends what earlier runs stored, from the start. When the program ends, the recorder stores the
+    queued answers and sends for at most `exit_seconds`. `with Recorder(device) as recorder:` does so at the end of the
+    block.
 
-    In a forked process the recorder begins anew with an empty queue: what was queued before the fork is its parent's.
-    Processes of `multiprocessing` end without exit handlers, so call `close` in them.
+    In a forked process the recorder starts again with an empty queue: answers queued before the fork belong to the
+    parent. Processes of `multiprocessing` end without exit handlers, so call `close` in them.
 
     Args:
-        device: whose answers they are. Other threads may use it meanwhile.
-        capacity: most calls that wait to be stored; further ones are dropped and counted.
-        exit_seconds: how long the end of the program may be held up.
-        spread: send each round's answers at a time drawn uniformly, once, from what is left of the round, so that
-            nobody who sees them arrive knows when they were given. False sends as soon as possible, which a program
-            that runs once and not again in the round has to say.
-        on_error: called in the recorder's thread with what went wrong, of which nothing reaches the application
-            otherwise; by default it is logged. No error holds an answer. What it raises is passed over.
+        device: the device that answers. Other threads may use it at the same time.
+        capacity: how many calls may wait to be stored; further calls are dropped and counted.
+        exit_seconds: how long the end of the program may be delayed.
+        spread: send each round's answers at a time drawn once, uniformly from the rest of the round. Then nobody who
+            sees them arrive learns when they were given. False sends as soon as possible. A program that runs once in
+            a round, and not again, must set it to False.
+        on_error: called in the recorder's thread with each error; errors reach the application in no other way. By
+            default they are logged. No error contains an answer. Exceptions that `on_error` raises are ignored.
 
     Raises:
-        UsageError: where an argument is of another type, or out of range.
+        UsageError: if an argument has the wrong type, or is out of range.
     """
 
     def __init__(
@@ -118,14 +119,14 @@ class Recorder:
     # What an application calls
 
     def record(self, answers: Mapping[str, Value]) -> bool:
-        """Take a person's answers to the round that is on now; return whether they were queued.
+        """Take a person's answers to the current round; return whether they were queued.
 
-        Returns at once and raises nothing. One answer a round counts: the first that fits the task stands, later ones
-        are counted as `repeated`.
+        It returns at once and raises nothing. One answer a round is used: the first that fits the task. Later ones are
+        counted as `repeated`.
         """
         try:
             taken, number = dict(answers), self._device.task.schedule.round_at(self._device._session.clock())
-        except Exception:  # whatever was given instead of answers, the application goes on
+        except Exception:  # a malformed argument must not stop the application
             return self._count("bad_answer")
         if number is None:
             return self._count("no_round")
@@ -141,19 +142,19 @@ class Recorder:
 
     @property
     def counts(self) -> RecorderCounts:
-        """What became of the calls so far."""
+        """The counts of the calls so far, by outcome."""
         with self._changed:
             return RecorderCounts(**self._counts, queued=len(self._queue) + self._storing)
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Store what is recorded and send what is due; return whether nothing waits to be sent any more.
+        """Store the queued answers and send those that are due; return whether nothing is left to send.
 
-        What waits for its send time stays. Returns once a try was made, or after `timeout` seconds. It blocks: in an
-        event loop, call it with `asyncio.to_thread`. A closed one sends nothing; it says whether something waits on
-        disk.
+        Answers with a later send time are not sent. It returns after one try, or after `timeout` seconds. It blocks: in
+        an event loop, call it with `asyncio.to_thread`. A closed recorder sends nothing: it returns whether nothing on
+        disk is left to send.
 
         Raises:
-            UsageError: where `timeout` is not a number of seconds, 0 or more.
+            UsageError: if `timeout` is not a number of seconds, 0 or more.
         """
         timeout = checked_seconds(timeout, "timeout")
         if self._ended:
@@ -167,12 +168,12 @@ class Recorder:
             return self._is_idle() and not self._waits
 
     def close(self, timeout: float | None = None) -> bool:
-        """Take nothing more, then do as `flush` does, for `exit_seconds` by default, and end the thread.
+        """Stop taking answers, then do as `flush` does, for `exit_seconds` by default, and end the thread.
 
-        Returns whether nothing waits to be sent any more. What waits is stored, for the next run.
+        It returns whether nothing is left to send. Unsent answers are stored, for the next run.
 
         Raises:
-            UsageError: where `timeout` is neither None nor a number of seconds, 0 or more; nothing was closed.
+            UsageError: if `timeout` is neither None nor a number of seconds, 0 or more; nothing was closed.
         """
         timeout = self._exit_seconds if timeout is None else checked_seconds(timeout, "timeout")
         with self._changed:
@@ -180,22 +181,22 @@ class Recorder:
             idle = self._is_idle() and not self._waits
         atexit.unregister(self.close)
         done = idle or self.flush(timeout)
-        # Storing needs no thread: at the end of a program none may be left, nor can one be started.
+        # Stored here, without the thread: at the end of a program it may be gone, and none can be started.
         self._store()
         self._ended = True
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.stop()
-        # A try that was not made, or not to its end, says nothing of what waits.
+        # If no try was completed, only the file shows whether something is left to send.
         done = done or self._is_disk_clear()
         self._device._state.close()
         return done
 
     def _is_disk_clear(self) -> bool:
-        """Return whether nothing that is stored waits to be sent; False where that cannot be known."""
+        """Return whether nothing stored is left to send; False if the file cannot be read."""
         try:
             return self._device._work.is_clear()
-        except Exception as error:  # a closed recorder raises as little as an open one
+        except Exception as error:  # a closed recorder raises no more than an open one
             self._tell(error)
             return False
         finally:
@@ -233,7 +234,7 @@ class Recorder:
                 if error is not None:
                     self._tell(error)
             finally:
-                # Counted whatever comes in between, such as Ctrl-C; told first, so that `flush` returns after it.
+                # In `finally`, so that Ctrl-C loses no count. After `on_error`, so that `flush` returns after it.
                 with self._changed:
                     self._storing -= 1
                     self._counts[outcome] += 1
@@ -242,7 +243,7 @@ class Recorder:
                     self._changed.notify_all()
 
     def _stored(self, answers: dict[str, Value], number: int) -> tuple[str, Exception | None]:
-        """Store one call's answers; return what became of them, and the error to tell."""
+        """Store one call's answers; return the name of the count, and the error to report."""
         try:
             kept = self._device.keep(answers, number, spread=self._spread)
         except OptedOut:
@@ -250,32 +251,32 @@ class Recorder:
         except NoRound:
             return "no_round", None
         except OverLimit as error:
-            # Told once a round: the calls that follow would be refused for the same reason.
+            # Reported once a round: the calls that follow would be refused for the same reason.
             told, self._told = number in self._told, self._told | {number}
             return "over_limit", None if told else error
         except AnswerError as error:
             return "bad_answer", error
-        except Exception as error:  # the thread goes on, whatever an answer or a file is like
+        except Exception as error:  # no answer and no state of the file may end the thread
             return "failed", error
         self._answered.add(number)
         return "kept" if kept else "repeated", None
 
     @property
     def _is_asked(self) -> bool:
-        """Whether a try was asked for since the last one began."""
+        """Whether a try was requested since the last one began."""
         with self._changed:
             return self._asked > self._tried
 
     async def _try(self) -> tuple[bool, float]:
-        """Try to send what is due; return whether nothing of it is left, and seconds until the next moment."""
+        """Try to send what is due; return whether nothing due is left, and the seconds until the next send time."""
         with self._changed:
             asked = self._asked
         left, until = True, math.inf
         try:
-            # Before sending: a moment that comes meanwhile is then still counted, and tried for once more.
+            # Before sending: a send time that passes meanwhile is then not missed, and causes one more try.
             until = self._device._work.until_next()
             left = await self._send()
-        except Exception as error:  # the thread goes on; what is stored is tried again
+        except Exception as error:  # the thread goes on, and tries the stored answers again
             self._tell(error)
         with self._changed:
             self._tried, self._waits = asked, left or until < math.inf
@@ -285,12 +286,12 @@ class Recorder:
     # How
 
     async def _send(self) -> bool:
-        """Send what is stored; return whether some of it still waits."""
+        """Send what is stored and due; return whether some of it is left."""
         sending = asyncio.ensure_future(self._resend())
         done, _ = await asyncio.wait({sending}, timeout=TRY_SECONDS + HANGING_SECONDS)
         if not done:
             sending.cancel()
-            raise Unreachable("sending hangs, as it may where a process was forked while it sent; it is tried again")
+            raise Unreachable("sending hangs, as it may if the process was forked while it sent; it is tried again")
         receipts, refusals = sending.result()
         final = sum(refusal.reason in OVER for refusal in refusals)
         with self._changed:
@@ -300,7 +301,7 @@ class Recorder:
         return final < len(refusals)
 
     async def _resend(self) -> tuple[list[Receipt], list[Refusal]]:
-        # A connection that stays open would be of no use to a forked process, and keep it from opening one.
+        # A connection per try: a forked process cannot use an open one, and could then not open its own.
         async with self._device._session.new_link() as link:
             return await self._device._submissions.resend_all(link, TRY_SECONDS)
 
@@ -313,7 +314,7 @@ class Recorder:
         return not self._queue and not self._storing and self._tried >= self._asked
 
     def _wake(self) -> bool:
-        """Have the thread look, and start it where there is none, as after a fork; return whether there is one."""
+        """Wake the thread, or start it if there is none, as after a fork; return whether a thread runs."""
         with self._changed:
             if self._worker is None or not self._worker.is_alive:
                 worker = _RecorderThread(self)
@@ -327,21 +328,21 @@ class Recorder:
             return True
 
     def _tell(self, error: Exception) -> None:
-        # What the application does with errors must not end the recorder's thread, not even sys.exit(). `close` may
-        # tell in the main thread, where a Ctrl-C is meant for the application.
+        # Nothing that `on_error` raises may end the recorder's thread, not even sys.exit(). `close` may call it in the
+        # main thread, and a Ctrl-C there is meant for the application.
         in_main = threading.current_thread() is threading.main_thread()
         with contextlib.suppress(Exception if in_main else BaseException):
             self._on_error(error)
 
 
 def _logged(error: Exception) -> None:
-    # That nobody answers for a while is what the recorder is for.
+    # A shuffler that is unreachable for a while is normal: the recorder retries.
     level = logging.INFO if isinstance(error, Unreachable) else logging.WARNING
     _LOG.log(level, "%s: %s", type(error).__name__, error)
 
 
 class _RecorderThread:
-    """The recorder's thread, with an event loop of its own."""
+    """The recorder's thread, with its own event loop."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -358,13 +359,13 @@ class _RecorderThread:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have it look, from any thread."""
+        """Wake the thread; any thread may call this."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._event.set)
 
     def stop(self) -> None:
-        """End it; what it is sending at this moment is given up."""
+        """End the thread; a submission that it is sending is abandoned."""
         self._stopping = True
         self.wake()
         self._thread.join(STOP_SECONDS)
@@ -376,12 +377,12 @@ class _RecorderThread:
         self._loop = asyncio.get_running_loop()
         pause, due, sending = FIRST_PAUSE, math.inf, None
         while not self._stopping:
-            # Cleared before it looks: whatever happens while it looks has it look again.
+            # Cleared before the queue is read: an answer that comes later sets it again.
             self._event.clear()
             self._recorder._store()
             if sending is not None and sending.done():
                 (sent, until), sending = sending.result(), None
-                # A look every now and then, as the clock that moments go by may be set, or stand still meanwhile.
+                # Wait in short steps: the clock of the send times may be set, or the machine may sleep meanwhile.
                 until = min(until, LOOK_SECONDS) if until < math.inf else until
                 due = time.monotonic() + (until if sent else min(until, pause))
                 pause = FIRST_PAUSE if sent else min(2 * pause, LONGEST_PAUSE)
@@ -391,7 +392,7 @@ class _RecorderThread:
             await self._woken(due - time.monotonic())
 
     async def _woken(self, seconds: float) -> None:
-        """Return when it is woken, or after so many seconds."""
+        """Return when the thread is woken, or after so many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if seconds == math.inf else seconds):
                 await self._event.wait()

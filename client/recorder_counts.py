@@ -1,4 +1,4 @@
-"""The counts of what became of the calls of a recorder."""
+"""The counts of a recorder's calls, by outcome."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RecorderCounts:
-    """What became of the calls of `record` in this process.
+    """How many calls of `record` in this process had which outcome.
 
     Attributes:
-        calls: how many there were. Each is in one of the next eight counts, or `queued`.
-        kept: stored as a round's answers. A round has one of these.
-        repeated: for a round that was answered before; the first answers stand.
-        no_round: when no round takes answers.
-        bad_answer: that do not fit the task.
-        opted_out: after the device opted out.
-        over_limit: that would have spent more than the device's limits allow.
-        dropped: because the queue was full, or the recorder closed.
-        failed: because the state file could not be used.
-        queued: not stored yet.
+        calls: all calls. Each is also in one of the next eight counts, or in `queued`.
+        kept: calls whose answers were stored. A round has at most one.
+        repeated: calls for a round that was answered before; the first answers count.
+        no_round: calls while no round took answers.
+        bad_answer: calls with answers that do not fit the task.
+        opted_out: calls after the device opted out.
+        over_limit: calls that would have spent more than the device's limits allow.
+        dropped: calls while the queue was full or the recorder closed.
+        failed: calls whose answers could not be stored, because the state file could not be used.
+        queued: calls whose answers are not stored yet.
         acknowledged: rounds that the shuffler has acknowledged.
-        refused: rounds that it refused for good.
+        refused: rounds that the shuffler refused for good.
     """
 
     calls: int = 0

@@ -1,6 +1,6 @@
-"""What a device can say of itself, that is the rounds on offer, what became of its answers, and the ε spent.
+"""A device's status: the open rounds, the outcome of its answers, and the ε spent.
 
-All of it comes from the task, the clock and the state file; nothing is asked of anybody.
+It is computed from the task, the clock and the state file, without a network request.
 """
 
 from __future__ import annotations
@@ -20,29 +20,36 @@ from hubbub.protos.task.task import Task
 
 
 class Answer(StrEnum):
-    """What became of a device's answers to a round."""
+    """The state of a device's answers to a round."""
 
     NONE = "none"
-    """It is not answered."""
+    """The round is not answered."""
     KEPT = "kept"
-    """Randomized and stored; nothing of it has left the device, for want of the round's keys."""
+    """The answers are randomized and stored. Nothing has left the device, because it lacks the round's keys."""
     SEALED = "sealed"
-    """Sealed and stored; it may have been sent, and no receipt has come."""
+    """The submission is sealed and stored. It may have been sent; there is no receipt yet."""
     ACKNOWLEDGED = "acknowledged"
-    """The shuffler holds it."""
+    """The shuffler has acknowledged the submission."""
     REFUSED = "refused"
-    """The round took nothing any more; it was discarded."""
+    """The round took no more submissions, and the submission was discarded."""
     ERASED = "erased"
-    """It may have been sent; what was stored of it was erased by `wipe` or `opt_out`. It cannot be answered again."""
+    """`wipe` or `opt_out` erased the submission, which may have been sent. The round cannot be answered again."""
     OVER = "over"
-    """The round is over on this device, and what became of it is forgotten."""
+    """The round is over on this device, and its outcome is forgotten."""
 
 
 @dataclass(frozen=True)
 class DeviceRound:
-    """A round with its times (seconds since 1970, UTC) and what this device did in it; `reason` is a refusal's.
+    """A round with its times (seconds since 1970, UTC) and the state of this device's answers to it.
 
-    `send_time` is when what is stored is to be sent; None where that is as soon as it can be, or nothing is.
+    Attributes:
+        number: the round's number, from 0.
+        opens: when it begins.
+        ends: when it ends.
+        cut: the moment from which it takes no more submissions.
+        answer: the state of this device's answers.
+        reason: the reason of the refusal, if the submission was refused; else None.
+        send_time: when the stored submission is to be sent; None if it can be sent at once, or there is none.
     """
 
     number: int
@@ -58,17 +65,17 @@ class DeviceRound:
 class Spending:
     """The local ε that a device has spent on a task.
 
-    Local ε is what the device's own randomizer allows: it bounds what shuffler and analyzer learn of this device if
-    they work together, whatever else happens. Answering several rounds adds it up. A round counts from the moment when
-    its answers are sealed, since they may have left from then on.
+    Local ε is the ε of the device's own randomizers. It bounds what shuffler and analyzer learn about this device if
+    they collude, whatever else happens. Local ε adds up over rounds. A round counts from the moment when its answers
+    are sealed, because they may have left the device from then on.
 
     Attributes:
-        rounds: how many rounds count, never less than were sent.
-        unsent: how many rounds were answered of which nothing ever left, so that they cost nothing: what still waits
-            for keys, and what waited until its round was over.
-        epsilon_local_round: what one round costs, summed over the task's queries.
-        epsilon_local: what the rounds that count have cost, never below the truth.
-        epsilon_local_left: what the rounds would cost that this device may still answer, if it answers all of them.
+        rounds: how many rounds count; never fewer than were sent.
+        unsent: how many answered rounds cost nothing, because nothing ever left the device. Their answers still wait
+            for keys, or waited until the round was over.
+        epsilon_local_round: the cost of one round, summed over the task's queries.
+        epsilon_local: the cost of the rounds that count, rounded up.
+        epsilon_local_left: the cost of all rounds that this device may still answer.
     """
 
     rounds: int
@@ -80,21 +87,21 @@ class Spending:
 
 @dataclass(frozen=True)
 class DeviceStatus:
-    """What a device knows of a task.
+    """A device's status in a task.
 
     Attributes:
         task: the task's name.
         task_id: its id (32 bytes).
-        current: the round to answer now; None where there is none.
-        next: the round after it, or the first one; None where there is none.
-        waiting: the rounds whose answers are stored and not acknowledged, in order.
-        opted_out: whether the device takes no answers.
-        spending: the local ε.
-        epsilon: what the task promises for a round, with `delta`, where the services do as they should. Each round's
-            certificate says what was reached; a device cannot know it.
-        delta: see `epsilon`.
-        epsilon_total: the task's cap on ε over all rounds; None where it has none.
-        delta_warning: that δ is so large that such an ε promises little, in words; None where it is not.
+        current: the round to answer now; None if there is none.
+        next: the round after it, or the first one; None if there is none.
+        waiting: the rounds whose answers are stored and have no outcome yet, in order.
+        opted_out: whether the device has opted out, and takes no answers.
+        spending: the local ε spent.
+        epsilon: the ε that the task promises for a round, at `delta`, if the services follow the protocol. Each
+            round's certificate states the ε that was reached; a device cannot know it.
+        delta: the δ of that promise.
+        epsilon_total: the task's cap on ε over all rounds; None if it has none.
+        delta_warning: a warning that δ is so large that the ε promises little; None if it is not.
     """
 
     task: str
@@ -112,7 +119,7 @@ class DeviceStatus:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the state file holds of a device and a task: entries by round, counts, the last round that is forgotten."""
+    """The state file's data on a device and a task: entries by round, counts, the last round that is forgotten."""
 
     entries: Mapping[int, StoredSubmission]
     history: SubmissionHistory
@@ -121,7 +128,7 @@ class Memory:
 
 
 def status_of(task: Task, memory: Memory, now: float) -> DeviceStatus:
-    """Return what a device knows of a task at `now` (seconds since 1970)."""
+    """Return a device's status in a task at `now` (seconds since 1970)."""
     schedule = task.schedule
     current = schedule.round_at(now)
     following = max(0, math.floor((now - schedule.start) / schedule.length) + 1)
@@ -175,16 +182,16 @@ def _spending(task: Task, memory: Memory, now: float) -> Spending:
 
 
 def _local(task: Task, rounds: int) -> Fraction:
-    """Return the local ε of so many rounds: of a question over time whose rounds are one report, it is paid once."""
+    """Return the local ε of so many rounds. A longitudinal query whose rounds release one report is charged once."""
     paid = ((query.mechanism, paid_rounds(query.mechanism, rounds)) for query in task.queries)
     return sum((Fraction(mechanism.epsilon_local) * count for mechanism, count in paid), Fraction(0))
 
 
 def _rounds_left(task: Task, memory: Memory, now: float) -> int:
-    """How many rounds this device may still answer, or has answered without sealing it yet."""
+    """Return how many rounds this device may still answer, or has answered without sealing yet."""
     schedule = task.schedule
     first = max(0, memory.last_forgotten + 1, math.floor((now - schedule.start - 2 * schedule.grace) / schedule.length))
-    # The quotient may be rounded either way; which rounds are over is decided as the device decides it.
+    # The quotient may be rounded either way, so the loop uses the device's own rule for which rounds are over.
     while first < schedule.rounds and now > forgotten_after(schedule, first):
         first += 1
     settled = sum(number >= first and entry.drawn is None for number, entry in memory.entries.items())

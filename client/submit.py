@@ -1,7 +1,7 @@
-"""Calls to the shuffler with deadlines, repeated after growing random pauses as long as that can help.
+"""Calls the shuffler with deadlines, and retries after growing random pauses as long as that can help.
 
-A retry sends the bytes that were stored and never draws anything anew. `SubmissionCaller` checks that a receipt is
-for the submission that was sent, and never returns another.
+A retry sends the stored bytes and never draws anything again. `SubmissionCaller` checks that a receipt is for the
+submission that was sent, and never returns another.
 """
 
 from __future__ import annotations
@@ -39,8 +39,14 @@ T = TypeVar("T")
 class RetryPolicy:
     """How long to try, in seconds.
 
-    `total` is for one request with all its calls, `call` for each of them. Pauses between calls grow from `first_pause`
-    to `longest_pause`.
+    Attributes:
+        total: the time for one request with all its calls.
+        call: the time for each call.
+        first_pause: the longest pause after the first call that failed. It doubles with each further call.
+        longest_pause: the limit to which it grows.
+
+    Raises:
+        UsageError: if one of them is not a number above 0.
     """
 
     total: float = 60.0
@@ -54,9 +60,9 @@ class RetryPolicy:
                 raise UsageError(f"retry policy {name} is {seconds!r}; it must be a number of seconds above 0")
 
     def pause(self, tries: int, share: float, retry_after: float | None) -> float:
-        """Return the pause after that many failed tries; `share` is uniform in [0, 1).
+        """Return the pause in seconds after that many failed tries; `share` is uniform in [0, 1).
 
-        It is the wait that the shuffler asked for, and a uniform time up to a limit that doubles with each try. With
+        It is the wait that the shuffler asked for, plus a uniform time up to a limit that doubles with each try. With
         this "full jitter", devices that failed at the same moment do not come back at the same moment.
         """
         # The exponent is limited because 2.0 ** 1024 overflows.
@@ -66,7 +72,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class Retry:
-    """A try that failed, the `tries`-th, and will be followed by another: after `pause` seconds, with `left` to go."""
+    """The `tries`-th try failed with `error`; the next follows after `pause` seconds. `left` seconds remain in all."""
 
     tries: int
     error: Refusal | Unreachable
@@ -76,10 +82,18 @@ class Retry:
 
 @dataclass(frozen=True)
 class Retrying:
-    """A retry policy with the clock, the sleep and the randomness to use, which tests replace.
+    """A retry policy with its clock, sleep and randomness, which tests replace.
 
-    `progress` is called before each pause. `until`, by the clock `monotonic`, ends all requests together, each of which
-    has its own policy besides.
+    Attributes:
+        policy: how long each request tries.
+        monotonic: a clock in seconds that is never set back.
+        sleep: waits so many seconds.
+        random: the source of the jitter.
+        progress: called before each pause.
+        until: a time of `monotonic` at which all requests end, in addition to the policy of each.
+
+    Raises:
+        UsageError: if one of them has the wrong type.
     """
 
     policy: RetryPolicy = field(default_factory=RetryPolicy)
@@ -100,10 +114,12 @@ class Retrying:
             raise UsageError(f"retrying until is {self.until!r}; give a time by its clock `monotonic`, in seconds")
 
     def begun(self, timeout: float | None) -> Retrying:
-        """Return the retrying of requests that begin now and have `timeout` seconds together, the policy's by default.
+        """Return the retrying of requests that begin now and have `timeout` seconds together.
+
+        The default is the policy's `total`.
 
         Raises:
-            UsageError: where that is not a time.
+            UsageError: if `timeout` is not a number above 0.
         """
         if timeout is None:
             timeout = self.policy.total
@@ -112,11 +128,11 @@ class Retrying:
         return replace(self, policy=replace(self.policy, total=timeout), until=self.monotonic() + timeout)
 
     async def retry(self, attempt: Callable[[float], Awaitable[T]]) -> T:
-        """Call `attempt` with its deadline in seconds, until it succeeds or trying again cannot help.
+        """Call `attempt` with its deadline in seconds, until it succeeds or another try cannot help.
 
         Raises:
             Refusal: a final one at once, a transient one when the time is up.
-            Unreachable: where nobody answered until the time was up.
+            Unreachable: if there was no answer until the time was up.
         """
         policy, started = self.policy, self.monotonic()
         tries = 0
@@ -128,7 +144,7 @@ class Retrying:
                 tries += 1
                 pause = self._pause_after(error, tries)
                 left = self._left(started)
-                # A pause that uses up the time is not begun: no call could follow it.
+                # Do not begin a pause that uses up the time: no call could follow it.
                 if pause is None or pause >= left:
                     raise _given_up(error, tries, policy) from error
                 if self.progress is not None:
@@ -136,7 +152,7 @@ class Retrying:
             await self.sleep(pause)
 
     async def once(self, attempt: Callable[[float], Awaitable[T]]) -> T:
-        """Call `attempt` once, with its deadline in seconds: at most half of the time, the rest is for what follows.
+        """Call `attempt` once, with its deadline in seconds: at most half of the time, to leave the rest for later.
 
         Raises:
             Refusal, Unreachable: as the attempt does.
@@ -148,10 +164,10 @@ class Retrying:
         return min(self.policy.total - (now - started), self.until - now)
 
     def _pause_after(self, error: Refusal | Unreachable, tries: int) -> float | None:
-        """The pause before the next try; None where the error is final."""
+        """Return the pause before the next try; None if the error is final."""
         if isinstance(error, Refusal) and error.reason not in TRANSIENT:
             return None
-        # Who shows a certificate of somebody else's shows it again.
+        # A server with a certificate that is not trusted shows the same one again.
         if isinstance(error, Distrusted):
             return None
         share = draw(self.random) / 2**32
@@ -166,7 +182,7 @@ def _given_up(error: Refusal | Unreachable, tries: int, policy: RetryPolicy) -> 
 
 
 def explained(error: Refusal | Unreachable, consequence: str) -> Refusal | Unreachable:
-    """Return the same error, with what follows from it added to its message."""
+    """Return the same error, with the consequence added to its message."""
     if isinstance(error, Refusal):
         return Refusal(error.reason, f"{error.message}; {consequence}", error.retry_after)
     return type(error)(f"{error}; {consequence}")
@@ -176,9 +192,9 @@ async def submit(caller: SubmissionCaller, to: Destination, submission: Submissi
     """Send one submission until it is acknowledged.
 
     Raises:
-        Refusal: where it is refused for good, or the shuffler stays overloaded.
-        Unreachable: where the shuffler does not answer.
-        MessageError: where the receipt is another submission's.
+        Refusal: if it is refused for good, or the shuffler stays overloaded.
+        Unreachable: if the shuffler does not answer.
+        MessageError: if the receipt is another submission's.
     """
     return await retrying.retry(lambda deadline: caller.submit(to, submission, deadline))
 
@@ -186,17 +202,17 @@ async def submit(caller: SubmissionCaller, to: Destination, submission: Submissi
 async def submit_batch(
     caller: SubmissionCaller, to: Destination, submissions: Sequence[Submission], retrying: Retrying
 ) -> list[Answer]:
-    """Send many submissions, and send those again that were refused for now; return each one's last answer, in order.
+    """Send many submissions, and retry those that were refused for now; return each one's last answer, in order.
 
     Raises:
-        Unreachable: where the shuffler does not answer.
-        MessageError: where a receipt is another submission's.
+        Unreachable: if the shuffler does not answer.
+        MessageError: if a receipt is another submission's.
     """
     sending = _SubmissionBatch(caller, to, submissions, retrying)
     try:
         await retrying.retry(sending.attempt)
     except Refusal as refusal:
-        # A call that was refused as a whole answers for every submission that has no answer of its own yet.
+        # A refusal of the whole call is the answer to every submission that has no other answer yet.
         sending.answers.update({place: sending.answers.get(place, refusal) for place in sending.open})
     return [sending.answers[place] for place in range(len(submissions))]
 
@@ -213,7 +229,7 @@ class _SubmissionBatch:
         self._load = max(1, len(submissions))
 
     async def attempt(self, deadline: float) -> None:
-        """Send what is open, in as few calls as were not too large so far; all have the deadline together."""
+        """Send the open submissions, in as few calls as the load limit allows; the calls share the deadline."""
         until = self._retrying.monotonic() + deadline
         try:
             for chunk in list(chunks(self.open, self._load)) or [[]]:
@@ -222,7 +238,7 @@ class _SubmissionBatch:
             self.open = [place for place in self.open if place not in self.answers or _transient(self.answers[place])]
         transient = [answer for place in self.open if (answer := _transient(self.answers[place])) is not None]
         if transient:
-            # `retry` waits as long as the error it sees asks for: the longest wait serves every submission.
+            # `retry` waits as long as this error asks for: the longest wait is enough for every submission.
             raise max(transient, key=lambda refusal: refusal.retry_after or 0.0)
 
     async def _send(self, chunk: Sequence[int], deadline: float) -> None:
@@ -230,7 +246,7 @@ class _SubmissionBatch:
         try:
             found = await self._caller.submit_batch(self._to, sent, deadline)
         except Refusal as refusal:
-            # Over a slow line a large call is not whole in time, however often it is made again.
+            # Over a slow line a large call never arrives in time, so the next call is smaller.
             if refusal.reason is Reason.OVERLOADED:
                 self._load = max(1, len(chunk) // 2)
             raise
@@ -244,8 +260,8 @@ def _transient(answer: Answer) -> Refusal | None:
 class ShufflerLink:
     """A TLS connection to the shuffler, by gRPC (host:port) or HTTPS (https://host:port), opened at its first use.
 
-    Of several addresses (with commas between them) it begins with one at random, so that devices spread over them. Who
-    does not answer, or is overloaded, is followed by the next.
+    If there are several addresses (with commas between them), it begins with a random one, so that devices spread over
+    them. If an address does not answer, or is overloaded, the next call goes to the next address.
     """
 
     def __init__(self, address: str, tls: transport.TLS) -> None:
@@ -260,11 +276,11 @@ class ShufflerLink:
         return SubmissionCaller(self._opened()) if len(self._addresses) == 1 else FailoverCaller(self)
 
     def opened(self) -> tuple[int, SubmissionCaller]:
-        """Return which address is called now, and the shuffler there."""
+        """Return the index of the address in use, and the shuffler there."""
         return self._at, SubmissionCaller(self._opened())
 
     def turn(self, at: int) -> None:
-        """Call the next address from now on, if that one is called now."""
+        """Use the next address from now on, if `at` is the one in use."""
         if at == self._at:
             self._at = (at + 1) % len(self._addresses)
 
@@ -291,7 +307,7 @@ class ShufflerLink:
 
 
 class FailoverCaller(SubmissionCaller):
-    """The shuffler at any of a link's addresses; a call that fails there is for the caller to make again."""
+    """Calls the shuffler at the link's address in use. If that fails, the caller must call again."""
 
     def __init__(self, link: ShufflerLink) -> None:
         self._link = link
@@ -309,7 +325,7 @@ class FailoverCaller(SubmissionCaller):
             raise
 
     async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
-        """Return the round's keys; their signatures are still to be checked."""
+        """Return the round's keys; the caller must check their signatures."""
         return await self._call(lambda caller: caller.get_round(task_id, round_number, deadline))
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
@@ -319,9 +335,9 @@ class FailoverCaller(SubmissionCaller):
     async def submit_batch(
         self, destination: Destination, submissions: Sequence[Submission], deadline: float
     ) -> list[Answer]:
-        """Send many submissions; each gets its own answer, in order."""
+        """Send many submissions; return one answer for each, in order."""
         return await self._call(lambda caller: caller.submit_batch(destination, submissions, deadline))
 
     async def enroll(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
-        """Redeem tickets; each gets its own answer, in order."""
+        """Redeem tickets; return one answer for each, in order."""
         return await self._call(lambda caller: caller.enroll(redemptions, deadline))

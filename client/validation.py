@@ -1,4 +1,4 @@
-"""The checks of what an application hands in, each of which names what was given and what to give."""
+"""Checks the arguments that an application passes; each error names the given value and what to give."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def checked_type(value: Any, wanted: type[T], name: str, give: str) -> T:
     """Return a value that is of the type `wanted`.
 
     Raises:
-        UsageError: where it is not; `give` says what to give.
+        UsageError: if it is not; `give` names what to give.
     """
     if not isinstance(value, wanted):
         raise UsageError(f"{name} is {_shown(value)}; give {give}")
@@ -24,7 +24,7 @@ def checked_function(value: Any, name: str, returns: str) -> Any:
     """Return a value that can be called.
 
     Raises:
-        UsageError: where it cannot; `returns` says what it would have to return.
+        UsageError: if it cannot; `returns` names what it must return.
     """
     if not callable(value):
         raise UsageError(f"{name} is {_shown(value)}; give a function that returns {returns}")
@@ -32,10 +32,10 @@ def checked_function(value: Any, name: str, returns: str) -> Any:
 
 
 def checked_seconds(value: Any, name: str) -> float:
-    """Return a number of seconds, 0 or more; infinity is one.
+    """Return a number of seconds, 0 or more; infinity is allowed.
 
     Raises:
-        UsageError: where it is none.
+        UsageError: if it is not such a number.
     """
     if not is_number(value) or not value >= 0:
         raise UsageError(f"{name} is {value!r:.80}; give a number of seconds, 0 or more")
@@ -43,7 +43,7 @@ def checked_seconds(value: Any, name: str) -> float:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is an int or a float; a bool is neither here."""
+    """Return whether a value is an int or a float; a bool does not count."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

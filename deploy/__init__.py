@@ -1,1 +1,1 @@
-"""The command line, the local pipeline, sample settings, key making."""
+"""Sets up, runs, rehearses and audits deployments: local pipeline, sample settings, keys and the operator's calls."""

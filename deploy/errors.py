@@ -1,4 +1,4 @@
-"""Wrong options, files that are not written, and a stdout that is gone."""
+"""Defines the errors of commands: wrong options, files that cannot be written, and a lost stdout."""
 
 import contextlib
 import errno
@@ -8,7 +8,7 @@ from hubbub.protos.errors import HubbubError, UsageError
 
 
 class NotWritten(HubbubError):
-    """A file that a command was to write was not written; what it held before is still there."""
+    """A command could not write a file; its earlier content is unchanged."""
 
 
 class OutputLost(OSError):
@@ -16,13 +16,13 @@ class OutputLost(OSError):
 
     @property
     def reader_left(self) -> bool:
-        """Whether it is a pipe that nobody reads any more."""
+        """Whether it is a pipe without a reader."""
         return self.errno == errno.EPIPE
 
 
 @contextlib.contextmanager
 def as_usage_error(*kinds: type[Exception]) -> Iterator[None]:
-    """Say that errors of these kinds, which options have caused, are bad use."""
+    """Turn errors of these kinds, which options have caused, into usage errors."""
     try:
         yield
     except kinds as error:

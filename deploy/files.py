@@ -1,6 +1,6 @@
-"""Files that are named on the command line, read and written so that every error names its file.
+"""Reads and writes files of the command line, so that every error names its file.
 
-A file is written whole or not at all: what was saved before is only replaced by what is complete on the disk.
+A file is written completely or not at all: an earlier file is only replaced by one that is complete on the disk.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def draft_in(path: Path) -> Draft:
     """Return the draft in a TOML file.
 
     Raises:
-        TaskError: where it holds none, naming the file, the line and what to do.
-        OSError: where it cannot be read.
+        TaskError: if it has none, naming the file, the line and the remedy.
+        OSError: if it cannot be read.
     """
     with naming(path):
         return read_draft(path.read_text(encoding="utf-8"))
@@ -37,22 +37,22 @@ def signed_task_in(path: Path) -> SignedTask:
     """Return the task in a file that `hubbub plan` wrote; its signatures are still to be checked.
 
     Raises:
-        TaskError: where it holds none, naming the file.
-        OSError: where it cannot be read.
+        TaskError: if it holds none, naming the file.
+        OSError: if it cannot be read.
     """
     with naming(path):
         return SignedTask.decode(path.read_bytes())
 
 
 def succession_in(path: Path) -> Succession | None:
-    """Return the succession of identities in a file; None where it holds something else.
+    """Return the succession of identities in a file; None if it has something else.
 
     Raises:
-        TaskError: where it is a succession that cannot be read, naming the file.
-        OSError: where it cannot be read.
+        TaskError: if it is a succession that cannot be read, naming the file.
+        OSError: if it cannot be read.
     """
     content = path.read_bytes()
-    # Of whatever version: one that is not read here is refused by its name, and not passed over.
+    # Of any version: an unsupported one is refused by its name, and not ignored.
     if f'"{SUCCESSION.format.partition("/")[0]}/'.encode() not in content:
         return None
     with naming(path):
@@ -61,7 +61,7 @@ def succession_in(path: Path) -> Succession | None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Put the file's name before the message of every error that is raised inside."""
+    """Put the file's name before the message of every error that the block raises."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -86,18 +86,18 @@ _REMEDIES = {
 
 
 def save(path: Path, content: bytes) -> None:
-    """Write a file so that it holds either all of `content` or, where that fails, what it held before.
+    """Write a file so that it has either all of `content` or, after a failure, its earlier content.
 
-    An earlier file keeps its mode, and its owner where that is allowed; of a link, the file that it leads to is
-    replaced. What is not a file, such as a pipe or a device, is written to as it is.
+    An earlier file keeps its mode, and its owner if that is allowed. For a link, its target is replaced. A pipe or a
+    device is written directly.
 
     Raises:
-        NotWritten: naming the file, the reason and what to do.
-        OutputLost: where it is a pipe whose reader has left.
+        NotWritten: naming the file, the reason and the remedy.
+        OutputLost: if it is a pipe whose reader has left.
     """
     with writing(path):
         try:
-            # Also where it will be replaced: a file that may not be written must not be replaced either.
+            # Also before a replacement: a file without write permission must not be replaced either.
             descriptor = os.open(path, os.O_WRONLY)
         except FileNotFoundError:
             _replace(path, content, None)
@@ -115,15 +115,15 @@ def save(path: Path, content: bytes) -> None:
 
 
 def _stream(status: os.stat_result) -> int | None:
-    """Return which of stdout and stderr is this file, as /dev/stdout is; None where neither is."""
-    # Opened a second time it would be written from its beginning, over what is printed; replaced, that would be lost.
+    """Return which of stdout and stderr is this file (such as /dev/stdout); None if neither is."""
+    # A second opening would overwrite printed text from the beginning, and a replacement would lose it.
     return next((number for number in (1, 2) if os.path.samestat(os.fstat(number), status)), None)
 
 
 def _replace(path: Path, content: bytes, earlier: os.stat_result | None) -> None:
-    """Put a new file in the place of an earlier one, if any, once all of it is on the disk."""
+    """Replace an earlier file, if any, by a new one once all of it is on the disk."""
     target = Path(os.path.realpath(path))
-    # In the same folder: only within a file system is a file put in another's place in one step.
+    # In the same folder, since a file can be replaced atomically only within a file system.
     partial = target.with_name(f".hubbub-{secrets.token_hex(8)}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if earlier is None else 0o600)
     try:
@@ -144,11 +144,11 @@ def _replace(path: Path, content: bytes, earlier: os.stat_result | None) -> None
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what fails while a file is written into an error that names it.
+    """Turn failures of writing a file into an error that names it.
 
     Raises:
-        NotWritten: naming the file, the reason and what to do.
-        OutputLost: where it is a pipe whose reader has left.
+        NotWritten: naming the file, the reason and the remedy.
+        OutputLost: if it is a pipe whose reader has left.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""New or empty before, whole afterwards, or not there at all."""
+"""Fills a new or empty folder completely, or leaves no trace of a failed attempt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hubbub.protos.errors import HubbubError
 
 
 def check_new(root: Path) -> None:
-    """Return only if there is nothing at `root` yet, or an empty folder.
+    """Check that `root` does not exist, or is an empty folder.
 
     Raises:
-        HubbubError: where it holds something, or is a file.
+        HubbubError: if it has content, or is a file.
     """
     if root.is_symlink() and not root.exists():
         raise HubbubError(f"{root} is a link to {root.readlink()}, which is not there; name a folder")
@@ -24,12 +24,12 @@ def check_new(root: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(root: Path, keep: str = "") -> Iterator[None]:
-    """Make the folder, or take it if it is empty. Where the block fails, nothing that was made is left of it.
+    """Make the folder, or use it if it is empty. If the block fails, everything that was made is removed.
 
-    `keep` names an entry that stays even so, where there is anything in it.
+    `keep` names an entry that stays nevertheless, unless it is empty.
 
     Raises:
-        HubbubError: where it holds something, or is a file.
+        HubbubError: if it has content, or is a file.
     """
     check_new(root)
     missing = [folder for folder in (root, *root.parents) if not folder.exists()]

@@ -10,15 +10,25 @@ from hubbub.service.settings import Address, Addresses, File, SettingsTable, Tar
 
 
 class PrivacyLimitSettings(SettingsTable):
-    """The `[limits]` table: the most that this device may spend, or a task promise; infinity, `inf`, is no limit."""
+    """The `[limits]` table: the most that this device may spend, or that a task may promise; `inf` is no limit."""
 
-    epsilon_local_per_day: float = Field(default=math.inf, ge=0, description="local ε in a UTC day, over all tasks")
-    epsilon_per_day: float = Field(default=math.inf, ge=0, description="central ε in a UTC day, over all tasks")
-    epsilon_local_per_task: float = Field(default=math.inf, ge=0, description="local ε in all rounds of a task")
-    epsilon_per_task: float = Field(default=math.inf, ge=0, description="central ε in all rounds of a task")
-    epsilon: float = Field(default=math.inf, ge=0, description="ε that a task may promise for a round")
-    delta: float = Field(default=math.inf, ge=0, description="δ that a task may promise")
-    epsilon_local: float = Field(default=math.inf, ge=0, description="local ε of a round that a task may allow")
+    epsilon_local_per_day: float = Field(
+        default=math.inf, ge=0, description="most local ε in a UTC day, over all tasks with this state file"
+    )
+    epsilon_per_day: float = Field(
+        default=math.inf, ge=0, description="most central ε in a UTC day, over all tasks with this state file"
+    )
+    epsilon_local_per_task: float = Field(default=math.inf, ge=0, description="most local ε in all rounds of a task")
+    epsilon_per_task: float = Field(default=math.inf, ge=0, description="most central ε in all rounds of a task")
+    epsilon: float = Field(
+        default=math.inf,
+        ge=0,
+        description="most ε that a task may promise for a round; a task that promises more is not answered",
+    )
+    delta: float = Field(default=math.inf, ge=0, description="most δ that a task may promise")
+    epsilon_local: float = Field(
+        default=math.inf, ge=0, description="largest cap on the local ε of a round that a task may state"
+    )
 
 
 class ClientSettings(SettingsTable):
@@ -26,13 +36,22 @@ class ClientSettings(SettingsTable):
 
     task: File = Field(description="the signed task")
     shuffler: Target = Field(description="where devices submit: host:port, or https://host:port for its HTTPS port")
-    operator_key: File = Field(description="whom the task must be signed by")
-    shuffler_key: File = Field(description="and countersigned by")
-    state: File = Field(description="what this device answered, and keeps to send")
-    authority: File = Field(description="whose TLS certificates are trusted")
-    ticket: File | None = Field(default=None, description="the ticket by which the operator enrolled this device")
-    certificate: File | None = Field(default=None, description="its TLS certificate, for tasks that admit by it")
-    key: File | None = Field(default=None, description="private key of that certificate")
+    operator_key: File = Field(description="PEM public key of the operator, who must have signed the task")
+    shuffler_key: File = Field(description="PEM public key of the shuffler, who must have countersigned it")
+    state: File = Field(
+        description="file that remembers what this device answered, keeps what is not sent yet, and that it opted out"
+    )
+    authority: File = Field(description="PEM certificate of the authority whose TLS certificates are trusted")
+    ticket: File | None = Field(
+        default=None,
+        description="the ticket by which the operator enrolled this device (`hubbub enroll`); the file may come later",
+    )
+    certificate: File | None = Field(
+        default=None,
+        description="PEM TLS certificate of this device, which it shows in tasks that admit by it (mtls), and in no "
+        "others",
+    )
+    key: File | None = Field(default=None, description="PEM private key of that certificate")
     limits: PrivacyLimitSettings = PrivacyLimitSettings()
 
 
@@ -40,14 +59,23 @@ class OperatorSettings(SettingsTable):
     """The settings that `hubbub close`, `status`, `results` and `keys` read."""
 
     shuffler_control: Addresses = Field(
-        description="the shuffler's control port, host:port; with a standby both, with a comma between them"
+        description="the shuffler's control port, host:port; with a standby both, with a comma between "
+        "them: commands go on until they find the leader"
     )
     analyzer_results: Address = Field(description="the analyzer's results port, host:port")
     hops: tuple[Address, ...] = Field(
-        default=(), description="ports of hops, in their order, that `status` may ask whether they work (host:port)"
+        default=(),
+        description="host:port of hops (`listen`), in their order from hop-2 on: `hubbub status` asks them whether "
+        "they work",
     )
-    identity: File | None = Field(default=None, description="the operator's identity, where this machine has it")
+    identity: File | None = Field(
+        default=None,
+        description="PEM private key (Ed25519) of the operator, if this machine has it; `hubbub keys` shows it",
+    )
     successions: tuple[File, ...] = Field(
-        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+        default=(),
+        description="signed successions of identities, or folders of them (*.json), by which `hubbub keys` finds the "
+        "states "
+        "of identities",
     )
-    tls: TLSSettings = Field(description="the operator's TLS files")
+    tls: TLSSettings

@@ -1,4 +1,4 @@
-"""Values of options that several commands take."""
+"""Reads the values of options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.queries.errors import shown
 
 
 def hosts_given(option: str, values: Iterable[str] | None, *, listening: bool = False) -> list[str]:
-    """Return the hosts that an option was given, as they go into settings and certificates.
+    """Return the hosts in an option, in their form in settings and certificates.
 
     Raises:
         UsageError: naming the option.
@@ -23,10 +23,10 @@ def hosts_given(option: str, values: Iterable[str] | None, *, listening: bool = 
 
 
 def moment_given(text: str | None) -> int | None:
-    """Return a time as people write it (2026-12-01T00:00:00Z) in seconds since 1970; None where there is none.
+    """Return a time that people write (2026-12-01T00:00:00Z) in seconds since 1970; None for None.
 
     Raises:
-        UsageError: where it is not one.
+        UsageError: if it is not one.
     """
     if text is None:
         return None

@@ -23,7 +23,7 @@ HOUR = 3600
 MONTH_DAYS = 30
 
 MEMORY_BYTES = 59
-"""A service's memory for a submission of an open round, measured (docs/howto/operate.md, "Limits")."""
+"""What a service holds in memory of a submission of an open round, measured (docs/reference/port-limits.md)."""
 
 MEMORY_LIMIT = 2048 * 2**20
 """The default of `limits.memory_mebibytes`."""

@@ -1,1 +1,1 @@
-"""Messages, tasks, keys, envelopes and typed service adapters."""
+"""Defines messages, tasks, keys, envelopes and the typed calls of services."""

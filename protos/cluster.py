@@ -1,4 +1,4 @@
-"""What a leader tells whoever stands by of its keyring, as plain values."""
+"""Defines, as plain values, the messages by which a leader replicates its keyring to standbys."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 Value = bytes | int | str | None
 
 COPY_BYTES = 16
-"""Length of the names of copies, keyrings and streams, which are random."""
+"""Length of the random names of copies, keyrings and streams."""
 
 
 @dataclass(frozen=True)
 class KeyringRow:
-    """A row of a table as it is now; with what it is known by alone where it is gone."""
+    """The present state of a row of a table; a deleted row has only its key."""
 
     table: str
     values: tuple[Value, ...] = field(repr=False)
@@ -20,7 +20,7 @@ class KeyringRow:
 
 @dataclass(frozen=True)
 class FollowerPosition:
-    """What a copy has on its disk: so many changes of a stream, or so many rows of a whole copy, which it asks for."""
+    """The state of a copy's disk: the changes of a stream that it has, or the rows of a whole copy that it requests."""
 
     copy: bytes = field(repr=False)
     stream: bytes = field(default=b"", repr=False)
@@ -30,7 +30,7 @@ class FollowerPosition:
 
 @dataclass(frozen=True)
 class KeyringChanges:
-    """Rows of a stream up to a position; with a `keyring`, a part of a whole copy of it, which has `total` rows."""
+    """Rows of a stream up to a position; with a `keyring`, a part of a whole copy, which has `total` rows."""
 
     stream: bytes = field(repr=False)
     position: int

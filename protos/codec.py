@@ -1,6 +1,6 @@
-"""Messages to and from the generated protobuf types, which are used in this module and in `wire` only.
+"""Converts messages to and from the generated protobuf types, which only this module and `rpc` use.
 
-Every `read_*` checks lengths and enumerations against the contract, and raises `MessageError` where they do not fit.
+Every `read_*` checks lengths and enumerations against the contract, and raises `MessageError` if they do not fit.
 Every `write_*` is its inverse.
 """
 
@@ -27,13 +27,13 @@ _STATES = {state: control_pb2.RoundState.Value(f"ROUND_STATE_{state.name}") for 
 
 
 LONGEST_MESSAGE = 500
-"""Characters of a refusal's message: it travels in a gRPC trailer, which holds 8 KB at most."""
+"""Most characters of a refusal's message: it travels in a gRPC trailer, which is limited to 8 KB."""
 
 LONGEST_RETRY = 366 * 86400.0
-"""The longest wait, in seconds, that a refusal asks for; longer ones are cut to this."""
+"""The longest wait, in seconds, that a refusal requests; longer ones are reduced to this."""
 
 _ANY_ID = b"\xff" * SUBMISSION_ID_BYTES
-"""Stands for any submission's id, and is found where it was put: no tag and no length before it has such a byte."""
+"""A placeholder for a submission's id; it can be found in the bytes, since no tag or length before it has its byte."""
 
 LONGEST_WAIT = 3600.0
 """The longest time, in seconds, that one call for results waits."""
@@ -93,7 +93,7 @@ def read_key_set(message: document_pb2.KeySet) -> KeySet:
     """Decode a key set; its signatures, and its successions, are still to be checked.
 
     Raises:
-        MessageError: where there are too many successions, or one is too long.
+        MessageError: if there are too many successions, or one is too long.
     """
     successions = tuple(message.successions)
     if len(successions) > MOST_SUCCESSIONS or any(len(each) > LONGEST_SUCCESSION for each in successions):
@@ -150,12 +150,12 @@ def write_submission(submission: Submission) -> submission_pb2.Submission:
 def read_submission(message: submission_pb2.Submission) -> Submission:
     """Decode a submission; the size of its envelope is the task's business."""
     submission_id = checked(message.id, SUBMISSION_ID_BYTES, "the submission id")
-    # The lengths of credential and proof are the check's business: what has others proves nothing, and is refused so.
+    # The check of the proof covers the lengths of credential and proof: with other lengths, nothing is proven.
     return Submission(submission_id, message.envelope, message.credential, message.proof)
 
 
 def submissions_of(messages: Iterable[submission_pb2.Submission]) -> list[Submission | None]:
-    """Decode the submissions of one call; None for each that `read_submission` refuses, which says why."""
+    """Decode the submissions of one call; None for each that `read_submission` refuses, with its reason."""
     return [
         Submission(submission_id, message.envelope, message.credential, message.proof)
         if len(submission_id := message.id) == SUBMISSION_ID_BYTES
@@ -192,17 +192,17 @@ def write_answers(answers: Sequence[Answer]) -> submission_pb2.SubmitBatchRespon
             receipt = add().receipt
             receipt.submission_id, receipt.round = answer.submission_id, answer.round
             continue
-        if answer is not refusal:  # those of a service that sheds are one and the same
+        if answer is not refusal:  # a service that sheds load uses one refusal for all
             refusal, encoded = answer, write_answer(answer)
         add().CopyFrom(encoded)
     return message
 
 
 def _write_receipts(ids: Sequence[bytes], round_: int) -> submission_pb2.SubmitBatchResponse:
-    """Encode the receipts of a round, which differ in their ids alone; a third of the time of one by one."""
+    """Encode the receipts of a round, which differ only in their ids; takes a third of the time of single steps."""
     receipt = submission_pb2.Receipt(submission_id=_ANY_ID, round=round_)
     one = submission_pb2.SubmitBatchResponse(answers=[submission_pb2.Answer(receipt=receipt)]).SerializeToString()
-    # Messages one behind the other are one message, with the elements of all (protobuf's encoding guide).
+    # Concatenated messages are one message with the elements of all (protobuf's encoding guide).
     before, _, behind = one.partition(_ANY_ID)
     return submission_pb2.SubmitBatchResponse.FromString(before + (behind + before).join(ids) + behind)
 
@@ -224,23 +224,23 @@ def write_answer(answer: Answer) -> submission_pb2.Answer:
 
 
 def retry_after_ms(refusal: Refusal) -> int | None:
-    """Return a refusal's wait in whole milliseconds, rounded up and at least 1; None where there is no wait."""
-    # At least 1, because 0 on the wire means that there is none.
+    """Return a refusal's wait in whole milliseconds, rounded up and at least 1; None if it has no wait."""
+    # At least 1, because 0 on the wire means no wait.
     if refusal.retry_after is None:
         return None
-    # The inner rounding takes away the noise of the product: 0.07 s are 70 ms, not 71.
+    # The inner rounding removes the noise of the product: 0.07 s are 70 ms, not 71.
     return math.ceil(round(min(max(0.001, refusal.retry_after), LONGEST_RETRY) * 1000, 3))
 
 
 def plain(text: str) -> str:
     """Return a text from the other side as one readable line of at most `LONGEST_MESSAGE` characters."""
-    # It goes to logs and terminals: a line break could forge a log line, an escape sequence could hide text. Cut before
-    # too: an escape is up to ten characters for one.
+    # It goes to logs and terminals: a line break could forge a log line, an escape sequence could hide text. Also cut
+    # before, since escaping makes up to ten characters of one.
     return readable(text[:LONGEST_MESSAGE])[:LONGEST_MESSAGE]
 
 
 def plain_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return counts by names from the other side, as `plain` has them."""
+    """Return counts by names from the other side, with the names as `plain` returns them."""
     return {plain(name): count for name, count in counts.items()}
 
 
@@ -252,7 +252,7 @@ def read_answer(message: submission_pb2.Answer) -> Answer:
         case "refusal":
             return read_refusal(message.refusal.reason, message.refusal.message, message.refusal.retry_after_ms or None)
         case _:
-            raise MessageError("an answer holds neither a receipt nor a refusal")
+            raise MessageError("an answer has neither a receipt nor a refusal")
 
 
 def read_refusal(reason: str, message: str, retry_after_ms: int | None) -> Refusal:
@@ -322,10 +322,10 @@ def write_envelopes(chunk: Envelopes) -> delivery_pb2.PutEnvelopesRequest:
 
 
 def read_envelopes(message: delivery_pb2.PutEnvelopesRequest) -> Envelopes:
-    """Decode a chunk of a batch; its envelopes must have one length, which only the task can say."""
+    """Decode a chunk of a batch; its envelopes must have one length, which only the task fixes."""
     envelopes = tuple(message.envelopes)
     if len({len(envelope) for envelope in envelopes}) > 1:
-        raise MessageError("the envelopes of a chunk have several lengths; a query's have one")
+        raise MessageError("the envelopes of a chunk differ in length; those of a query have one length")
     return Envelopes(read_batch_id(message.batch), message.offset, envelopes)
 
 
@@ -343,10 +343,10 @@ def read_committed(message: delivery_pb2.CommitDeliveryResponse) -> Committed:
 
 
 def read_wait(seconds: float) -> float:
-    """Return for how many seconds a call for results waits, at most `LONGEST_WAIT`.
+    """Return how many seconds a call for results waits, at most `LONGEST_WAIT`.
 
     Raises:
-        MessageError: where the wait is negative or not a number.
+        MessageError: if the wait is negative or not a number.
     """
     # Not `seconds < 0`, which is false for NaN.
     if not seconds >= 0:
@@ -355,10 +355,10 @@ def read_wait(seconds: float) -> float:
 
 
 def write_round_id(round_id: RoundId) -> results_pb2.RoundId:
-    """Encode which round."""
+    """Encode a round's id."""
     return results_pb2.RoundId(task_id=round_id.task_id, task_name=round_id.task_name, round=round_id.round)
 
 
 def read_round_id(message: results_pb2.RoundId) -> RoundId:
-    """Decode which round."""
+    """Decode a round's id."""
     return RoundId(read_task_id(message.task_id), plain(message.task_name), message.round)

@@ -1,40 +1,40 @@
-"""The errors that every part of hubbub raises and catches. Each says what was wrong, the limit, and what to do."""
+"""Defines the errors that every part of hubbub raises. Each message names the fault, the limit and the remedy."""
 
 from hubbub.queries.errors import HubbubError as HubbubError
 from hubbub.queries.errors import TaskError as TaskError
 
 
 class SignatureError(HubbubError):
-    """A signed statement whose signature, signer or form does not hold."""
+    """A signed statement has an invalid signature, signer or form."""
 
 
 class FormatError(SignatureError):
-    """A document of a kind, or of a version of it, that is not read here; the message names its format."""
+    """A document is of an unsupported kind or version; the message names its format."""
 
 
 class KeyRecordError(HubbubError):
-    """A key record that is not for this round, role or time."""
+    """A key record is not for this round, role or time."""
 
 
 class SuiteError(HubbubError):
-    """A suite of algorithms that this version does not know; the message names it, and those that it knows."""
+    """A suite of algorithms is unknown to this version; the message names it, and the known suites."""
 
 
 class EnvelopeError(HubbubError):
-    """An envelope that does not open; says nothing about what was in it."""
+    """An envelope does not open; the message reveals nothing about its content."""
 
 
 class MessageError(HubbubError):
-    """A message from the wire with a field that does not have the form that the contract gives it."""
+    """A field of a received message does not have the form of the contract."""
 
 
 class Unreachable(HubbubError):
-    """The other side did not answer, or not in time; the call may be made again."""
+    """The other side did not answer, or not in time; the call may be repeated."""
 
 
 class Distrusted(Unreachable):
-    """The other side showed a TLS certificate that is not to be trusted: calling again soon does not help."""
+    """The other side's TLS certificate is not trusted, so repeating the call soon does not help."""
 
 
 class UsageError(HubbubError):
-    """A call, an option or an argument that cannot be right; as a command's exit status it is 2."""
+    """A call, an option or an argument is wrong; a command exits with status 2."""

@@ -1,8 +1,8 @@
-r"""Texts that others wrote, as they may reach a terminal, a log or a page.
+r"""Escapes texts of other parties before they reach a terminal, a log or a page.
 
-An escape sequence could hide or change what a terminal shows, set its title or hide an address behind a link (OSC 8); a
-line break could forge a log line; characters that order texts from right to left, or that have no width, make two
-texts look alike. All of these are shown as the escapes that Python writes for them, such as \x1b and \u202e.
+An escape sequence could hide or change the terminal's text, set its title or hide an address behind a link (OSC 8). A
+line break could forge a log line. Characters that order texts from right to left, or that have no width, make two
+texts look alike. All of these are shown as Python's escapes, such as \x1b and \u202e.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 _SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(map(chr, _SELECTORS))
-"""Letters and marks that show nothing, variation selectors among them, which Unicode counts as printable."""
+"""Invisible letters and marks, including variation selectors, which Unicode counts as printable."""
 
 
 def readable(text: str, keep: str = "") -> str:
-    """Return a text whose every character can be seen, but for those in `keep`; what is readable stays as it is.
+    """Return a text in which every character is visible, except those in `keep`; readable text stays unchanged.
 
-    Escaped is what Unicode counts as control, format (bidirectional and zero-width ones among them), private,
-    unassigned or separator, but for the space, and `INVISIBLE`. Doing it again changes nothing.
+    It escapes Unicode's control, format (including bidirectional and zero-width), private, unassigned and separator
+    characters except the space, and `INVISIBLE`. Repeating it changes nothing.
     """
-    # Nearly all texts are: looking through them in C costs a tenth of looking at each character.
+    # Nearly all texts are readable: this check in C costs a tenth of a check of each character.
     if text.isprintable() and INVISIBLE.isdisjoint(text):
         return text
     return "".join(mark if _is_seen(mark) or mark in keep else _escaped(mark) for mark in text)
 
 
 def readable_lines(text: str) -> str:
-    """Return a text of several lines as `readable` does, its line breaks as they are."""
+    """Return a text of several lines like `readable`, with its line breaks unchanged."""
     return readable(text, keep="\n")
 
 

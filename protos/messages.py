@@ -1,4 +1,4 @@
-"""Messages between the parties, as plain values: `codec` turns them into protobuf and back, `rpc` sends them."""
+"""Defines messages between parties as plain values; `codec` converts them to and from protobuf, `rpc` sends them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hubbub.protos.refusals import Refusal
 class Submission:
     """A sealed submission: its random id (16 bytes) and the outer envelope. None of it is ever printed.
 
-    In a task for enrolled devices there is a credential's id beside, and the proof that the device has its key.
+    In a task for enrolled devices it also has a credential's id, and the proof that the device has the key.
     """
 
     id: bytes = field(repr=False)
@@ -23,23 +23,24 @@ class Submission:
     proof: bytes = field(default=b"", repr=False)
 
     def __init__(self, id: bytes, envelope: bytes, credential: bytes = b"", proof: bytes = b"") -> None:  # noqa: A002
-        # One is made for every device of every call. What `dataclass` writes for a frozen class takes thrice as long.
+        # One is made for every device of every call; the `__init__` of a frozen `dataclass` takes three times as long.
         fields = self.__dict__
         fields["id"], fields["envelope"], fields["credential"], fields["proof"] = id, envelope, credential, proof
 
 
 @dataclass(frozen=True)
 class Redemption:
-    """A ticket, as its file holds it, and the device's secret (32 bytes; never printed) that it is redeemed by."""
+    """A ticket in the form of its file, and the device's secret (32 bytes; never printed) that redeems it."""
 
     ticket: bytes = field(repr=False)
     device_key: bytes = field(repr=False)
 
 
 class KeyState(StrEnum):
-    """The state of a key: PENDING → ACTIVE → RETIRED. The active one is used for what is new.
+    """The state of a key: PENDING → ACTIVE → RETIRED. The active key makes new credentials or envelopes.
 
-    A pending one is known to whoever has to check with it later; a retired one still checks, or opens, what is old.
+    A pending key is already known to all processes that will check with it; a retired one still checks or opens old
+    ones.
     """
 
     PENDING = "pending"
@@ -48,22 +49,22 @@ class KeyState(StrEnum):
 
 
 class CredentialAction(StrEnum):
-    """What the operator may do with what devices are admitted with."""
+    """What the operator can do with master keys and devices."""
 
     STATUS = "status"
     PREPARE = "prepare"
-    """Make a pending master key, where there is none."""
+    """Make a pending master key, if there is none."""
     ACTIVATE = "activate"
-    """Make the pending key the active one, which retires the one before."""
+    """Make the pending key active, which retires the previous one."""
     FORGET = "forget"
-    """Destroy the retired keys; devices that had theirs from one redeem their tickets again, by themselves."""
+    """Destroy the retired keys; devices with credentials from them redeem their tickets again, by themselves."""
     REVOKE = "revoke"
-    """Admit these devices no more."""
+    """Stop admitting these devices."""
 
 
 @dataclass(frozen=True)
 class MasterKey:
-    """What the operator sees of a master key: generation, state, since when (seconds since 1970), 16 hex digits."""
+    """A master key as the operator sees it: generation, state, since when (seconds since 1970), 16 hex digits."""
 
     generation: int
     state: KeyState
@@ -73,7 +74,7 @@ class MasterKey:
 
 @dataclass(frozen=True)
 class CredentialStatus:
-    """How enrollment stands: the master keys, oldest first, tickets redeemed, devices revoked."""
+    """The state of enrollment: the master keys, oldest first, tickets redeemed, devices revoked."""
 
     keys: tuple[MasterKey, ...]
     redeemed: int
@@ -88,17 +89,17 @@ class Receipt:
     round: int
 
     def __init__(self, submission_id: bytes, round: int) -> None:  # noqa: A002
-        # As a `Submission` is made, and as often.
+        # Made like a `Submission`, and as often.
         fields = self.__dict__
         fields["submission_id"], fields["round"] = submission_id, round
 
 
 Answer = Receipt | Refusal
-"""What the shuffler answers to a submission."""
+"""The shuffler's answer to a submission."""
 
 
 class RoundState(StrEnum):
-    """The state of a round: OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED where it was under the minimum."""
+    """The state of a round: OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED if it was under the minimum."""
 
     OPEN = "open"
     CUT = "cut"
@@ -110,7 +111,7 @@ class RoundState(StrEnum):
 
 @dataclass(frozen=True)
 class RoundStatus:
-    """A round as the operator sees it: submissions acknowledged, refusals by reason, and what it waits for."""
+    """A round as the operator sees it: acknowledged submissions, refusals by reason, and the step that it waits for."""
 
     task_id: bytes
     round: int
@@ -123,7 +124,7 @@ class RoundStatus:
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that holds a service up: what is wrong and what to do, and how often it was met since (in seconds)."""
+    """An open problem of a service: its cause and remedy, its beginning (seconds since 1970), and its occurrences."""
 
     kind: str
     text: str
@@ -133,7 +134,7 @@ class Incident:
 
 @dataclass(frozen=True)
 class IncidentReport:
-    """What holds a service up at this moment, and how many lines of its log were lost since it started."""
+    """The open incidents of a service, and how many lines of its log were lost since it started."""
 
     incidents: tuple[Incident, ...] = ()
     log_lines_lost: int = 0
@@ -150,7 +151,7 @@ class Envelopes:
 
 @dataclass(frozen=True)
 class Committed:
-    """The analyzer's confirmation that a batch is counted: how many reports were, and how many were left out, why."""
+    """The analyzer's confirmation that a batch is counted: its valid reports, and those left out, by reason."""
 
     counted: int
     left_out: Mapping[str, int]

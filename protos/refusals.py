@@ -1,8 +1,11 @@
-"""A service's typed reasons for not doing what it was asked. Counts and metrics use the same names."""
+"""Defines the typed reasons for which services refuse calls. Counts and metrics use the same names."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from hubbub.protos.errors import HubbubError
 
@@ -47,20 +50,219 @@ class Reason(StrEnum):
 
 
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY, Reason.DISK_FULL})
-"""Reasons that pass: the same call may succeed later."""
+"""Temporary reasons: the same call may succeed later."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a reason means for people: who gets it, what it means, and what they do."""
+
+    who: str
+    meaning: str
+    remedy: str
+    incident: str = ""
+    """The heading of the page on incidents that has more; empty for none."""
+
+
+_DEVICE, _SHUFFLER, _OPERATOR, _READER = "device", "shuffler", "operator", "reader"
+
+EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
+    {
+        Reason.MALFORMED: Explanation(
+            "anyone",
+            "Fields are not of the form that the interface has.",
+            "The caller is another version, or not a hubbub client. Upgrade it.",
+        ),
+        Reason.WRONG_SIZE: Explanation(
+            _DEVICE,
+            "The envelope does not have this task's length.",
+            "Give the client the task that the shuffler runs.",
+        ),
+        Reason.UNKNOWN_TASK: Explanation(
+            f"{_DEVICE}, {_OPERATOR}, {_SHUFFLER}",
+            "The service does not run that task.",
+            "Put the signed task into its `tasks`, and restart it.",
+        ),
+        Reason.UNKNOWN_ROUND: Explanation(
+            f"{_DEVICE}, {_OPERATOR}, {_SHUFFLER}",
+            "The task has no such round, or the round was over before the service first ran.",
+            "Name a round of the task.",
+        ),
+        Reason.TOO_EARLY: Explanation(
+            f"{_DEVICE}, {_OPERATOR}",
+            "The round is not open yet.",
+            "Answer when it opens. Check the clock.",
+        ),
+        Reason.TOO_LATE: Explanation(
+            _DEVICE,
+            "The round takes nothing more. The message names the next round.",
+            "The submission is discarded. Answer the next round.",
+        ),
+        Reason.ERASED: Explanation(
+            f"{_DEVICE}, {_SHUFFLER}",
+            "The round is over and erased, and its key is destroyed.",
+            "A device discards the submission. At the shuffler the round expires: it came too late to be opened.",
+        ),
+        Reason.KEY_SET_DIFFERS: Explanation(
+            f"{_DEVICE}, {_SHUFFLER}",
+            "It was sealed, or delivered, under other keys than this round's.",
+            "If a device gets it, tell the operator: it was shown other keys than others. If the shuffler gets it, a "
+            "store was lost.",
+            "Devices have other keys",
+        ),
+        Reason.ID_CONFLICT: Explanation(
+            _DEVICE,
+            "Other bytes are stored under this submission's id.",
+            "The state file was copied, or it is not a hubbub client.",
+        ),
+        Reason.UNOPENABLE: Explanation(
+            _DEVICE,
+            "The envelope does not open with the round's key.",
+            "The state file is corrupt, or it is not a hubbub client.",
+        ),
+        Reason.OVERLOADED: Explanation(
+            _DEVICE,
+            "The queue is full, or the disk takes nothing.",
+            "Wait: the client comes back by itself. If it lasts, give the shuffler more cores, or its disk more room.",
+            "Overload",
+        ),
+        Reason.NOT_READY: Explanation(
+            f"{_DEVICE}, {_SHUFFLER}, {_OPERATOR}",
+            "The round has no keys yet, a disk takes nothing, or the round's key or list is damaged.",
+            "Wait, and close a round again. If it lasts, see whether the analyzer is down, a disk is full or a round "
+            "is damaged.",
+            "The analyzer is down",
+        ),
+        Reason.NOT_ALLOWED: Explanation(
+            "anyone",
+            "This port answers other certificates only.",
+            "Show the certificate that the message names.",
+        ),
+        Reason.BELOW_MINIMUM: Explanation(
+            f"{_OPERATOR}, {_SHUFFLER}",
+            "There are too few submissions to close the round, or to release it.",
+            "Wait for more. Such a round expires at its time.",
+        ),
+        Reason.CLOSED_BY_SCHEDULE: Explanation(
+            _OPERATOR,
+            "The task's rounds are cut by the clock alone.",
+            'Wait, or plan the next task with `close = "operator"`.',
+        ),
+        Reason.BAD_RECORD: Explanation(
+            _SHUFFLER,
+            "A batch record, its signer or its key set is not valid, or its dummies are not there.",
+            "Compare the tasks and the trusted keys of both services.",
+        ),
+        Reason.DIGEST_DIFFERS: Explanation(
+            _SHUFFLER,
+            "Another batch came under a known one's name, or other envelopes than announced.",
+            "Put the newest copy of the store back. A damaged store is noticed when the batch is refused.",
+            "A store was damaged or lost",
+        ),
+        Reason.WRONG_OFFSET: Explanation(
+            _SHUFFLER,
+            "A chunk leaves a gap, or goes beyond the batch.",
+            "Nothing: the shuffler begins anew by itself.",
+        ),
+        Reason.INCOMPLETE: Explanation(
+            _SHUFFLER,
+            "A commit came before all of the batch.",
+            "Nothing: the shuffler begins anew by itself.",
+        ),
+        Reason.NO_RESULTS: Explanation(
+            _READER,
+            "The round is not certified. The message names what is missing.",
+            "Wait (`hubbub results --wait`), or look at `hubbub status`.",
+        ),
+        Reason.OVER_BUDGET: Explanation(
+            _SHUFFLER,
+            "The round would pass the task's budget at the analyzer.",
+            "Nothing: the round is erased. A new task has a budget of its own.",
+            "The budget is spent",
+        ),
+        Reason.NOT_ENROLLED: Explanation(
+            _DEVICE,
+            "The task takes enrolled devices, and no credential proves this submission.",
+            "A hubbub client redeems its ticket again once, by itself. A device without a ticket needs one. If there "
+            "are many of them, somebody floods the port.",
+        ),
+        Reason.CREDENTIAL_EXPIRED: Explanation(
+            _DEVICE,
+            "The device was enrolled until the time that the message names.",
+            "Make a longer ticket for it (`hubbub enroll --renew`).",
+        ),
+        Reason.REVOKED: Explanation(
+            _DEVICE,
+            "The operator revoked the device.",
+            "Nothing, or make a new ticket.",
+        ),
+        Reason.NOT_COUNTERSIGNED: Explanation(
+            _DEVICE,
+            "The task's second authority has not signed the device's ticket.",
+            "Have it signed (`hubbub enroll FILE --countersign`) and give it to the device again.",
+        ),
+        Reason.BAD_TICKET: Explanation(
+            _DEVICE,
+            "The ticket cannot be read, is for another shuffler, or has a signature that is not valid.",
+            "Give the device a ticket of this deployment's operator.",
+        ),
+        Reason.TICKET_EXPIRED: Explanation(
+            _DEVICE,
+            "The ticket's time was over before it was redeemed.",
+            "Make a longer ticket for it (`hubbub enroll --renew`).",
+        ),
+        Reason.TICKET_REDEEMED: Explanation(
+            _DEVICE,
+            "Another device had the ticket before, or this device lost its state file since.",
+            "Make a new ticket. Ask who had the old one, and revoke its device.",
+        ),
+        Reason.FORKED: Explanation(
+            _SHUFFLER,
+            "Its releases are not those that the analyzer knows: an old copy of its store runs, or another signer.",
+            "Find the newest copy of that store, stop its service, put all its files back, and start it.",
+            "A ledger forked",
+        ),
+        Reason.TOO_LARGE: Explanation(
+            _READER,
+            "The results of a round have more than 256 MiB.",
+            "Nothing is lost at the analyzer. In the next task ask a text of fewer people a round, or ask for fewer "
+            "categories.",
+        ),
+        Reason.RESULTS_DIFFER: Explanation(
+            _READER,
+            "What the analyzer's store has of a certified round is not what its certificate is of.",
+            "Nothing of the round is shown. Find out who changed its counts, or which disk. Put the store's last "
+            "backup back.",
+            "Results differ",
+        ),
+        Reason.ROUND_FULL: Explanation(
+            _DEVICE,
+            "The round has the `maximum_reports` of its task.",
+            "The submission is discarded. Answer the next round.",
+            "A round is full",
+        ),
+        Reason.DISK_FULL: Explanation(
+            _DEVICE,
+            "The shuffler's disk has no more than `disk_reserve` bytes free, or than the round needs to be mixed.",
+            "The submission is kept, and sent again. Make room on the disk.",
+            "A disk is full",
+        ),
+    }
+)
+"""Every reason in plain words; the reference is made of this."""
 
 
 class Refusal(HubbubError):
-    """A call that was refused, with the reason, a message for people, and when to try again, if that is of use."""
+    """A call was refused, with the reason, a message for people, and when to retry, if that is useful."""
 
     def __init__(self, reason: Reason, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
-        """Seconds to wait before the next try; None where trying again is of no use."""
+        """Seconds to wait before the next try; None if a retry is of no use."""
 
     def __reduce__(self) -> tuple[type[Refusal], tuple[Reason, str, float | None]]:
-        """Return how to pickle it, with all its parts: refusals pass from one process to another."""
-        # Without this, pickle would call the class with the message alone: that is all `Exception` remembers.
+        """Return how to pickle it with all its parts, since refusals pass between processes."""
+        # Without this, pickle would call the class with the message alone, the only argument that `Exception` keeps.
         return type(self), (self.reason, self.message, self.retry_after)

@@ -1,9 +1,9 @@
-"""The versions of SQLite files, and their migrations.
+"""Checks the versions of SQLite files, and migrates them.
 
-Every store carries the version of its layout in the file's `user_version`, and which store it is in `application_id`.
-Whoever changes a layout raises its version and adds the migration from the version before. Both numbers are read from
-the file's header without SQLite, which may write files beside the one it opens: a file that is newer, or is not one of
-ours, is refused before anything is touched.
+Every store has the version of its layout in the file's `user_version`, and its kind in `application_id`. A change of a
+layout increments its version, and adds a migration from the previous one. Both numbers are read from the file's header
+without SQLite, which may write other files next to the opened one. So a newer or foreign file is refused before
+anything is changed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from hubbub.protos.errors import HubbubError
 
 _MAGIC = b"SQLite format 3\x00"
 _VERSION_FIELD = slice(60, 64)
-"""Where SQLite's file header holds `user_version`, big-endian."""
+"""Position of `user_version` in SQLite's file header, big-endian."""
 
 _APPLICATION_FIELD = slice(68, 72)
-"""Where it holds `application_id`, big-endian."""
+"""Position of `application_id`, big-endian."""
 
 _HEADER_BYTES = 100
 
@@ -46,12 +46,12 @@ It runs single statements with `execute`: `executescript` would commit the trans
 
 @dataclass(frozen=True)
 class Layout:
-    """A store's tables: `what` names the store in messages, `script` makes the tables of this `version`.
+    """A store's tables: `what` names the store in messages, `script` creates the tables of this `version`.
 
     Each of the `migrations` leads from the version that is its key to the next.
 
     Raises:
-        ValueError: if a version cannot be brought forward.
+        ValueError: if a migration is missing.
     """
 
     what: str
@@ -70,12 +70,12 @@ class Layout:
 
 
 def check_version(path: Path, layout: Layout, error: type[HubbubError]) -> None:
-    """Return only if a file is missing, empty, new, of this version, or of one that can be brought forward.
+    """Check that a file is missing, empty, new, of this version, or of one that can be migrated.
 
-    A file of version 0 without tables is new: an earlier start may have been interrupted as it made the file.
+    A file of version 0 without tables is new: an earlier start may have been interrupted while it made the file.
 
     Raises:
-        error: saying what the file is and what to do. The file was only read.
+        error: naming the kind of file and the remedy. The file was only read.
         OSError: if it cannot be read.
     """
     version = version_of(path)
@@ -102,20 +102,20 @@ def _check_known(path: Path, version: int, layout: Layout, error: type[HubbubErr
 
 
 def bring_forward(connection: sqlite3.Connection, path: Path, layout: Layout, error: type[HubbubError]) -> int:
-    """Make the tables of a new file, or bring an older one to this version; return the version that was found.
+    """Create the tables of a new file, or migrate an older one to this version; return the version that was found.
 
-    All of it is one transaction: after a crash in between, or a migration that fails, the file is as it was.
+    All of it is one transaction: after a crash in between, or a failed migration, the file is unchanged.
 
     Raises:
-        error: if the file's write-ahead log holds a version that is not known, which the header does not show yet;
-            nothing was changed.
+        error: if the file's write-ahead log has an unknown version, which the header does not show yet; nothing was
+            changed.
         sqlite3.Error: if a statement fails; nothing was changed.
     """
     if _version_in(connection) == layout.version:
         return layout.version
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Read again under the lock: another process may have brought the file forward since.
+        # Read again under the lock: another process may have migrated the file meanwhile.
         found = _version_in(connection)
         _check_known(path, found, layout, error)
         if found == 0:
@@ -172,7 +172,7 @@ def _header(path: Path) -> bytes:
 
 def _has_no_tables(path: Path) -> bool:
     """Return whether the file itself, without its log, is a database without tables."""
-    # `immutable` keeps SQLite from making locks and logs beside a file that may not be ours.
+    # `immutable` keeps SQLite from creating locks and logs next to a file that may not be ours.
     connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
     try:
         return connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table'").fetchone() is None

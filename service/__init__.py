@@ -1,1 +1,1 @@
-"""What every long-running process needs: settings files, logs, metrics, ports, and the tasks it is given."""
+"""The parts that every long-running process shares: settings, logs, metrics, ports, stores and task files."""

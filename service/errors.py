@@ -1,4 +1,4 @@
-"""Errors that every service's store raises, and what to do about each."""
+"""Defines the error that every service's store raises, and names the remedy for each cause."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from hubbub.protos.errors import HubbubError, SignatureError
 
 
 class StoreError(HubbubError):
-    """The store could not do it, and did nothing: a full disk, a damaged or foreign file, or it was closed."""
+    """The store failed and changed nothing: its disk is full, its file is damaged or foreign, or it was closed."""
 
 
-_CHECK = "check its disk, and the service goes on by itself"
-_FULL = "make room on its disk, and the service goes on by itself"
-_READ_ONLY = "see that its disk is mounted for writing and the folder is the service's own; it goes on by itself"
+_CHECK = "check its disk; the service then continues by itself"
+_FULL = "make room on its disk; the service then continues by itself"
+_READ_ONLY = (
+    "mount its disk for writing and make the service the owner of the folder; the service then continues by itself"
+)
 _DAMAGED = (
-    "keep the folder, do not repair it or put an old copy back; end its tasks, and start new ones in a new store "
-    "(docs/howto/operate.md, A store was damaged or lost)"
+    "keep the folder, and do not repair it or restore an old copy; end its tasks and start new ones in a new store "
+    "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
 )
 _NO_TEXT = "Could not decode to UTF-8"
-"""How the error begins that Python's sqlite3 raises for text that is none; it has no code."""
+"""The error of Python's sqlite3 for text that is not UTF-8 begins so; it has no error code."""
 
 _CODES_OF_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _OF_SQLITE = {
@@ -40,7 +42,7 @@ _OF_SYSTEM = {
 
 
 def as_store_error(error: Exception, path: Path | None = None) -> StoreError:
-    """Return what a failure of the store in the file `path` is told as: the file, what went wrong, what to do."""
+    """Return a StoreError that names the file `path`, the cause and the remedy."""
     if isinstance(error, StoreError):
         return error
     if is_damage(error):
@@ -50,7 +52,7 @@ def as_store_error(error: Exception, path: Path | None = None) -> StoreError:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether SQLite found a file damaged, which no other disk, owner or second try repairs."""
+    """Return whether SQLite found a file damaged: no other disk, owner or retry repairs that."""
     return isinstance(error, UnicodeDecodeError) or (
         isinstance(error, sqlite3.Error) and (_code(error) in _CODES_OF_DAMAGE or _is_no_text(error))
     )
@@ -61,8 +63,8 @@ def _is_no_text(error: sqlite3.Error) -> bool:
 
 
 def damaged(error: Exception, path: Path | None = None) -> StoreError:
-    """Return the error for a store, in the file `path`, whose content cannot be read any more."""
-    # Python's errors would quote what the row holds.
+    """Return the error for a store, in the file `path`, whose content can no longer be read."""
+    # Python's errors would quote the content of the row.
     is_no_text = isinstance(error, UnicodeDecodeError) or str(error).startswith(_NO_TEXT)
     what = "text that is not UTF-8" if is_no_text else error
     return StoreError(f"{'the store' if path is None else path} is damaged ({what}): {_DAMAGED}")
@@ -70,10 +72,10 @@ def damaged(error: Exception, path: Path | None = None) -> StoreError:
 
 @contextlib.contextmanager
 def damage_in(whose: str) -> Iterator[None]:
-    """Have rows of a store that hold what no version writes be damage; `whose` rows are read, in words.
+    """Report rows that no version writes as damage of the store; `whose` names the rows in the error.
 
     Raises:
-        StoreError: where what is done here fails since a row does not read as it was written.
+        StoreError: if the block fails because a row does not read as it was written.
     """
     try:
         yield
@@ -84,7 +86,7 @@ def damage_in(whose: str) -> Iterator[None]:
 
 
 def _code(error: sqlite3.Error) -> int:
-    # The lowest byte is the kind of failure, the others say where in SQLite it happened.
+    # The lowest byte is the kind of failure; the others are SQLite's details of it.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 

@@ -1,4 +1,4 @@
-"""The ones that settings name; what a database needs is an extra of the package, and loaded only then."""
+"""Imports optional dependencies, which are extras of the package, only if settings need them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hubbub.protos.errors import HubbubError
 
 @contextlib.contextmanager
 def of_an_extra() -> Iterator[None]:
-    """Have what is imported here be there, or say how to get it.
+    """Explain how to install an extra if an import in the block fails.
 
     Raises:
-        HubbubError: where PostgreSQL's driver is not installed.
+        HubbubError: if PostgreSQL's driver is not installed.
     """
     try:
         yield

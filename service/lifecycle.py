@@ -1,4 +1,4 @@
-"""Assembled, its ports opened, serving until it is asked to stop, drained."""
+"""Runs a service: opens its ports, serves until it is asked to stop, and drains."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from hubbub.service.transport.file_limits import raise_limit
 from hubbub.service.transport.ports import Announce, Ports, asked_to_stop
 
 TELL_SECONDS = 1.0
-"""How often health is told what has an incident."""
+"""How often the health service is updated with the kinds of open incidents."""
 
 COLLECTED_AFTER = (20_000, 10, 10)
-"""When the collector looks for cycles: after so many new objects, and how often among those that outlived a look. Calls
-leave none, and a few hundred of them in work are more objects than Python's own 700: it would go through all of them,
-for a tenth of what a call takes, and find nothing."""
+"""Thresholds of the garbage collector: new objects before it looks for cycles, and how often it looks at survivors.
+Calls leave no cycles, and a few hundred calls in work exceed Python's default of 700 objects. With the default, the
+collector would visit all of them, at a tenth of a call's cost, and find nothing."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class RunningService(Protocol):
-    """A service that is assembled: its parts are there, and nobody can reach it yet."""
+    """An assembled service: its parts exist, and nobody can reach it yet."""
 
     @property
     def incidents(self) -> Incidents:
-        """What holds the service up."""
+        """The open incidents of the service."""
 
     async def listen(self, ports: Ports) -> None:
-        """Open the service's ports; they answer, but do not say yet that they serve."""
+        """Open the service's ports; they answer, but do not report SERVING yet."""
 
     async def start(self) -> None:
-        """Begin what goes on by itself."""
+        """Start the background work."""
 
     async def leave(self) -> None:
-        """End what would keep calls in work from finishing; called before the ports drain."""
+        """Stop everything that would keep calls in work from finishing; called before the ports drain."""
 
 
 async def run(
@@ -52,18 +52,18 @@ async def run(
     announce: Announce | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Run a service until SIGTERM or SIGINT, or until `stop` is set; then drain, and take it apart.
+    """Run a service until SIGTERM or SIGINT, or until `stop` is set; then drain and close it.
 
-    `assembled` gives the service and closes its parts at the end. `announce` is told the ports' addresses, by name,
+    `assembled` gives the service and closes its parts at the end. `announce` receives the ports' addresses, by name,
     once they serve.
 
     Raises:
-        HubbubError: where a part or a port cannot be used; nothing was served then.
+        HubbubError: if a part or a port cannot be used; then nothing was served.
     """
     logs.configure(log)
     raise_limit()
     try:
-        # From here on: a signal that comes while the service starts ends it as soon as it has.
+        # Before the start, so that a signal during the start ends the service as soon as it has started.
         with asked_to_stop(stop) as stopping:
             async with assembled as service:
                 await _serve(service, announce, stopping)
@@ -76,7 +76,7 @@ async def _serve(service: RunningService, announce: Announce | None, stopping: a
     await service.listen(ports)
     try:
         await service.start()
-        # What is here by now stays as long as the service: the collector need not go through it again and again.
+        # Objects that exist now live as long as the service, so the collector need not visit them again.
         gc.freeze()
         gc.set_threshold(*COLLECTED_AFTER)
         await ports.serving(announce)
@@ -87,7 +87,7 @@ async def _serve(service: RunningService, announce: Announce | None, stopping: a
 
 
 async def _until(stopping: asyncio.Event, incidents: Incidents, ports: Ports) -> None:
-    """Wait until the service is to stop; see to its ports and its memory meanwhile, and tell health what is wrong."""
+    """Wait until the service is asked to stop; meanwhile check its ports and memory, and update its health."""
     memory = MemoryTrim()
     while True:
         try:

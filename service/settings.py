@@ -1,4 +1,4 @@
-"""TOML, checked at start, unknown keys refused, paths relative to the file."""
+"""Reads and checks settings files in TOML; unknown keys are refused, and paths are relative to the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hubbub.service.runtime.setting_messages import expectation
 
 
 class SettingsError(HubbubError):
-    """A settings file that cannot be used: what is wrong, and where."""
+    """A settings file cannot be used; the message names the problem and its place."""
 
 
 def _placed(path: Path, info: ValidationInfo) -> Path:
@@ -54,52 +54,52 @@ def _listened_if_any(address: str) -> str:
 def _host(check: Callable[[], str]) -> str:
     try:
         return check()
-    except HostError as error:  # pydantic takes no other error of ours for a wrong value
+    except HostError as error:  # of our errors, pydantic accepts only a ValueError as a wrong value
         raise ValueError(str(error)) from error
 
 
 Address = Annotated[str, AfterValidator(_called)]
-"""host:port of somebody who is called."""
+"""host:port of a server to call."""
 
 Addresses = Annotated[str, AfterValidator(_several)]
-"""host:port of somebody who is called, or of several with commas between them, any of whom may be the right one."""
+"""host:port of a server to call, or several separated by commas, any of which may be the right one."""
 
 Target = Annotated[str, AfterValidator(_target)]
-"""Where devices submit: host:port, or https://host:port."""
+"""The address to which devices submit: host:port, or https://host:port."""
 
 Listen = Annotated[str, AfterValidator(_listened)]
-"""host:port at which is listened; port 0 is any free one."""
+"""host:port to listen at; port 0 is any free one."""
 
 OptionalListen = Annotated[str, AfterValidator(_listened_if_any)]
-"""host:port at which is listened, or empty for none."""
+"""host:port to listen at, or empty for none."""
 
 
 def checked_database(address: str) -> str:
     """Return the address of a PostgreSQL database, or an empty one.
 
     Raises:
-        ValueError: where it is another address, or holds a password.
+        ValueError: if it is another kind of address, or contains a password.
     """
     if address and not address.startswith(("postgresql://", "postgres://")):
         raise ValueError("it must be postgresql://user@host/database; leave it out for SQLite in `data`")
-    # Before the driver is loaded, which may be missing: whatever follows a colon in front of the host is a password.
+    # Checked without the driver, which may be missing: text after a colon before the host is a password.
     parts = urlsplit(address)
     named = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
     if parts.password is not None or "password" in named:
-        raise ValueError("it holds a password: leave it out, and name a file with it by PGPASSFILE or ?passfile=")
+        raise ValueError("it contains a password; remove it, and name a password file by PGPASSFILE or ?passfile=")
     return address
 
 
 Database = Annotated[str, AfterValidator(checked_database)]
-"""The address of a PostgreSQL database, as libpq reads it; or empty."""
+"""The address of a PostgreSQL database, as libpq reads it, or empty."""
 
 
 SHOWN_CHARACTERS = 80
-"""How much of a wrong value an error shows."""
+"""The most characters of a wrong value that an error shows."""
 
 
 class SettingsTable(BaseModel):
-    """A table of a settings file: fixed once read, and every key known."""
+    """A table of a settings file; it is immutable, and unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -107,12 +107,14 @@ class SettingsTable(BaseModel):
 class TLSSettings(SettingsTable):
     """The `[tls]` table: PEM files."""
 
-    authority: File = Field(description="certificate of the authority whose certificates are trusted")
-    certificate: File = Field(description="this party's certificate, for the names or addresses it is called by")
-    key: File = Field(description="private key of that certificate")
+    authority: File = Field(description="PEM certificate of the authority whose certificates are trusted")
+    certificate: File = Field(
+        description="this party's PEM certificate, for the names or addresses by which it is called"
+    )
+    key: File = Field(description="PEM private key of that certificate")
 
     def paths(self) -> TLS:
-        """The files as `protos.transport.channels` takes them."""
+        """The files as `protos.transport.channels` expects them."""
         return TLS(self.authority, self.certificate, self.key)
 
 
@@ -131,7 +133,10 @@ class PortLimitSettings(SettingsTable):
     """The `[limits]` table: what callers can take of a service at once, each port by itself."""
 
     connections: int = Field(
-        default=2000, ge=16, le=1_000_000, description="connections at once on each port; further ones are closed"
+        default=2000,
+        ge=16,
+        le=1_000_000,
+        description="connections at once on each port, half-open ones included; further ones are closed",
     )
     streams: int = Field(
         default=512, ge=1, le=100_000, description="calls at once on one connection; further ones wait at the caller"
@@ -146,7 +151,7 @@ class PortLimitSettings(SettingsTable):
         default=0,
         ge=0,
         le=16_777_216,
-        description="MiB of memory above which the service takes no calls until it holds less; 0 for no such limit",
+        description="MiB of memory above which the service takes no calls until it has less; 0 for no such limit",
     )
 
 
@@ -157,10 +162,13 @@ class DevicePortLimitSettings(PortLimitSettings):
         default=2048,
         ge=0,
         le=16_777_216,
-        description="MiB of memory above which the service takes no calls until it holds less; 0 for no such limit",
+        description="MiB of memory above which the service takes no calls until it has less; 0 for no such limit",
     )
     calls: int = Field(
-        default=4096, ge=1, le=1_000_000, description="calls of devices in work at once; more are answered OVERLOADED"
+        default=4096,
+        ge=1,
+        le=1_000_000,
+        description="calls of devices in work at once; more are refused as `overloaded`",
     )
     unfinished_seconds: float = Field(
         default=5.0, ge=0.1, le=600, description="how long a device's message may take to arrive as a whole"
@@ -169,7 +177,8 @@ class DevicePortLimitSettings(PortLimitSettings):
         default=256,
         ge=1,
         le=1_000_000,
-        description="connections at once from one address (of IPv6 a /64) at the HTTPS port; not with behind_proxy",
+        description="connections at once from one address (of IPv6 a /64) at `https_listen`; not used with "
+        "`behind_proxy`",
     )
     age_seconds: float = Field(
         default=1800.0, ge=1, le=86_400, description="how long a device's connection is kept; it may connect again"
@@ -182,10 +191,14 @@ class SparkSettings(SettingsTable):
     master: str = Field(
         default="",
         max_length=1000,
-        description="Spark's master (local[*], spark://…, k8s://…, yarn) for large batches; empty for none",
+        description="Spark's master, such as `local[*]`, `spark://host:7077`, `k8s://…` or `yarn`, on which the "
+        "shuffler "
+        "mixes and the analyzer opens large batches; empty for none",
     )
     minimum_envelopes: int = Field(
-        default=10**6, ge=1, description="envelopes from which on a batch is worth a session of some seconds"
+        default=10**6,
+        ge=1,
+        description="envelopes of a batch from which on that is done; smaller ones stay in this service",
     )
     folder: File | None = Field(
         default=None,
@@ -193,7 +206,8 @@ class SparkSettings(SettingsTable):
         "without it the store's",
     )
     configuration: File | None = Field(
-        default=None, description="folder with spark-defaults.conf, such as a cluster's spark.authenticate.secret"
+        default=None,
+        description="folder with spark-defaults.conf, such as a standalone cluster's spark.authenticate.secret",
     )
     driver_host: str = Field(
         default="127.0.0.1", min_length=1, description="address of this machine at which the cluster reaches the driver"
@@ -211,17 +225,17 @@ T = TypeVar("T", bound=SettingsTable)
 
 
 def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = MappingProxyType({})) -> T:
-    """Return the settings in a TOML file; `whose` names the party in errors. What is `given` goes before the file.
+    """Return the settings in a TOML file; `whose` names the party in errors. Values in `given` override the file.
 
     Raises:
-        SettingsError: naming the file, the key, the value and what is expected.
+        SettingsError: naming the file, the key, the value and the expected value.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}; `hubbub init` writes settings") from error
-    except (ValueError, RecursionError) as error:  # not all that tomllib raises is its own error
-        raise SettingsError(f"{path} is not TOML: {error!s:.200}; look at the file there") from error
+    except (ValueError, RecursionError) as error:  # tomllib also raises errors that are not its own
+        raise SettingsError(f"{path} is not TOML: {error!s:.200}; correct the file there") from error
     try:
         return kind.model_validate({**content, **given}, context={"folder": path.parent})
     except ValidationError as error:
@@ -230,7 +244,7 @@ def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = Ma
 
 def _first_problem(error: ValidationError, kind: type[SettingsTable], whose: str) -> str:
     problems: list[Any] = error.errors(include_url=False)
-    # A key that is misspelt is unknown, and missing under its right name: the first says more.
+    # A misspelled key is unknown and also missing under its right name: the first problem is more helpful.
     problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
@@ -243,7 +257,7 @@ def _first_problem(error: ValidationError, kind: type[SettingsTable], whose: str
 
 
 def setting_names(kind: type[SettingsTable], prefix: str = "") -> list[str]:
-    """Return the full names of all settings of a table and the tables in it, such as `log.level`."""
+    """Return the full names of all settings in a table and its inner tables, such as `log.level`."""
     names = []
     for name, field in kind.model_fields.items():
         inner = field.annotation
@@ -255,7 +269,7 @@ def setting_names(kind: type[SettingsTable], prefix: str = "") -> list[str]:
 
 
 def _instead(place: tuple[str | int, ...], kind: type[SettingsTable]) -> str:
-    """Name the setting that was meant: one of nearly that name in its table, or of that name in another table."""
+    """Suggest a setting: one with a similar name in the same table, or with this name in another table."""
     expectation, table = str(place[-1]), "".join(f"{part}." for part in place[:-1])
     names = setting_names(kind)
     siblings = {name.removeprefix(table).split(".")[0] for name in names if name.startswith(table)}

@@ -1,1 +1,1 @@
-"""Takes sealed submissions, holds them, mixes each round, and releases it to the analyzer."""
+"""Accepts sealed submissions, stores and mixes each round, and releases it to the analyzer."""

@@ -1,4 +1,4 @@
-"""One HPKE key pair for each round, made when the analyzer's key for it is known, destroyed with the round."""
+"""Makes one HPKE key pair for each round, once the analyzer's key is known; it is destroyed with the round."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hubbub.service.receiving.round_keys import make_key
 class RoundKeyMaterial:
     """A round's two signed key records and the shuffler's raw private key (never printed).
 
-    `pseudonym_key` (32 bytes; never printed) is what the pseudonyms of enrolled devices in the round are computed with.
-    It lasts until the round is erased. In rounds that were begun before there were pseudonyms it is empty.
+    `pseudonym_key` (32 bytes; never printed) makes the pseudonyms of enrolled devices in the round. It lasts until the
+    round is erased. It is empty in rounds that began before hubbub had pseudonyms.
     """
 
     private_key: bytes = field(repr=False)
@@ -31,8 +31,8 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
     """Make the shuffler's key for a round and join it with the analyzer's record.
 
     Raises:
-        SignatureError: where the analyzer's record is not signed by the task's analyzer.
-        KeyRecordError: where it is for something else.
+        SignatureError: if the analyzer's record is not signed by the task's analyzer.
+        KeyRecordError: if the record is for another task, round or suite.
     """
     made = make_key(Role.SHUFFLER, task, round_number, identity)
     key_set = KeySet(made.record, analyzer)
@@ -42,16 +42,16 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
 
 
 def check_signers(task: Task, round_number: int, key_set: KeySet) -> None:
-    """Return only if a round's keys, which may be given out already, are signed by those who sign the round.
+    """Return only if a round's keys, which devices may have already, are signed by the signers of the round.
 
     Raises:
-        SignatureError: where a succession that came too late says that somebody else signs the round.
+        SignatureError: if a succession that came too late names another signer for the round.
     """
     of_round = signers(task, round_number)
     try:
         key_set.read(*(task.id, round_number, task.suite), of_round.shuffler, of_round.analyzer, of_round.hops)
     except SignatureError as error:
         raise SignatureError(
-            f"the keys of round {round_number} of {task.name} were given out before a succession came that begins "
-            "earlier; take it out of `successions`, and have one signed that begins later"
+            f"the keys of round {round_number} of {task.name} were given out before a succession arrived that begins "
+            "earlier; remove it from `successions`, and have one signed that begins later"
         ) from error

@@ -1,8 +1,8 @@
-"""What the store and the stages hold is read when it is asked for; stages tell their timings.
+"""Metrics of the shuffler: counts are read from the store at each scrape; stages report their own timings.
 
-Counts by task, result and reason only, in steps until a round is cut (`service.observability.rounding`): nothing about
-a submission, a device or an answer. Tasks come from files of the shuffler's own; a task id that somebody sends makes no
-label.
+Counts have only a task, a result and a reason as labels, and are rounded down until a round is cut
+(`service.observability.rounding`). They show nothing about a single submission, device or answer. Task labels come from
+the shuffler's own files: a task id that a stranger sends makes no label.
 """
 
 from __future__ import annotations
@@ -30,9 +30,22 @@ from hubbub.shuffler.tasks import Tasks
 
 PREFIX = "hubbub_shuffler"
 UNKNOWN_TASK = "(unknown)"
-"""Label of all tasks that are not this shuffler's; no task can have this name."""
+"""The label of every task that is not this shuffler's; no task can have this name."""
 
-AGE = "How long the oldest round in a state was seen in it, or is past its scheduled cut where that is longer."
+AGE = (
+    "How long the oldest round was seen in a state (cut, mixed or released), or is past its scheduled cut if that is "
+    "longer."
+)
+
+HELD_UP = (
+    "Rounds that a failure, a full disk, a refusal or a silent analyzer holds up, from the first try that failed; and "
+    "one if the next round cannot begin."
+)
+
+QUEUES = (
+    "What waits or is in work: admission has submissions in work, opening pieces that wait for a process, store jobs "
+    "that wait for the disk."
+)
 
 REFUSED = (
     Reason.MALFORMED,
@@ -50,18 +63,24 @@ REFUSED = (
     Reason.ROUND_FULL,
     Reason.DISK_FULL,
 )
-"""What a submission may be refused for; each is shown from the start, with 0."""
+"""Reasons for which a submission may be refused; each is shown from the start, with 0."""
 
 
 class ShufflerStage(StrEnum):
-    """What is timed."""
+    """The stages that are timed."""
 
     ADMIT = "admit"
+    """A call of a device."""
     OPEN = "open"
+    """A piece of envelopes, by a process that opens them."""
     STORE = "store"
+    """A transaction."""
     MIX = "mix"
+    """A round."""
     RELEASE = "release"
+    """A round, delivered."""
     ERASE = "erase"
+    """A round, erased."""
 
 
 STEPS = {
@@ -69,19 +88,19 @@ STEPS = {
     RoundState.MIXED: ShufflerStage.RELEASE,
     RoundState.RELEASED: ShufflerStage.ERASE,
 }
-"""Which stage takes a round out of a state."""
+"""The stage that takes a round out of a state."""
 
 
 EXACT = frozenset(
     {
-        # Rounded by the collector, which knows what rounds are cut.
+        # The collector rounds it, as it knows which rounds are cut.
         f"{PREFIX}_submissions_total",
         f"{PREFIX}_rounds",
         f"{PREFIX}_round_age_seconds",
         f"{PREFIX}_rounds_with_incidents",
         f"{PREFIX}_epsilon_spent",
         f"{PREFIX}_epsilon_budget",
-        # A limit that is full is incident anyhow; that some call met it in a second tells no submission.
+        # A full limit opens an incident in any case; the second in which a call met it reveals no submission.
         f"{PREFIX}_limit_full_seconds_total",
         f"{PREFIX}_incidents",
         f"{PREFIX}_log_lines_lost_total",
@@ -94,16 +113,16 @@ EXACT = frozenset(
         "process_max_fds",
     }
 )
-"""What is shown as it is: no submission changes it. A metric that is not here is shown in steps."""
+"""Metrics that are shown exactly, as no submission changes them. Any other metric is rounded."""
 
 
 def is_exact(name: str, labels: Mapping[str, str]) -> bool:
-    """Return whether a sample is shown as it is: among them are the steps of rounds, of which each has one."""
+    """Return whether a sample is shown exactly; the steps of rounds are, as each round takes a step once."""
     return name in EXACT or labels.get("stage") in {stage.value for stage in STEPS.values()}
 
 
 def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float], None]:
-    """Return what is told of each step of a round; steps that are not among the stages are left out."""
+    """Return the observer of round steps, by state; it ignores steps that are not among the stages."""
     observers = {state: stage(name) for state, name in STEPS.items()}
 
     def observe(state: RoundState, seconds: float) -> None:
@@ -115,7 +134,7 @@ def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float]
 
 @dataclass(frozen=True)
 class ObservedRound:
-    """A round in a picture, with how many submissions are shown of it and whether something holds it up."""
+    """A round in a snapshot, with the count shown for it and whether it has an incident."""
 
     round: Round
     submissions: int
@@ -124,7 +143,7 @@ class ObservedRound:
 
 @dataclass(frozen=True)
 class ShufflerSnapshot:
-    """The shuffler at one moment: its rounds, and by task the refusals, retries and charges."""
+    """The state of the shuffler at one moment: its rounds, and by task the refusals, retries and charges."""
 
     rounds: Sequence[ObservedRound]
     tallies: Mapping[bytes, Tally]
@@ -138,7 +157,7 @@ class ShufflerSnapshot:
 
 
 class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
-    """Reads tasks, rounds, counts and queues when Prometheus asks. `clock` is the service's."""
+    """Reads tasks, rounds, counts and queues at each scrape. `clock` is the service's."""
 
     def __init__(
         self,
@@ -166,7 +185,7 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
             ObservedRound(each, shown_submissions(counts, each, await store.submissions(each)), with_incidents(each))
             for each in await store.rounds()
         ]
-        # An empty id is for what names no task of this shuffler.
+        # The empty id counts submissions that name no task of this shuffler.
         tallies = {
             task_id: Counter(shown_tally(counts, None, await store.tally(task_id, ANY_ROUND)))
             for task_id in (b"", *self._tasks)
@@ -185,7 +204,7 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
     def _submissions(self, snapshot: ShufflerSnapshot) -> Metric:
         family = CounterMetricFamily(
             f"{PREFIX}_submissions",
-            "Submissions by what became of them.",
+            "Submissions accepted, retried (the same again) and refused, these by reason; together all that came.",
             labels=(*TASK, "result", "reason"),
         )
         for task in self._tasks.values():
@@ -200,9 +219,9 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
 
     def _of_rounds(self, snapshot: ShufflerSnapshot) -> Iterator[Metric]:
         labels = (*TASK, "state")
-        count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
+        count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds in each state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
-        incident = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", "Rounds that something holds up.", labels=TASK)
+        incident = GaugeMetricFamily(f"{PREFIX}_rounds_with_incidents", HELD_UP, labels=TASK)
         ages = self._ages_of([held.round for held in snapshot.rounds if held.round.state in STEPS])
         for task in self._tasks.values():
             mine = snapshot.of(task)
@@ -224,7 +243,7 @@ class ShufflerCollector(SnapshotCollector[ShufflerSnapshot]):
         return ages
 
     def _waiting(self) -> Metric:
-        family = GaugeMetricFamily(f"{PREFIX}_queue_depth", "What waits or is in work.", labels=("queue",))
+        family = GaugeMetricFamily(f"{PREFIX}_queue_depth", QUEUES, labels=("queue",))
         for name, depth in self._queues.items():
             family.add_metric((name,), depth())
         return family

@@ -1,4 +1,4 @@
-"""The values that the stages and the store exchange."""
+"""Values that the stages and the store exchange."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from hubbub.service.errors import StoreError as StoreError
 from hubbub.shuffler.keys import RoundKeyMaterial
 
 NOT_READY_SECONDS = 1.0
-"""When a device may ask again for keys of a round whose analyzer has not answered yet."""
+"""Seconds until a device may ask again for keys of a round whose analyzer has not answered yet."""
 
 RETRIED = "retried"
-"""Under this name retries are among the refusals' counts."""
+"""The name under which retries are counted, among the refusals."""
 
 ANY_ROUND = -1
-"""Refusals for rounds that were never begun count for the task as a whole: nobody can fill the store with them."""
+"""The round of refusals for rounds that never began: they count for the task as a whole, so that nobody can fill the
+store with them."""
 
 DIGEST_BYTES = 16
-"""Length of the digest by which a retry is told from a conflict."""
+"""Length of the digest that distinguishes a retry from a conflict."""
 
 Tally = Counter[str]
 """Refusals by reason, and retries."""
@@ -36,7 +37,7 @@ RoundId = tuple[bytes, int]
 """A task's id, and a round's number."""
 
 FINAL = frozenset({RoundState.ERASED, RoundState.EXPIRED})
-"""States in which a round is over: nothing but numbers is left of it."""
+"""States in which a round is over: only numbers are left of it."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,11 @@ class Round:
     closed_by: Close | None = None
     refusals_at_cut: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
-    """Why a round expired that was not under the minimum, for the operator."""
+    """Why a round expired although it reached the minimum, for the operator."""
 
 
 def is_over(round_: Round) -> bool:
-    """Return whether a round holds nothing but numbers any more."""
+    """Return whether only numbers are left of a round."""
     return round_.state in FINAL
 
 
@@ -64,7 +65,7 @@ def is_over(round_: Round) -> bool:
 class Opened:
     """A submission whose outer layer is open: its id, its outer envelope's digest, its inner envelopes joined.
 
-    The id is the submission's own, and its device's pseudonym in the round where devices are enrolled.
+    The id is the submission's own, or its device's pseudonym in the round if devices are enrolled.
     """
 
     id: bytes = field(repr=False)
@@ -72,28 +73,28 @@ class Opened:
     inners: bytes = field(repr=False)
 
     def __init__(self, id: bytes, digest: bytes, inners: bytes) -> None:  # noqa: A002
-        # As a `Submission` is made, and as often.
+        # Set directly, as in `Submission`: one is made for each submission.
         fields = self.__dict__
         fields["id"], fields["digest"], fields["inners"] = id, digest, inners
 
 
 class InsertOutcome(Enum):
-    """What became of a submission at the store."""
+    """The result of storing a submission."""
 
     STORED = "new"
     DUPLICATE = "same"
-    """Held already, with the same bytes: a retry."""
+    """Stored already, with the same bytes: a retry."""
     CONFLICT = "conflict"
-    """Its id is held already, with other bytes."""
+    """The id is stored already, with other bytes."""
     CUT = "cut"
-    """The round was cut before."""
+    """The round is cut already."""
     FULL = "full"
-    """The round holds the most that it may."""
+    """The round has as many submissions as it may have."""
 
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """A permuted list in the store: its query, its digest, its signed record; `committed` once the analyzer said so."""
+    """A permuted list in the store; `committed` is true once the analyzer has confirmed it."""
 
     query: int
     digest: bytes
@@ -102,9 +103,9 @@ class StoredBatch:
 
 
 def not_ready(number: int) -> Refusal:
-    """Return the refusal of a round that has no keys yet."""
+    """Return the refusal for a round that has no keys yet."""
     return Refusal(
         Reason.NOT_READY,
-        f"round {number} has no keys yet, those behind the shuffler are awaited; ask again",
+        f"round {number} has no keys yet: the analyzer or a hop has not given its key; ask again shortly",
         NOT_READY_SECONDS,
     )

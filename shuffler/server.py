@@ -1,4 +1,4 @@
-"""A port for devices, one for the operator, a store, and processes that open envelopes."""
+"""Assembles and runs a shuffler: its ports for devices and operator, its store, and its opening processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from hubbub.service.observability.incidents import Incidents
 from hubbub.service.observability.metrics import Disk, IncidentCollector, Metrics
 from hubbub.service.observability.rounding import CountRounding
 from hubbub.service.rpc import LeaderHandler, ReplicationHandler, serve_control
-from hubbub.service.runtime.succession_files import load_successions, own_identity
+from hubbub.service.runtime.own_identities import own_identity
+from hubbub.service.runtime.succession_files import load_successions
 from hubbub.service.spark.session import check_installed
 from hubbub.service.transport import grpc_server
 from hubbub.service.transport.port_limits import connections_of, operator_pipeline
@@ -60,11 +61,11 @@ async def serve(
 ) -> None:
     """Run the shuffler until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
-    `announce` is called with the addresses of the ports, {"submission": …, "control": …} and "metrics" where there is
-    such a port, once they serve.
+    `announce` is called once the ports serve, with their addresses: {"submission": …, "control": …}, and "metrics" if
+    there is such a port.
 
     Raises:
-        HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
+        HubbubError: if settings, tasks, keys, ports or the store cannot be used; then nothing was served.
     """
     if settings.store:
         await run_with_failover(
@@ -115,7 +116,7 @@ class _ShufflerParts:
         await self.rounds.start()
 
     async def leave(self) -> None:
-        """Let the calls in work finish; each takes only a short time."""
+        """Let the calls in progress finish; each takes only a short time."""
         if self.workers is not None:
             await self.workers.stop()
 
@@ -157,7 +158,7 @@ async def _assembled(
             others = replication_of(store), secret_server_of(store, rounds.damaged_keys), workers
             yield _ShufflerParts(settings, tasks, handler, control, rounds, metrics, certificates, devices, *others)
     finally:
-        # Whoever asks first, then rounds, as they use all the others; the store last, as it still writes what waits.
+        # Callers first, then rounds, which use all the others; the store last, as it still writes what waits.
         if workers is not None:
             await workers.stop()
         await rounds.stop()
@@ -167,10 +168,10 @@ async def _assembled(
 
 
 def own_tasks(settings: ShufflerSettings) -> tuple[Identity, Tasks]:
-    """Return the shuffler's identity and the tasks that it runs by its settings.
+    """Return the shuffler's identity and the tasks that its settings name.
 
     Raises:
-        HubbubError: where a file of them cannot be used.
+        HubbubError: if one of their files cannot be used.
     """
     successions = load_successions(settings.successions)
     identity = own_identity(settings.identity, Role.SHUFFLER, successions)

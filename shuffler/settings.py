@@ -1,4 +1,4 @@
-"""Every key is described here and no other is taken."""
+"""The settings of a shuffler and of a front end; a settings file with any other key is refused."""
 
 from __future__ import annotations
 
@@ -26,27 +26,31 @@ from hubbub.service.settings import load as load_table
 
 
 class DevicePortSettings(SettingsTable):
-    """What every process that answers devices is started with. Relative paths are relative to the settings file."""
+    """The settings of every process that answers devices. Relative paths are relative to the settings file."""
 
     listen: Listen = Field(
         default="127.0.0.1:7301",
-        description="host:port where devices submit; port 0 takes a free one",
+        description="host:port where devices submit, over TLS; port 0 takes a free one",
     )
     behind_proxy: bool = Field(
         default=False,
         description="whether a proxy with limits by address is in front of the devices' ports; "
-        "without one the service warns where they are beyond loopback",
+        "without one the service warns if they are beyond loopback",
     )
     devices_listen: OptionalListen = Field(
         default="",
-        description="host:port where devices submit that show a certificate, for tasks with mode mtls; empty for none",
+        description="host:port where devices submit that show a certificate (mutual TLS), for tasks with mode mtls; "
+        "empty for none",
     )
     devices_authority: File | None = Field(
-        default=None, description="PEM certificate of the authority that issued the devices'"
+        default=None,
+        description="PEM certificate of the authority that issued the devices' certificates; it must not be "
+        "`tls.authority`, which is checked",
     )
     https_listen: OptionalListen = Field(
         default="",
-        description="host:port where devices submit by HTTPS (the Connect protocol); empty for none",
+        description="host:port where devices submit by HTTPS (the Connect protocol), such as 127.0.0.1:7308; "
+        "empty for none",
     )
     https_origins: tuple[str, ...] = Field(
         default=(),
@@ -56,36 +60,47 @@ class DevicePortSettings(SettingsTable):
         default="",
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
     )
-    tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
-    operator_key: File = Field(description="PEM public key of the operator, whom tasks must be signed by")
-    successions: tuple[File, ...] = Field(
-        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+    tasks: tuple[File, ...] = Field(
+        description="signed task files, or folders of them (*.json); read at the start", min_length=1
     )
-    processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
+    operator_key: File = Field(description="PEM public key of the operator, who must have signed the tasks")
+    successions: tuple[File, ...] = Field(
+        default=(),
+        description="signed successions of identities (`hubbub keys`), or folders of them (*.json); read at the start",
+    )
+    processes: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="processes that open envelopes; 0 is one per core that the service may use",
+    )
     event_loop: EventLoop = Field(
-        default="asyncio", description="event loop of the service: asyncio, or uvloop (extra uvloop)"
+        default="asyncio",
+        description="event loop of the service: asyncio, or uvloop (extra uvloop), with which a call by HTTPS takes "
+        "about 15 µs less of the core that answers calls",
     )
     queue: int = Field(
-        default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
+        default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are refused as `overloaded`"
     )
     queue_seconds: float = Field(
         default=0.05,
         gt=0,
         le=60,
-        description="seconds that submissions may be in work; what would be longer, at the pace of those before, is "
-        "answered OVERLOADED",
+        description="how long submissions may be in work; while more than 500 are, and more than are done in that "
+        "time, new ones are refused as `overloaded`",
     )
     count_step: int = Field(
         default=100,
         ge=1,
         le=1_000_000,
-        description="submissions in status and metrics are rounded down to multiples of this until a round is cut",
+        description="submissions and refusals in status and metrics are rounded down to multiples of this until a "
+        "round is cut; 1 shows each",
     )
     enrollments_per_second: int = Field(
         default=2000,
         ge=1,
         le=1_000_000,
-        description="tickets checked in a second at most; more are answered OVERLOADED",
+        description="most tickets of devices checked in a second; more are refused as `overloaded`",
     )
     tls: TLSSettings
     limits: DevicePortLimitSettings = DevicePortLimitSettings()
@@ -93,27 +108,28 @@ class DevicePortSettings(SettingsTable):
 
 
 class ShufflerSettings(DevicePortSettings):
-    """Everything a shuffler is started with."""
+    """The settings of a shuffler."""
 
     role: Literal["both", "leader"] = Field(
         default="both",
-        description="`leader` keeps rounds, and leaves devices to front ends; `both` answers devices as well",
+        description="`leader` manages rounds, and leaves devices to front ends; `both` answers devices as well; "
+        "`hubbub shuffler --role` overrides it",
     )
     workers: int = Field(
         default=0,
         ge=0,
         le=256,
-        description="processes that answer devices beside the main process, and open what they take "
-        "(`processes` is not used then); each has `queue` and `limits` for itself; 0: that one answers",
+        description="processes that answer devices and open their submissions (`processes` is not used then); "
+        "each has `queue` and `limits` for itself; with 0 the main process answers",
     )
     control_listen: Listen = Field(
         default="127.0.0.1:7302",
-        description="host:port where the operator controls rounds; port 0 takes a free one",
+        description="host:port where the operator controls rounds, over mutual TLS; port 0 takes a free one",
     )
     analyzer: Address = Field(
-        description="host:port of the analyzer's delivery port; of the first hop's where tasks name hops"
+        description="host:port of the analyzer's delivery port, or of the first hop's if tasks name hops"
     )
-    data: File = Field(description="folder of the shuffler's store, which `--create-store` makes, for its owner alone")
+    data: File = Field(description="folder of the shuffler's store; `--create-store` creates it, for its owner alone")
     store: Database = Field(
         default="",
         description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
@@ -121,43 +137,52 @@ class ShufflerSettings(DevicePortSettings):
     )
     leader_listen: OptionalListen = Field(
         default="",
-        description="host:port where standbys follow this one's keyring, over mutual TLS; empty for none",
+        description="host:port where front ends ask, and standbys follow this one's keyring, over mutual TLS; "
+        "empty for none",
     )
     standbys: int = Field(
-        default=0, ge=0, le=16, description="standbys that must have each change of the keyring before it is answered"
+        default=0,
+        ge=0,
+        le=16,
+        description="standbys that must have each change of the keyring on disk before it is answered",
     )
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
     disk_reserve: int = Field(
-        default=2**28, ge=0, description="bytes of the store's disk kept free: below, new submissions are refused"
+        default=2**28,
+        ge=0,
+        description="bytes of the store's disk kept free, or what a round needs to be mixed if that is more; below, "
+        "new submissions are refused as `disk_full`; 0 keeps none",
+        json_schema_extra={"unit": "bytes"},
     )
     spark: SparkSettings = SparkSettings()
     leaders: tuple[Address, ...] = Field(
         default=(),
-        description="host:port of the `leader_listen` of the others that keep the same rounds, one at a time",
+        description="host:port of the `leader_listen` of the other processes that may lead the same rounds; one leads "
+        "at a time",
     )
 
 
 def _shared(store: str) -> str:
     if not store:
-        raise ValueError("a front end's store is its leader's, in PostgreSQL: postgresql://user@host/database")
+        raise ValueError("a front end uses its leader's store in PostgreSQL; give postgresql://user@host/database")
     return store
 
 
 class FrontendSettings(DevicePortSettings):
-    """Everything a front end is started with, which answers devices beside others and keeps no rounds."""
+    """The settings of a front end, which answers devices for a leader and manages no rounds."""
 
-    role: Literal["frontend"] = Field(description="what it is")
+    role: Literal["frontend"] = Field(description="makes the service a front end")
     store: Annotated[Database, AfterValidator(_shared)] = Field(
         description="postgresql://user@host/database without a password: the leader's store"
     )
     leaders: tuple[Address, ...] = Field(
-        min_length=1, description="host:port of the `leader_listen` of the leader and of those that stand by for it"
+        min_length=1, description="host:port of the `leader_listen` of the leader and of its standbys"
     )
-    shuffler_key: File = Field(description="PEM public key of the shuffler, whose rounds these are")
+    shuffler_key: File = Field(description="PEM public key of the shuffler that manages the rounds")
 
 
 def load(path: Path, role: str = "") -> ShufflerSettings:
-    """Return the settings of a TOML file; `role` goes before the one that they name.
+    """Read the settings of a TOML file; a `role` that is given overrides the one in the file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
@@ -171,16 +196,18 @@ def load(path: Path, role: str = "") -> ShufflerSettings:
     }
     for name in (name for name, given in shared.items() if given and not found.store):
         raise SettingsError(
-            f"{path}: {name} is for several processes on one store, which has to be in PostgreSQL; name its database "
-            f"in `store`, or leave {name} out: over SQLite one process keeps rounds, and `workers` answer devices"
+            f"{path}: {name} needs a store in PostgreSQL, which several processes share; name its database in `store`, "
+            f"or remove {name}. With SQLite one process manages rounds, and `workers` answer devices"
         )
     if found.workers and found.role == "leader":
-        raise SettingsError(f"{path}: workers answer devices, and a leader leaves these to front ends; leave one out")
+        raise SettingsError(
+            f"{path}: workers answer devices, but role `leader` leaves devices to front ends; remove one"
+        )
     return found
 
 
 def load_frontend(path: Path, role: str = "") -> FrontendSettings:
-    """Return the settings of a front end in a TOML file; `role` goes before the one that they name.
+    """Read the settings of a front end in a TOML file; a `role` that is given overrides the one in the file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
@@ -193,7 +220,7 @@ def _given(role: str) -> dict[str, str]:
 
 
 def is_frontend(path: Path) -> bool:
-    """Return whether a file holds the settings of a front end, by its `role`; what is wrong with it, loading says."""
+    """Return whether a file has the settings of a front end, by its `role`; loading reports its faults."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8")).get("role") == "frontend"
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Which signed tasks this shuffler runs, and why it refuses others."""
+"""Loads the signed tasks that this shuffler runs, and refuses tasks that cannot keep their promise."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def load_tasks(
 ) -> Tasks:
     """Return the tasks in those files and folders (`*.json`), signed by both identities (32 bytes each).
 
-    With `successions` they may be signed by those that follow these, and those before; each task then has them.
+    With `successions`, predecessors and successors of these identities may sign too; each task then has the
+    successions.
 
     Raises:
-        TaskError: where a file holds no such task, where a minimum cannot support what its task promises, or where
-            there is no task at all.
+        TaskError: if a file is no such task, if a minimum cannot support what its task promises, or if there is no
+            task at all.
     """
 
     def check(signed: SignedTask) -> None:
@@ -48,18 +49,18 @@ def load_tasks(
 
 
 def check_promise(task: Task) -> None:
-    """Return only if a round at the task's minimum gives the (ε, δ) and ε_local that it promises, within its budget.
+    """Return only if a round at the task's minimum reaches its (ε, δ) and ε_local, within its budget.
 
     Raises:
-        AccountingError: with what is reached, what was promised, and what to change.
+        AccountingError: with the value reached, the value promised, and what to change.
     """
     check_minimum(Terms.of(task), [query.mechanism for query in task.queries])
 
 
 def next_round(schedule: Schedule, now: float, after: int) -> str:
-    """Say which round after `after` takes submissions next, and when."""
+    """Return a sentence part: which round after `after` takes submissions next, and when."""
     first = max(after + 1, first_not_cut(schedule, now))
     if first >= schedule.rounds:
         return "it was the task's last round"
     opens, ends = at(schedule.opens(first)), at(schedule.ends(first))
-    return f"the next is round {first}, from {opens} to {ends}: answer anew for that one"
+    return f"the next is round {first}, from {opens} to {ends}: submit a new report to it"

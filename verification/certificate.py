@@ -95,7 +95,7 @@ class Verified:
     def holds_while(self) -> str | None:
         """The parties on which the central numbers of a chain rest, in words; None if there is one shuffler.
 
-        SECURITY.md, "With a chain of shufflers", lists what holds against each coalition.
+        docs/explanation/threat-model.md, "With a chain of shufflers", has what each coalition leaves.
         """
         if not self.task.identities.hops:
             return None

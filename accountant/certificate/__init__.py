@@ -1,1 +1,1 @@
-"""What a round really promises everyone in it, as numbers that anyone can recompute."""
+"""Makes and checks the numbers of a certificate: the (ε, δ) of a round for everyone in it, which anyone recomputes."""

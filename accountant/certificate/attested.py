@@ -1,19 +1,18 @@
-"""What is left where the analyzer's count of valid reports is not true: the worst that the records do not exclude.
+"""Bounds ε if the analyzer's count of valid reports is false: the worst case that the signed records do not exclude.
 
-The shuffler attests how many submissions it let in and how many dummies it added. It cannot open a report, so nothing
-that it signs excludes that all reports but one are of nobody's answer. A hop attests what opened at its own layer: that
-bounds the valid reports from above, and not from below, as whoever seals a layer may seal anything. So there are two
-numbers beside each ε at the valid reports that are stated, for one person whose own report is valid:
+The shuffler attests how many submissions it admitted and how many dummies it added. It cannot open a report, so its
+signature does not exclude that only one report contains an answer. A hop attests how many reports opened at its own
+layer. That bounds the valid reports from above, but not from below: a sender may seal anything in a layer. So each ε at
+the stated valid reports comes with two more numbers, for one person whose own report is valid:
 
-- *attested*: nothing is believed of anybody else's report. The person is hidden by the shuffler's dummies alone, where
-  the mechanism's bound counts them; without dummies that is what one report gives, ε_local.
-- *if the minimum is valid*: at least `minimum_reports` of each batch are valid, as of every batch that is published,
-  also of those that the analyzer says it never counted. All that may be dishonest, by the honest share of the reports
-  that the shuffler attests, are taken from these. It is None where the analyzer itself says that fewer were valid.
+- *attested*: assumes nothing about any other report. Only the shuffler's dummies hide the person, if the mechanism's
+  bound counts them; without dummies it is the ε of one report, ε_local.
+- *if the minimum is valid*: at least `minimum_reports` of each batch are valid, as in every batch that is published,
+  and also in batches that the analyzer says it never counted. All reports that may be dishonest, by the honest share of
+  the reports that the shuffler attests, are subtracted from these. It is None if the analyzer itself states fewer.
 
-Both are upper bounds of what a smaller number of valid reports can cost, so a careful reader takes the largest that may
-be true: neither is ever below the ε at the valid reports that are stated (accounting-crowds.md, "What the
-analyzer claims").
+Both bound the cost of a smaller number of valid reports from above. Neither is ever below the ε at the stated valid
+reports, so a careful reader takes the largest that may be true (accounting-crowds.md, "What the analyzer claims").
 """
 
 from __future__ import annotations
@@ -37,74 +36,73 @@ from hubbub.accountant.numbers import honest_reports, round_up_significant
 from hubbub.accountant.pairs import Part, kept_delta
 
 ROUND_ONLY = 1
-"""The reports that are attested to be valid in a batch: the one of the person who is protected."""
+"""Number of valid reports in a batch that needs no claim: the report of the protected person."""
 
 
 def round_attested(terms: Terms, query: QueryCount) -> Part:
-    """Return a batch by itself in which nobody else's report is valid."""
+    """Return one batch in which only the protected person's report is valid."""
     return round_part(terms, query.mechanism, ROUND_ONLY)
 
 
 def round_if_minimum(terms: Terms, query: QueryCount) -> Part:
-    """Return a batch by itself in which as many reports are valid as the task's minimum."""
+    """Return one batch in which exactly the task's minimum of reports is valid."""
     return round_part(terms, query.mechanism, honest_if_minimum(terms, query))
 
 
 def honest_if_minimum(terms: Terms, query: QueryCount) -> int:
-    """Return how many reports surely hide a person where the minimum is valid; one at least.
+    """Return how many reports surely hide a person if the minimum is valid; at least one.
 
-    The dishonest are a share of all reports that came, and not of the minimum: any of them may be among the valid ones.
-    That a round was never counted is claimed by the analyzer too, so its dishonest are a share of all it was released
-    with.
+    The dishonest reports are a share of all reports that came, not of the minimum: any of them may be among the valid
+    ones. If the analyzer claims that it never counted a round, they are a share of all reports in that round's release.
     """
     came = query.reports if query.released is None else query.released
     return max(ROUND_ONLY, honest_reports(min(terms.minimum_reports, came), came, terms.honest_share))
 
 
 def claims_fewer(terms: Terms, queries: Sequence[QueryCount]) -> bool:
-    """Whether fewer valid reports than the minimum are stated of a batch: then nothing can be said at the minimum."""
+    """Whether any batch states fewer valid reports than the minimum: then no ε at the minimum can be stated."""
     return any(query.valid < terms.minimum_reports for query in queries)
 
 
 def rounds_attested(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
-    """Return what rounds cost a person together where nobody else's report is valid in any."""
+    """Return the joint cost of rounds to a person if nobody else's report is valid in any round."""
     return linked_rounds(terms, history, lambda _: ROUND_ONLY)
 
 
 def rounds_if_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
-    """Return what rounds cost a person together where the minimum is valid in each batch."""
+    """Return the joint cost of rounds to a person if the minimum is valid in each batch."""
     return linked_rounds(terms, history, lambda query: honest_if_minimum(terms, query))
 
 
 def horizon_attested(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> tuple[Part, ...]:
-    """Return what all rounds of a task cost a person together where nobody else's report is valid in any."""
+    """Return the joint cost of all rounds of a task to a person if nobody else's report is valid in any round."""
     return parts_of_horizon_at(terms, mechanisms, rounds, ROUND_ONLY)
 
 
 def attested_members(
     terms: Terms, stated: float, attested: Sequence[Part], minimum: Sequence[Part] | None
 ) -> dict[str, Any]:
-    """Return both members beside a stated `epsilon_upper`; `minimum` is None where fewer valid reports are stated.
+    """Return both members that accompany an `epsilon_upper`; `minimum` is None if fewer valid reports are stated.
 
     Raises:
-        AccountingError: where a part cannot be bounded.
+        AccountingError: if a part cannot be bounded.
     """
-    # Never below what is stated at more reports: a bound that is evaluated may fall by less than its slack.
+    # The maximum with the ε at more reports: an evaluated bound may fall by less than its slack.
     if_minimum = None if minimum is None else max(stated, epsilon_of(terms, minimum))
     least = stated if if_minimum is None else if_minimum
     return {ATTESTED: max(least, epsilon_of(terms, attested)), IF_MINIMUM_VALID: if_minimum}
 
 
 def epsilon_of(terms: Terms, parts: Sequence[Part]) -> float:
-    """Return the ε of all parts together at the task's δ, rounded up to the digits that are stored."""
+    """Return the composed ε of all parts at the task's δ, rounded up to the digits that are stored."""
     return round_up_significant(reached_by(terms, parts), SIGNIFICANT_DIGITS)
 
 
 def reached_by(terms: Terms, parts: Sequence[Part]) -> float:
-    """Return the ε of all parts together at the task's δ, never below the truth.
+    """Return an upper bound of the composed ε of all parts at the task's δ.
 
-    Of reports that nothing hides it is ε_local: what composing them would gain by δ is not worth the time. A batch by
-    itself is bounded at what its chances leave of δ, as composing it would (`pairs.kept_delta`).
+    For reports that nothing hides it is ε_local: composing them at δ would gain too little for the time it takes. A
+    single batch is bounded at the δ that its chances leave (`pairs.kept_delta`), as composition would do.
     """
     if all(part.reports == ROUND_ONLY and not part.dummies for part in parts):
         return local_of(parts)
@@ -114,4 +112,4 @@ def reached_by(terms: Terms, parts: Sequence[Part]) -> float:
 
 
 SIGNIFICANT_DIGITS = 6
-"""Digits of the ε that are stored; the rounding is always to the safe side."""
+"""Significant digits of a stored ε; rounding is always to the safe side."""

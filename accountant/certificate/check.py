@@ -1,7 +1,7 @@
-"""Every number is recomputed from the task and the counts alone.
+"""Checks every number of a certificate: recomputes it from the task and the counts alone.
 
-Each stored ε is checked by the bound itself, at ε or at δ; nothing is compared for equality but counts and names. A
-statement may say more than is needed (a larger ε), never less.
+The bound itself checks each stored ε, at ε or at δ; only counts and names are compared for equality. A statement may
+state a larger ε than needed, never a smaller one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.pairs import Part
 
 NONE_UNCOUNTED: Mapping[int, int] = MappingProxyType({})
-"""The rounds of a history all of which were counted."""
+"""For a history in which every round was counted."""
 
 
 def check_statement(
@@ -54,12 +54,12 @@ def check_statement(
     content: Mapping[str, Any],
     uncounted: Mapping[int, int] = NONE_UNCOUNTED,
 ) -> None:
-    """Return only if every number of a statement holds for a task of those `terms` and `queries` (name, mechanism).
+    """Return only if every number of a statement is true for a task of those `terms` and `queries` (name, mechanism).
 
-    `uncounted` are the rounds that are said never to have been counted, with the reports that each was released with.
+    `uncounted` maps each round that is claimed never to have been counted to the number of reports in its release.
 
     Raises:
-        CertificateError: naming the first member that does not hold.
+        CertificateError: names the first member that fails.
     """
     try:
         check_members(content)
@@ -76,7 +76,7 @@ def check_statement(
     except CertificateError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise CertificateError(f"the certificate has not the form that is checked here: {error!r}") from error
+        raise CertificateError(f"the certificate does not have the expected form: {error!r}") from error
 
 
 def _read_history(
@@ -95,32 +95,32 @@ def _read_history(
         ]
         history.append(RoundCounts(_count(entry["round"]), tuple(counts)))
     rounds = [counts.round for counts in history]
-    # In which order rounds were released is for those to check who know what attests it.
+    # The order of releases is not checked here: the shuffler's records attest it.
     if len(set(rounds)) != len(rounds) or rounds[-1:] != [content["round"]]:
         raise CertificateError(
-            f"the rounds so far are {rounds}; each must be there once, and round {shown(content['round'])} last"
+            f"the rounds so far are {rounds}; each must be listed once, and round {shown(content['round'])} last"
         )
     return history
 
 
 def _count(value: Any) -> int:
-    # `True` is an int to Python, but another value in JSON: what is signed must say what it means.
+    # `True` is an int in Python but not in JSON, and JSON is what the analyzer signed.
     if type(value) is not int or value < 0:
-        raise CertificateError(f"a count is {shown(value)}; it must be a whole number")
+        raise CertificateError(f"a count is {shown(value)}; it must be a whole number from 0")
     return value
 
 
 def _check_share_and_counts(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
     share = content["honest_share"]
     if share != terms.honest_share or type(share) is not float:
-        raise CertificateError(f"honest_share is {shown(share)}, the task says {terms.honest_share}")
+        raise CertificateError(f"honest_share is {shown(share)}, but the task states {terms.honest_share}")
     for entry, counts in zip(content["all_rounds"]["history"], history, strict=True):
         for query, stated in zip(counts.queries, entry["queries"], strict=True):
             _check_equal(f"round {counts.round}, {query.name}", counts_of(terms, query), stated)
 
 
 def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
-    # Types too: 1.0 equals 1 here, yet they are different bytes under the signature.
+    # Types too: 1.0 == 1 in Python, but their JSON differs, and the signature covers the JSON.
     for name, value in expected.items():
         if stated[name] != value or type(stated[name]) is not type(value):
             raise CertificateError(f"{where}: {name} is {shown(stated[name])}, it must be {value!r}")
@@ -130,7 +130,9 @@ def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> 
     left_out = {reason: _count(count) for reason, count in stated["left_out"].items()}
     _check_equal(query.name, derived_members(terms, query), stated)
     if sum(left_out.values()) != query.reports - query.valid:
-        raise CertificateError(f"{query.name}: {query.reports} reports are not {query.valid} valid and those left out")
+        raise CertificateError(
+            f"{query.name}: {query.reports} reports are not the sum of {query.valid} valid and those left out"
+        )
     part = part_of_round(terms, query)
     _check_local(query.name, [part], stated)
     _check_upper(query.name, terms, part, stated["epsilon_upper"])
@@ -139,18 +141,20 @@ def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> 
 
 def _check_local(where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -> None:
     if not stated["epsilon_local"] >= local_of(parts):
-        raise CertificateError(f"{where}: epsilon_local is {stated['epsilon_local']}, it is at least {local_of(parts)}")
+        raise CertificateError(
+            f"{where}: epsilon_local is {stated['epsilon_local']}, it must be at least {local_of(parts)}"
+        )
 
 
 def _check_upper(where: str, terms: Terms, part: Part, epsilon: float) -> None:
-    # From the local ε on δ is 0 whatever the batch, and there is nothing to evaluate.
+    # From the local ε on, δ is 0 for any batch, so there is nothing to evaluate.
     if epsilon >= part.mechanism.epsilon_local:
         return
     reached = delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies).delta_upper
-    # Within the slack of that evaluation the search for ε, which evaluates more finely, decides.
+    # This evaluation has slack; the search for ε evaluates more finely, so it decides.
     if reached > terms.delta and bracket(part, terms.delta).epsilon_upper > epsilon:
         raise CertificateError(
-            f"{where}: at epsilon_upper = {epsilon} delta is bounded by {reached:.6g} only, {terms.delta:g} is stated"
+            f"{where}: at epsilon_upper = {epsilon} the certified delta is {reached:.6g}, but {terms.delta:g} is stated"
         )
 
 
@@ -165,7 +169,7 @@ def _check_lower(where: str, terms: Terms, part: Part, lower: float | None, uppe
 
 
 def _lower_found(part: Part, delta: float) -> float:
-    """The ε below which the search finds none; it evaluates more finely than one bracket of δ does."""
+    """Return the lower end that the search for ε finds; it evaluates more finely than one bracket of δ."""
     return bracket(part, delta).epsilon_lower or 0.0
 
 
@@ -183,9 +187,9 @@ def _check_total(terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any],
 
 def _check_composed(where: str, terms: Terms, parts: Sequence[Part], epsilon: float) -> None:
     reached = certified_epsilon(parts, composed(parts, terms.delta))
-    # "not ... <=" refuses a stated NaN, of which every comparison is false.
+    # "not ... <=" also refuses a stated NaN: every comparison with NaN is false.
     if not reached <= epsilon:
-        raise CertificateError(f"{where}: the epsilon stated is {epsilon}, {reached:.6g} is what can be certified")
+        raise CertificateError(f"{where}: epsilon is stated as {epsilon}, but at least {reached:.6g} can be certified")
 
 
 def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapping[str, Any]) -> None:
@@ -199,19 +203,19 @@ def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapp
 
 
 def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: float | None) -> None:
-    """Check what is stated at the minimum: null where, and only where, a batch was short of it."""
+    """Check the ε at the minimum: it is null if, and only if, a batch was below the minimum."""
     if (epsilon is None) != any_below_minimum(terms, history):
         raise CertificateError(
-            "all_rounds: epsilon_upper_at_minimum must be null where a batch was short of the minimum, else not"
+            "all_rounds: epsilon_upper_at_minimum must be null if a batch was below the minimum, and a number otherwise"
         )
     if epsilon is not None:
         _check_composed("all_rounds at the minimum", terms, charges_at_minimum(terms, history), epsilon)
 
 
 def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
-    """Check what is stated of all rounds of the task, which is there if, and only if, a question of it is over time."""
+    """Check the horizon, the cost of all rounds of the task: stated if, and only if, a question is over time."""
     if (terms.horizon is None) == ("horizon" in content):
-        raise CertificateError("horizon is stated where no question is over time, or is missing where one is")
+        raise CertificateError("horizon must be stated if a question is over time, and left out otherwise")
     if terms.horizon is None:
         return
     stated = content["horizon"]
@@ -222,13 +226,15 @@ def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mappin
     _check_local("horizon", parts, stated)
     if stated["epsilon_upper"] is not None:
         _check_composed("horizon", terms, parts, stated["epsilon_upper"])
-    # No number fixed beforehand covers a batch that was short, so none may be stated.
+    # No number fixed beforehand covers a batch below the minimum, so none may be stated.
     if (stated["epsilon_upper"] is None) != any_below_minimum(terms, history):
-        raise CertificateError("horizon: epsilon_upper must be null where a batch was short of the minimum, else not")
+        raise CertificateError(
+            "horizon: epsilon_upper must be null if a batch was below the minimum, and a number otherwise"
+        )
 
 
 def _check_attested(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
-    """Check what is stated to be left of each ε where the numbers of valid reports are not true."""
+    """Check the ε that are stated for the case that the numbers of valid reports are false."""
     latest = history[-1].queries
     groups = [(query.name, [query], stated) for query, stated in zip(latest, content["queries"], strict=True)]
     for where, queries, stated in [*groups, ("round_total", latest, content["round_total"])]:
@@ -247,11 +253,12 @@ def _check_attested(terms: Terms, history: Sequence[RoundCounts], content: Mappi
 
 
 def _check_if_minimum(where: str, terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any], fewer: bool) -> None:
-    """Check what is stated where the minimum is valid; null where, and only where, `fewer` are stated to be."""
+    """Check the ε if the minimum is valid; it is null if, and only if, `fewer` valid reports are stated."""
     epsilon = stated[IF_MINIMUM_VALID]
     if (epsilon is None) != fewer:
         raise CertificateError(
-            f"{where}: {IF_MINIMUM_VALID} must be null where fewer valid reports than the minimum are stated, else not"
+            f"{where}: {IF_MINIMUM_VALID} must be null if fewer valid reports than the minimum are stated, "
+            "and a number otherwise"
         )
     if epsilon is not None:
         _check_reached(f"{where}, {IF_MINIMUM_VALID}", terms, parts, epsilon)
@@ -259,18 +266,18 @@ def _check_if_minimum(where: str, terms: Terms, parts: Sequence[Part], stated: M
 
 
 def _check_order(where: str, stated: Mapping[str, Any]) -> None:
-    """Check that what is left where less is believed is stated to be no less: a reader takes it as the careful one."""
+    """Check that an ε that rests on fewer claims is not the smaller one: a careful reader relies on it."""
     names = ("epsilon_upper", IF_MINIMUM_VALID, ATTESTED)
     numbers = [(name, stated[name]) for name in names if stated.get(name) is not None]
     for (name, number), (careful, other) in pairwise(numbers):
         if not other >= number:
-            raise CertificateError(f"{where}: {careful} is {other}, below {name}, which is {number}")
+            raise CertificateError(f"{where}: {careful} is {other}; it must be at least {name}, which is {number}")
 
 
 def _check_reached(where: str, terms: Terms, parts: Sequence[Part], epsilon: float) -> None:
-    # The local ε holds whatever the batch, and there is nothing to compose.
+    # The local ε is true for any batch, so there is nothing to compose.
     if epsilon >= local_of(parts):
         return
     reached = reached_by(terms, parts)
     if not reached <= epsilon:
-        raise CertificateError(f"{where}: the epsilon stated is {epsilon}, {reached:.6g} is what can be certified")
+        raise CertificateError(f"{where}: epsilon is stated as {epsilon}, but at least {reached:.6g} can be certified")

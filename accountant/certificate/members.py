@@ -1,4 +1,4 @@
-"""The members of a certificate and the kind of value of each; a member that is not listed here is refused."""
+"""Lists the members of a certificate and the kind of value of each; a member that is not listed is refused."""
 
 from collections.abc import Callable, Mapping
 from math import inf
@@ -9,13 +9,13 @@ from hubbub.accountant.errors import AccountingError, CertificateError, shown
 from hubbub.accountant.mechanisms import mechanism_members
 
 ATTESTED, IF_MINIMUM_VALID = "epsilon_upper_attested", "epsilon_upper_if_minimum_valid"
-"""What is left where the counts of valid reports are not true, beside each `epsilon_upper` (`certificate.attested`)."""
+"""The ε if the counts of valid reports are false, stated next to each `epsilon_upper` (`certificate.attested`)."""
 
 Kind = Callable[[Any], bool]
 
 
 def _count(value: Any) -> bool:
-    # By type, not isinstance: True is an int to Python, but not a count.
+    # By type, not isinstance: True is an int in Python, but not a count.
     return type(value) is int and value >= 0
 
 
@@ -70,7 +70,7 @@ QUERY_MEMBERS: Mapping[str, Kind] = {
     "numerical_slack": _number,
     "state": _text,
 }
-"""What is stated of every query; the members of its mechanism's content come on top."""
+"""The members of every query, apart from those of its mechanism's content."""
 
 VALID_REPORTS: Mapping[str, str] = {
     "rests_on": "analyzer",
@@ -83,10 +83,10 @@ VALID_REPORTS: Mapping[str, str] = {
         "before is attested by the shuffler's records."
     ),
 }
-"""What is said of the numbers of valid reports, in each certificate: a fixed sentence."""
+"""A fixed sentence in each certificate: on whose claims its numbers of valid reports rest."""
 
 _ATTESTED_MEMBERS: Mapping[str, Kind] = {ATTESTED: _number, IF_MINIMUM_VALID: _number_or_none}
-"""What is stated beside every ε of a batch and of a total."""
+"""The members next to every ε of a batch and of a total."""
 
 _FLOAT_KINDS = (_number, _number_or_none)
 FLOATS = frozenset(
@@ -96,16 +96,17 @@ FLOATS = frozenset(
         *(name for kinds in (_ALL_ROUNDS, QUERY_MEMBERS) for name in kinds if kinds[name] in _FLOAT_KINDS),
     ]
 )
-"""Members that are floats wherever they occur. Canonical JSON writes 4.0 as 4: who reads it makes it a float again."""
+"""Members that are floats wherever they occur. Canonical JSON writes 4.0 as 4, so a reader makes it a float again."""
 
 
 def check_members(content: Mapping[str, Any]) -> None:
-    """Return only if a statement has the members it must have, no others, each of its kind.
+    """Return only if a statement has exactly the expected members, each of its kind.
 
-    Numbers are finite floats from 0, counts whole numbers from 0 and no truth values; a query's source is its bound's.
+    Numbers are finite floats from 0; counts are whole numbers from 0, and not booleans; a query's source is the source
+    of its bound.
 
     Raises:
-        CertificateError: naming the first member that is missing, unknown or of another kind.
+        CertificateError: names the first member that is missing, unknown or of another kind.
     """
     _check("all_rounds", {**_ALL_ROUNDS, **_ATTESTED_MEMBERS}, content["all_rounds"])
     for entry in content["all_rounds"]["history"]:
@@ -119,15 +120,17 @@ def check_members(content: Mapping[str, Any]) -> None:
         _check("a query", {**QUERY_MEMBERS, **_ATTESTED_MEMBERS, **_mechanism_members(stated)}, stated)
         bound = BOUNDS.get(stated["bound"])
         if bound is None or bound.source != stated["source"]:
-            raise CertificateError(f"a query: the source of bound {shown(stated['bound'])} is another than stated")
+            raise CertificateError(f"a query: the stated source is not the source of bound {shown(stated['bound'])}")
     if content["valid_reports"] != VALID_REPORTS:
-        raise CertificateError("valid_reports does not say on whose claim the numbers of valid reports rest, in full")
+        raise CertificateError(
+            "valid_reports must be the fixed sentence about whose claims the numbers of valid reports rest on"
+        )
     if type(content["honest_share"]) is bool or not _count(content["round"]):
-        raise CertificateError("honest_share or round is not of its kind: a number, and a whole number")
+        raise CertificateError("honest_share must be a number, and round a whole number from 0")
 
 
 def _mechanism_members(stated: Mapping[str, Any]) -> Mapping[str, Kind]:
-    """The members that this query has because of its mechanism, which must be a known one."""
+    """Return the members of this query's mechanism, which must be a known one."""
     try:
         return mechanism_members(stated["mechanism"])
     except AccountingError as error:
@@ -139,4 +142,6 @@ def _check(where: str, kinds: Mapping[str, Kind], stated: Mapping[str, Any]) -> 
         raise CertificateError(f"{where}: the members are {shown(sorted(stated))}, they must be {sorted(kinds)}")
     for name, fits in kinds.items():
         if not fits(stated[name]):
-            raise CertificateError(f"{where}: {name} is {shown(stated[name])}, which is not of its kind; see the docs")
+            raise CertificateError(
+                f"{where}: {name} is {shown(stated[name])}, which is not of the expected kind; see the docs"
+            )

@@ -1,21 +1,21 @@
-"""What a round really promises everyone in it, as numbers anyone can recompute.
+"""Makes the numbers of a certificate: the (ε, δ) of a round for everyone in it, which anyone can recompute.
 
-`statement` makes the numbers from what was counted; `check.check_statement` recomputes them from scratch and says what
-does not hold. Signatures and canonical form are `protos.identity.documents`'s business; `hubbub verify` joins the two.
+`statement` computes the numbers from the counts; `check.check_statement` recomputes them and reports any that is false.
+`protos.identity.documents` makes signatures and canonical form; `hubbub verify` checks both.
 
-What is stated, for one person whose reports are honest (δ is the task's, everywhere):
-- per query: the mechanism in its one form (`mechanisms.registry`); `epsilon_local` (holds even if both services
+A certificate states for one person whose reports are honest (δ is always the task's):
+- per query: the mechanism in its one form (`mechanisms.registry`); `epsilon_local` (valid even if both services
   collude) and `epsilon_upper` (of the shuffled batch, at the honest number of valid reports), each rounded up to 6
-  significant digits; `epsilon_lower`, rounded down: no valid ε lies below it (null where no attack is known);
+  significant digits; `epsilon_lower`, rounded down: no ε below it is valid (null if no attack is known);
 - `round_total`: all queries of the round composed;
 - `all_rounds`: all rounds so far composed, at the reports that came (`epsilon_upper`) and at the minimum that was fixed
-  beforehand (`epsilon_upper_at_minimum`): the second holds even where how many came depends on earlier releases. It is
-  null where a batch held fewer valid honest reports than the minimum gives: then it would not hold. `budget` is the
-  task's cap on ε over all its rounds, null where it has none;
-- beside each ε of these, `epsilon_upper_attested` and `epsilon_upper_if_minimum_valid`: what is left of it where the
-  numbers of valid reports, which are claimed by the analyzer, are not true (`certificate.attested`);
-- `horizon`, where a question is over time: all `rounds` of the task at the minimum, those to come included, for who
-  takes part in every one of them. Its `epsilon_upper` is null where a batch was short, as above.
+  beforehand (`epsilon_upper_at_minimum`). The second is valid even if the number of reports depends on earlier
+  releases. It is null if a batch had fewer valid honest reports than the minimum gives: then it would not be valid.
+  `budget` is the task's cap on ε over all its rounds, null if it has none;
+- next to each of these ε, `epsilon_upper_attested` and `epsilon_upper_if_minimum_valid`: the ε if the numbers of valid
+  reports, which the analyzer claims, are false (`certificate.attested`);
+- `horizon`, if a question is over time: all `rounds` of the task at the minimum, including those to come, for a person
+  who takes part in every round. Its `epsilon_upper` is null if a batch was below the minimum, as above.
 """
 
 from __future__ import annotations
@@ -55,10 +55,12 @@ from hubbub.accountant.pairs import Part
 
 
 def statement(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
-    """Return the certificate's numbers for the last round of `history`, all rounds so far in order, as JSON members.
+    """Return the certificate's numbers for the last round of `history`, as JSON members.
+
+    `history` has all rounds so far, in order.
 
     Raises:
-        AccountingError: where the counts are impossible, or a mechanism has no written form.
+        AccountingError: if the counts are impossible, or a mechanism has no written form.
     """
     latest = history[-1]
     return {
@@ -91,7 +93,7 @@ def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
 
 
 def _attested_of_batches(terms: Terms, queries: Sequence[QueryCount], stated: float) -> dict[str, Any]:
-    """Return what is left of an ε of these batches of one round where their valid reports are not those stated."""
+    """Return the ε of these batches of one round if their stated numbers of valid reports are false."""
     attested = [round_attested(terms, query) for query in queries]
     minimum = None if claims_fewer(terms, queries) else [round_if_minimum(terms, query) for query in queries]
     return attested_members(terms, stated, attested, minimum)
@@ -106,7 +108,7 @@ def _round_down(value: float | None) -> float | None:
     if value is None or value <= 0:
         return None
     rounded = float(Context(prec=SIGNIFICANT_DIGITS, rounding=ROUND_FLOOR).create_decimal(Decimal(value)))
-    # The decimal is below, but the double nearest to it need not be.
+    # The decimal is below `value`, but the nearest double may be above it.
     return rounded if rounded <= value else math.nextafter(value, 0.0)
 
 
@@ -126,7 +128,7 @@ def _at_minimum(terms: Terms, history: Sequence[RoundCounts], came: float) -> fl
     if any_below_minimum(terms, history):
         return None
     minimum = _total(terms, charges_at_minimum(terms, history))
-    # Never below the other: a reader takes this one as the careful one of the two.
+    # The maximum of both: a reader relies on this one as the careful one.
     careful: float = max(minimum["epsilon_upper"], came)
     return careful
 
@@ -152,7 +154,7 @@ def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
 
 
 def _horizon(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
-    """Return what all rounds of a task cost at the minimum, as a member, where a question of it is over time."""
+    """Return the member for the cost of all rounds of a task at the minimum, if a question of it is over time."""
     if terms.horizon is None:
         return {}
     mechanisms = [query.mechanism for query in history[-1].queries]

@@ -1,4 +1,4 @@
-"""What a certificate is about, as values: what a task promises, and what was counted in its rounds."""
+"""The inputs of a certificate, as values: the promise of a task, and the counts of its rounds."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from hubbub.accountant.mechanisms import LocalMechanism
 
 
 class PrivacyPromise(Protocol):
-    """What promises privacy: a task, or a draft. The accountant imports neither and needs these two members only."""
+    """A task or a draft. The accountant imports neither; it needs these members only."""
 
     @property
     def minimum_reports(self) -> int:
-        """Fewest reports a round is released with."""
+        """The fewest reports that are released in a round."""
 
     @property
     def privacy(self) -> object:
-        """What has an attribute for each of the `Terms` but the minimum and the horizon."""
+        """An object with an attribute for each of the `Terms` except the minimum and the horizon."""
 
     @property
     def horizon(self) -> int | None:
-        """How many rounds are promised together; None where none are."""
+        """How many rounds are promised together; None if none are."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a task promises: (ε, δ) for everything one person sends in a round, the cap on ε_local, who is honest, n.
+    """A task's promise: (ε, δ) of everything one person sends in a round, the cap on ε_local, the honest share, n.
 
-    `dummies` reports that nobody's answer went into are in each query's batch beside those of people; `epsilon_total`
-    caps ε at δ over all rounds of the task, with None it is not capped. `horizon` is how many rounds a certificate
-    states the cost of beforehand, as a question over time asks for; None states it of none.
+    Each query's batch has `dummies` dummies in addition to the reports of people. `epsilon_total` caps ε at δ over all
+    rounds of the task; None means no cap. `horizon` is the number of rounds whose joint cost a certificate states
+    beforehand, which a question over time requires; None means that it states none.
     """
 
     epsilon: float
@@ -45,7 +45,7 @@ class Terms:
 
     @classmethod
     def of(cls, task: PrivacyPromise) -> Terms:
-        """Take them from a task, or a draft of one."""
+        """Read the terms of a task or a draft."""
         names = ("epsilon", "delta", "epsilon_local", "honest_share", "dummies", "epsilon_total")
         promised = {name: getattr(task.privacy, name) for name in names}
         return cls(minimum_reports=task.minimum_reports, horizon=task.horizon, **promised)
@@ -55,10 +55,10 @@ class Terms:
 class QueryCount:
     """One query's batch: the reports delivered, how many of them are valid, and the others by reason.
 
-    `valid` is the number of reports that opened and could be read, as the analyzer tallied them. It is not a sum of
-    counts: a unary report adds to as many counts as it has bits set, so their sum says nothing about how many came.
-    A round that was never counted stands at the task's minimum in both; `released` is then how many reports the
-    shuffler released it with, None of any other.
+    `valid` is the number of reports that the analyzer could open and read. It is not a sum of counts: a unary report
+    adds to as many counts as it has bits set, so that sum does not give the number of reports. For a round that was
+    never counted both are the task's minimum, and `released` is how many reports the shuffler released; otherwise it
+    is None.
     """
 
     name: str

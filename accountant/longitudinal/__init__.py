@@ -1,1 +1,1 @@
-"""What a boolean that changes over time costs under each strategy, which is best, and the paper's own bound."""
+"""Chooses noise for questions about a boolean that changes over time, and gives the paper's bound on the error."""

@@ -1,4 +1,4 @@
-"""Where a search for the least noise begins, and how a tree's node shares its noise out. Nothing here certifies."""
+"""Starts the search for the least noise, and divides a tree node's noise between γ and b. Nothing here certifies."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
 from hubbub.accountant.mechanisms.longitudinal import Horizon
 
 GAMMA_MOST = 0.1
-"""Largest γ that is chosen while b is small: beyond a tenth less than a hundredth is gained, and changes cost more."""
+"""Largest γ that is chosen while b is small: above 0.1 the gain is under a hundredth, and changes cost more."""
 
 SIDE_MOST = 0.03
-"""Largest b that is chosen while γ can still rise: below it 0 hides nearly as well as if b were nothing."""
+"""Largest b that is chosen while γ can still rise: below it 0 hides nearly as well as if b were 0."""
 
 GAMMA_LEAST = 1e-6
-"""Smallest γ that is looked at."""
+"""Smallest γ that is tried."""
 
 STEPS = 200
-"""Places at which γ is looked at, evenly in its logarithm."""
+"""How many values of γ are tried, evenly spaced in ln γ."""
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return μ at which a Gaussian of that distance has δ at ε (Balle and Wang, 2018, Thm 8): about right for many."""
+    """Return μ such that two Gaussians at that distance have δ at ε (Balle and Wang, 2018, Thm 8).
+
+    For many reports this is about right.
+    """
 
     def reached(mu: float) -> float:
         return _normal(mu / 2 - epsilon / mu) - exp(epsilon) * _normal(-mu / 2 - epsilon / mu)
@@ -41,18 +44,19 @@ def _normal(x: float) -> float:
 
 def binary_numerator(variance: float) -> int:
     """Return w of the kRR of two values whose estimate has that variance a report: p(1 − p)/(1 − 2p)², p = w/2³³."""
-    # 1 − 1/√(1 + 4v), written so that no digits cancel where v is small.
+    # 1 − 1/√(1 + 4v), in a form in which no digits cancel if v is small.
     root = sqrt(1 + 4 * variance)
     return min(max(int(4 * variance / (root * (root + 1)) * GAMMA_DENOMINATOR) + 1, 1), GAMMA_DENOMINATOR - 1)
 
 
 @dataclass(frozen=True)
 class NodeNoise:
-    """How γ and b of a tree's node follow from one scale s = γb/(1 − γ)²; a value's variance is about 2s.
+    """The rule that gives γ and b of a tree's node from one scale s = γb/(1 − γ)²; a value's variance is about 2s.
 
-    What a change by one costs falls as 1/s. b is at most `side_most` while γ can still rise: a small one hides zeros
-    cheaply, the uniform blanket's has the least local ε. γ is `GAMMA_MOST` until b is that; where a share `changing` of
-    the people change within a node, which adds γ/(1 − γ) each, it weighs that against what a smaller γ costs.
+    The cost of a change by one falls as 1/s. b is at most `side_most` while γ can still rise: a small b hides zeros
+    cheaply, and the b of the uniform blanket has the least local ε. γ is `GAMMA_MOST` until b reaches that limit. If a
+    share `changing` of the people change within a node, each adds γ/(1 − γ); γ then balances this against the cost of a
+    smaller γ.
     """
 
     horizon: Horizon
@@ -61,7 +65,7 @@ class NodeNoise:
 
     @classmethod
     def shapes(cls, horizon: Horizon, changing: float = 0.0) -> tuple[NodeNoise, NodeNoise]:
-        """Return the one that hides zeros cheaply, and the one with the least local ε."""
+        """Return the rule that hides zeros cheaply, and the rule with the least local ε."""
         uniform = 1 / 3 if horizon.changes > 1 else 1 / 2
         return cls(horizon, SIDE_MOST, changing), cls(horizon, uniform, changing)
 
@@ -84,7 +88,7 @@ class NodeNoise:
 
 
 def _root(ratio: float) -> float:
-    """Return γ with (1 − γ)²·ratio = γ, written so that no digits cancel."""
+    """Return γ with (1 − γ)²·ratio = γ, computed so that no digits cancel."""
     return 2 * ratio / (2 * ratio + 1 + sqrt(1 + 4 * ratio))
 
 

@@ -1,4 +1,4 @@
-"""The paper's own statement of the error of its strategy (erlingsson-2019, Thm 6)."""
+"""Computes the paper's own bound on the error of its strategy (erlingsson-2019, Thm 6)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def theorem_6(horizon: Horizon, epsilon_local: float, reports: int, failure: flo
     """Return a bound on max over t of |f̃_t − f_t| of Alg. 1 and 2, which holds with probability 1 − `failure`.
 
     It is c·k·ℓ^(3/2)·√(n·ln(2d/β)), c = (e^{ε/2} + 1)/(e^{ε/2} − 1), with ℓ = ⌊log₂ d⌋ + 1 for the printed log₂ d
-    (erratum 3). The printed proof bounds nodes; what is returned holds without it: a device adds at most k·ℓ·c either
-    way, so by Hoeffding's inequality and a union over d periods k·ℓ·c·√(2n·ln(2d/β)) is enough, and ℓ ≥ 2.
+    (erratum 3). The printed proof bounds nodes; the returned value is valid without it. A device adds at most k·ℓ·c in
+    either direction, so by Hoeffding's inequality and a union over d periods k·ℓ·c·√(2n·ln(2d/β)) is enough, and ℓ ≥ 2.
 
     Raises:
-        OutsideConditions: for ε above 1, and for one period, where there is no tree.
+        OutsideConditions: for ε above 1, and for one period, which has no tree.
     """
     if not 0 < real(epsilon_local) < inf or not 0 < real(failure) < 1:
         raise AccountingError(
-            f"epsilon_local is {shown(epsilon_local)} and failure {shown(failure)}, must be above 0, failure below 1"
+            f"epsilon_local is {shown(epsilon_local)}, failure {shown(failure)}; both must be above 0, failure below 1"
         )
     if epsilon_local > EPSILON_MOST:
-        raise OutsideConditions(f"epsilon_local is {epsilon_local:g}, Thm 6 asks for at most 1; lower it")
+        raise OutsideConditions(f"epsilon_local is {epsilon_local:g}, but Thm 6 asks for at most 1; lower it")
     if horizon.levels < 2:
-        raise OutsideConditions("periods is 1, Thm 6 is about a tree of at least 2; ask for more periods")
+        raise OutsideConditions("periods is 1, but Thm 6 needs a tree of at least 2; ask for more periods")
     odds = exp(epsilon_local / 2)
     levels, spread = float(horizon.levels), sqrt(checked_reports(reports) * log(2 * horizon.periods / failure))
     return (odds + 1) / (odds - 1) * horizon.changes * levels * sqrt(levels) * spread

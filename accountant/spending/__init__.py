@@ -1,1 +1,1 @@
-"""The ledger of what a task has spent over its rounds, and the budget it is held against."""
+"""Keeps the ledger of a task's spending over its rounds, and compares it with the task's budget."""

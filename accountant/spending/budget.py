@@ -1,7 +1,7 @@
-"""What its ledger charges for a round, and how many rounds fit.
+"""Computes a ledger's charge for a round, and how many rounds fit a task's budget.
 
-A round is charged whole and at the minimum fixed beforehand, so it is known before anyone is asked what each costs. One
-that turned out to hold fewer valid honest reports counts at these, as soon as somebody has counted it.
+A round is charged whole and at the minimum fixed beforehand, so its cost is known before anyone is asked. If a count
+shows fewer valid honest reports, the round is charged at that number from then on.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from hubbub.accountant.spending.entry import LedgerEntry
 from hubbub.accountant.spending.ledger import Ledger
 
 Counted = Iterable[tuple[int, QueryCount]]
-"""Batches that were counted, each with the number of its round."""
+"""Counted batches, each with the number of its round."""
 
 
 def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = (), counted: Counted = ()) -> Ledger:
-    """Return the ledger of a task with what is charged already, verified; without a budget it refuses nothing.
+    """Return the ledger of a task with the charges so far, verified; without a budget it refuses nothing.
 
-    Batches `counted` with fewer valid honest reports than the minimum gives count as what they were.
+    Batches in `counted` with fewer valid honest reports than the minimum gives are charged at their actual number.
 
     Raises:
-        LedgerBroken: where the records do not hold.
+        LedgerBroken: if the records fail verification.
     """
-    # Charges are kept without a budget too: what was spent is shown, and a cap may be asked about later.
+    # Charges are kept without a budget too: the spending is shown, and a cap may be set later.
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
     return Ledger.from_records(task, budget, terms.delta, records, parts_below_minimum(terms, counted))
 
 
 def epsilon_spent(terms: Terms, task: str, records: Iterable[tuple[str, str]], counted: Counted = ()) -> float:
-    """Return the ε of everything charged so far, composed at the task's δ; 0 for no charges.
+    """Return the ε of all charges so far, composed at the task's δ; 0 for no charges.
 
-    It is never below the true one as long as no batch was short; a batch that is known to have been counts as it was.
+    It is never below the true ε if no batch was below the minimum. A batch in `counted` that was below it is charged at
+    its actual number.
 
     Raises:
-        LedgerBroken: where the records do not hold.
+        LedgerBroken: if the records fail verification.
     """
     return ledger(terms, task, records, counted).epsilon_spent()
 
@@ -49,14 +50,14 @@ def epsilon_spent(terms: Terms, task: str, records: Iterable[tuple[str, str]], c
 def round_entries(
     terms: Terms, task: str, number: int, queries: Sequence[tuple[str, LocalMechanism]]
 ) -> tuple[LedgerEntry, ...]:
-    """Return what a round is charged: one entry for each of the task's `queries` (name, mechanism), at the minimum."""
+    """Return the charge of a round: one entry for each of the task's `queries` (name, mechanism), at the minimum."""
     parts = parts_at_minimum(terms, [mechanism for _, mechanism in queries])
     return tuple(LedgerEntry(task, number, name, part) for (name, _), part in zip(queries, parts, strict=True))
 
 
 @dataclass(frozen=True)
 class BudgetForecast:
-    """How many of the `rounds` planned fit the budget, and the certified ε of one and of all of them together."""
+    """How many of the planned `rounds` fit the budget, and the certified ε of one round and of all together."""
 
     rounds: int
     within: int
@@ -65,10 +66,10 @@ class BudgetForecast:
 
 
 def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> BudgetForecast:
-    """Return what `rounds` rounds cost at the minimum, and how many of them the budget allows: all where it has none.
+    """Return the cost of `rounds` rounds at the minimum, and how many the budget allows: all if there is no budget.
 
     Raises:
-        AccountingError: where numbers are out of range.
+        AccountingError: if a number is out of range.
     """
 
     def spent(count: int) -> float:
@@ -78,7 +79,7 @@ def forecast(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) ->
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
     if every <= budget:
         return BudgetForecast(rounds, rounds, one, every)
-    # What is spent grows with the rounds, so the last number that fits is found by halving.
+    # Spending grows with the rounds, so bisection finds the largest number that fits.
     within, beyond = (1, rounds) if one <= budget else (0, 1)
     while beyond - within > 1:
         middle = (within + beyond) // 2

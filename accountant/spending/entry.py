@@ -1,8 +1,8 @@
-"""A charge of a ledger and its canonical form: the text that is stored, and chained by digests.
+"""Defines a ledger's charge and its canonical form: the text that is stored, and chained by digests.
 
-A ledger is append-only, so what was written is read exactly as it was written. A charge names its `format`; one of a
-version that is not read here is refused by that name. It holds no JSON float, and escapes what RFC 8785 escapes: any
-canonical form of JSON gives these bytes.
+A ledger is append-only, so a charge is read exactly as it was written. A charge names its `format`, and one of an
+unknown version is refused with that name. It has no JSON float and escapes as RFC 8785 does, so any canonical form of
+JSON gives these bytes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ CHARGE_FORMAT = "hubbub-charge/1"
 
 
 class LedgerBroken(AccountingError):
-    """The chain of digests does not hold (an entry was changed, removed or put in), or a record is not an entry."""
+    """The chain of digests is broken (an entry was changed, removed or inserted), or a record is not an entry."""
 
 
 class _OtherVersion(AccountingError):
-    """A charge names a format that is not read here."""
+    """A charge names a format that this version cannot read."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,27 @@ class LedgerEntry:
     def __post_init__(self) -> None:
         if type(self.round) is not int or not isinstance(self.task, str) or not isinstance(self.query, str):
             raise AccountingError(
-                f"an entry is of task {shown(self.task)}, round {shown(self.round)} and query {shown(self.query)}, "
-                "must be a text, a whole number and a text; name them so"
+                f"an entry is of task {shown(self.task)}, round {shown(self.round)} and query {shown(self.query)}; "
+                "these must be a text, a whole number and a text"
             )
         if self.part.rounds != 1:
             raise AccountingError(f"an entry has {self.part.rounds} rounds, must be 1; charge every round by itself")
 
     @property
     def key(self) -> tuple[int, str]:
-        """What a charge is known by."""
+        """The pair (round, query) that identifies a charge."""
         return self.round, self.query
 
     def canonical(self) -> str:
         """Return the entry as canonical JSON: sorted keys, no spaces.
 
         Raises:
-            AccountingError: for a part whose size is left to chance, or a mechanism that has no written form.
+            AccountingError: for a part of random size, or a mechanism that has no written form.
         """
         if self.part.sampling_rate is not None:
-            raise AccountingError("sampling_rate is given, but a ledger counts batches of a size fixed beforehand")
+            raise AccountingError(
+                "sampling_rate is given, but a ledger charges batches of a size fixed beforehand; leave it out"
+            )
         fields = {
             "clients": self.part.clients,
             "dummies": self.part.dummies,
@@ -76,11 +78,11 @@ class LedgerEntry:
         try:
             entry = _read(json.loads(text))
             same = entry.canonical() == text
-            text.encode()  # a lone surrogate has no bytes to chain
+            text.encode()  # raises for a lone surrogate, which has no bytes to chain
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as wrong:
             why = f": {wrong}" if isinstance(wrong, _OtherVersion) else ""
             raise LedgerBroken(f"entry {shown(text)} cannot be read{why}; restore the ledger from a copy") from wrong
-        # Comparing whole texts refuses unknown members, other orders and other spellings of a number at once.
+        # Comparing whole texts refuses unknown members, another order and other spellings of a number at once.
         if not same:
             raise LedgerBroken(f"entry {shown(text)} is not in canonical form; restore the ledger from a copy")
         return entry
@@ -88,6 +90,6 @@ class LedgerEntry:
 
 def _read(fields: dict[str, Any]) -> LedgerEntry:
     if fields["format"] != CHARGE_FORMAT:
-        raise _OtherVersion(f"it is of {shown(fields['format'])}, this version of hubbub reads {CHARGE_FORMAT}")
+        raise _OtherVersion(f"its format is {shown(fields['format'])}, this version of hubbub reads {CHARGE_FORMAT}")
     part = Part(read_mechanism(fields["mechanism"]), fields["reports"], 1, fields["dummies"], fields["clients"])
     return LedgerEntry(fields["task"], fields["round"], fields["query"], part)

@@ -1,16 +1,15 @@
-"""An append-only list of charges that anyone can check.
+"""Keeps an append-only list of charges that anyone can check.
 
-Pure values: a charge returns a new ledger, storage belongs to the caller. Each charge holds the query's `Part` at the
-*minimum fixed beforehand*, because the number of reports that came may depend on what earlier rounds released, and then
-pairs at that number need not compose (docs/explanation/accounting-rounds.md, "Rounds whose size is
-not fixed").
+A ledger is a pure value: a charge returns a new ledger, and the caller stores it. Each charge has the query's `Part` at
+the *minimum fixed beforehand*, because the number of reports that came may depend on earlier releases, and then pairs
+at that number need not compose (docs/explanation/accounting-rounds.md, "Rounds whose size is not fixed").
 
-The chain of digests shows that an entry was changed, moved, put in or taken out, not that the *last* ones were left
-off, nor that somebody wrote a whole new chain: whoever keeps a ledger holds its `head`, or the rounds it released,
-apart from it and compares.
+The chain of digests shows that an entry was changed, moved, inserted or removed. It does not show that the *last*
+entries were removed, or that the whole chain was rewritten. So the owner of a ledger stores its `head`, or the rounds
+it released, somewhere else, and compares.
 
-A round that hid people among fewer honest reports than that minimum cost more than its charge. Whoever counted it hands
-that in as `dearer`: it is no part of the chain, which stays what was fixed beforehand, but counts against the budget.
+A round with fewer honest reports than that minimum cost more than its charge. The caller that counted it passes its
+part as `dearer`. That part counts against the budget; it is not in the chain, which stays as fixed beforehand.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ LABEL = b"hubbub/v1 ledger"
 """Domain separation of the hash chain."""
 
 EXPLAINED = 6
-"""Most groups of like rounds that a refusal lists."""
+"""Most groups of equally charged rounds that a refusal lists."""
 
 
 class ChargeConflict(AccountingError):
-    """Another charge was already made for the same round and query."""
+    """The same round and query already has a different charge."""
 
 
 class BudgetExceeded(AccountingError):
@@ -47,7 +46,7 @@ class BudgetExceeded(AccountingError):
 
 @dataclass(frozen=True)
 class ChainedEntry:
-    """A charge and the digest that chains it to everything before: SHA-256, in hex."""
+    """A charge and the digest that chains it to all earlier ones: SHA-256, in hex."""
 
     entry: LedgerEntry
     digest: str
@@ -57,9 +56,9 @@ class ChainedEntry:
 class Ledger:
     """All charges of one task, oldest first, and its budget (`epsilon`, `delta`) over all its rounds.
 
-    `dearer` has, by round and query, the part that was really sent where it cost more than was fixed beforehand. Where
-    `epsilon` is infinite nothing exceeds it, and nothing is composed to know that. Raises AccountingError for a
-    budget that is not a number from 0, or a δ outside its range.
+    `dearer` maps round and query to the part that was really sent, if it cost more than was fixed beforehand. If
+    `epsilon` is infinite nothing exceeds it, so nothing is composed to find out. Raises AccountingError for a budget
+    that is not a number from 0, or a δ outside its range.
     """
 
     task: str
@@ -71,11 +70,11 @@ class Ledger:
     def __post_init__(self) -> None:
         checked_delta(self.delta)
         if not real(self.epsilon) >= 0:
-            raise AccountingError(f"the budget is {shown(self.epsilon)}, must be a number from 0; infinity allows all")
+            raise AccountingError(f"the budget is {shown(self.epsilon)}, must be a number from 0; infinity is no cap")
 
     @property
     def head(self) -> str:
-        """Return the digest of the last charge, or of the empty ledger: it fixes everything before."""
+        """Return the digest of the last charge, or of the empty ledger: it fixes all charges up to there."""
         return self.links[-1].digest if self.links else _start(self.task)
 
     @property
@@ -84,12 +83,12 @@ class Ledger:
         return tuple(link.entry for link in self.links)
 
     def charge(self, entries: Iterable[LedgerEntry]) -> Ledger:
-        """Return the ledger with these charges, all or none; one that was made already changes nothing.
+        """Return the ledger with these charges, all or none; an entry that is charged already changes nothing.
 
         Raises:
-            AccountingError: an entry of another task.
-            ChargeConflict: another charge was made for the same round and query.
-            BudgetExceeded: the composed ε would pass the budget; the message says which rounds spent what.
+            AccountingError: an entry is of another task.
+            ChargeConflict: the same round and query has a different charge.
+            BudgetExceeded: the composed ε would exceed the budget; the message lists the spending by round.
         """
         fresh = self._fresh(entries)
         if fresh and self._exceeds(fresh):
@@ -97,12 +96,12 @@ class Ledger:
         return self._appended(fresh)
 
     def would_exceed(self, entries: Iterable[LedgerEntry]) -> bool:
-        """Return whether charging these would pass the budget; the ledger stays as it is."""
+        """Return whether charging these would exceed the budget; the ledger does not change."""
         fresh = self._fresh(entries)
         return bool(fresh) and self._exceeds(fresh)
 
     def spent(self, delta: float | None = None) -> EpsilonBracket:
-        """Return the ε composed over everything charged, at `delta` or the budget's δ; `epsilon_upper` is certified."""
+        """Return the ε composed over all charges, at `delta` or the budget's δ; `epsilon_upper` is certified."""
         return _composed(self._priced(self.entries), self.delta if delta is None else delta)
 
     def epsilon_spent(self) -> float:
@@ -110,15 +109,15 @@ class Ledger:
         return _upper(self._priced(self.entries), self.delta)
 
     def verify(self) -> None:
-        """Raise LedgerBroken unless every digest follows from the one before and no charge is there twice."""
-        # Digests are recomputed from the task on: a chain copied from another task fails at its first link.
+        """Raise LedgerBroken unless every digest follows from the one before and no charge occurs twice."""
+        # The first digest covers the task's name, so a chain copied from another task fails at once.
         digest = _start(self.task)
         for place, link in enumerate(self.links):
             digest = _next(digest, link.entry)
             if digest != link.digest or link.entry.task != self.task:
                 raise LedgerBroken(f"charge {place} of task {self.task!r} was changed; restore the ledger from a copy")
         if len({link.entry.key for link in self.links}) != len(self.links):
-            raise LedgerBroken(f"task {self.task!r} holds a charge twice; restore the ledger from a copy")
+            raise LedgerBroken(f"task {self.task!r} has a charge twice; restore the ledger from a copy")
 
     def records(self) -> tuple[tuple[str, str], ...]:
         """Return (entry, digest) of every charge as text, for storage."""
@@ -133,7 +132,7 @@ class Ledger:
         records: Iterable[tuple[str, str]],
         dearer: Mapping[tuple[int, str], Part] | None = None,
     ) -> Ledger:
-        """Read what `records` wrote and verify it; raises LedgerBroken where it does not hold."""
+        """Read the output of `records` and verify it; raises LedgerBroken if that fails."""
         links = tuple(ChainedEntry(LedgerEntry.from_canonical(text), digest) for text, digest in records)
         ledger = cls(task, epsilon, delta, links, dearer or {})
         ledger.verify()
@@ -146,7 +145,7 @@ class Ledger:
         for entry in entries:
             if entry.task != self.task:
                 raise AccountingError(
-                    f"entry is of task {entry.task!r}, must be of {self.task!r}; use that task's ledger"
+                    f"the entry is of task {entry.task!r}, must be of {self.task!r}; use its own task's ledger"
                 )
             earlier = known.get(entry.key)
             if earlier is None:
@@ -155,18 +154,18 @@ class Ledger:
             elif earlier != entry:
                 raise ChargeConflict(
                     f"round {entry.round}, query {entry.query!r} is charged as {earlier.part}, not as {entry.part}; "
-                    "a round is charged once, at the minimum its task fixed"
+                    "a round is charged once, at the minimum that its task fixed"
                 )
         return fresh
 
     def _exceeds(self, fresh: Sequence[LedgerEntry]) -> bool:
-        # Nothing exceeds no budget; composing years of rounds to learn that would take seconds.
+        # Without a budget nothing can exceed it, and composing years of rounds takes seconds.
         if self.epsilon == math.inf:
             return False
         return _upper(self._priced((*self.entries, *fresh)), self.delta) > self.epsilon
 
     def _priced(self, entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
-        """Return the entries that are paid for, with what was really sent in them where that is known to cost more."""
+        """Return the entries that are paid for, each at the part that was really sent if that cost more."""
         return _paid([replace(entry, part=self.dearer.get(entry.key, entry.part)) for entry in entries])
 
     def _appended(self, fresh: Iterable[LedgerEntry]) -> Ledger:
@@ -181,7 +180,7 @@ class Ledger:
         rounds = ", ".join(str(number) for number in sorted({entry.round for entry in fresh}))
         return (
             f"charging round {rounds} of task {self.task!r} would bring epsilon to {after:.6g} "
-            f"at delta {self.delta:g}, the budget is {self.epsilon:g}; {self._history()}; "
+            f"at delta {self.delta:g}, but the budget is {self.epsilon:g}; {self._history()}; "
             "end the task, or start one with a larger budget"
         )
 
@@ -193,11 +192,11 @@ class Ledger:
         groups = list(_like_rounds(entries))
         told = [f"{_span(rounds)} {_upper(entries, self.delta):.6g}" for rounds, entries in groups[:EXPLAINED]]
         more = f" and {len(groups) - EXPLAINED} further groups" if len(groups) > EXPLAINED else ""
-        return f"spent so far: {spent:.6g}, of it by themselves {', '.join(told)}{more}"
+        return f"spent so far: {spent:.6g}, each group alone: {', '.join(told)}{more}"
 
 
 def _paid(entries: Sequence[LedgerEntry]) -> tuple[LedgerEntry, ...]:
-    """Return what is paid for: of a query whose rounds hang together, those that cost most, some of them twice."""
+    """Return the entries that are paid for: if a query's rounds are linked, the costliest, some of them twice."""
     by_query: dict[str, list[LedgerEntry]] = {}
     for entry in entries:
         by_query.setdefault(entry.query, []).append(entry)
@@ -208,7 +207,7 @@ def _paid(entries: Sequence[LedgerEntry]) -> tuple[LedgerEntry, ...]:
 
 
 def _upper(entries: Sequence[LedgerEntry], delta: float) -> float:
-    """Return the certified ε alone: what a charge is decided by needs no attack."""
+    """Return the certified ε alone: deciding on a charge needs no attack."""
     return compose_upper([entry.part for entry in entries], delta) if entries else 0.0
 
 
@@ -219,7 +218,7 @@ def _composed(entries: Sequence[LedgerEntry], delta: float) -> EpsilonBracket:
 
 
 def _like_rounds(entries: Sequence[LedgerEntry]) -> Iterable[tuple[list[int], list[LedgerEntry]]]:
-    """Yield runs of rounds that were charged alike, with their entries."""
+    """Yield runs of rounds with equal charges, with their entries."""
     by_round: dict[int, list[LedgerEntry]] = {}
     for entry in entries:
         by_round.setdefault(entry.round, []).append(entry)

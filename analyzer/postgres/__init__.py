@@ -1,4 +1,4 @@
-"""What can be erased is there only enciphered, its keys are in a keyring here."""
+"""The store on PostgreSQL: erasable data is encrypted there, under keys in a local keyring."""
 
 from hubbub.analyzer.postgres.store import AnalyzerPostgresStore
 

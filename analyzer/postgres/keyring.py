@@ -1,4 +1,4 @@
-"""Rounds' private keys, and the secrets under which the database has what they were delivered with."""
+"""Keeps rounds' private keys, and the secrets that encrypt their delivered data in the database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CREATE TABLE secret (
 
 @dataclass(frozen=True)
 class DeliverySecrets:
-    """What the keyring holds of a round: nothing, and `cipher` None, once it was destroyed."""
+    """The secrets of a round; empty, and `cipher` is None, once they are destroyed."""
 
     cipher: DeliveryCipher | None = field(repr=False)
     private_key: bytes = field(default=b"", repr=False)
@@ -60,7 +60,7 @@ class AnalyzerKeyring(KeyringFile[DeliverySecrets]):
             return [round_ for round_, secrets in self._secrets.items() if secrets.cipher is not None]
 
     def install(self, round_: RoundId, private_key: bytes) -> None:
-        """Keep a round's private key, in place of one that nobody was ever shown, and a secret for the round."""
+        """Store a round's private key, in place of one that was never shown, and a new secret for the round."""
         secret = os.urandom(SECRET_BYTES)
         put = (
             "INSERT INTO secret (task, number, storage, private_key) VALUES (?, ?, ?, ?)"
@@ -73,11 +73,11 @@ class AnalyzerKeyring(KeyringFile[DeliverySecrets]):
             self._secrets[round_] = DeliverySecrets(DeliveryCipher(secret, *round_), private_key)
 
     def destroy(self, round_: RoundId) -> None:
-        """Destroy what is held of a round; it is in no file any more, and what was stored under it means nothing."""
+        """Destroy a round's secrets, so that they are in no file and the data under them is unreadable."""
         which = "UPDATE secret SET storage = NULL, private_key = NULL WHERE task = ? AND number = ?"
         with self.lock:
             if self.of(round_).cipher is not None:
                 self.change(lambda writer: writer.execute(which, round_))
-                # Known only once the files are clean, so that it is done again where they could not be cleaned.
+                # Recorded only once the files are clean, so that a failed cleaning is repeated.
                 self.clean()
                 self._secrets[round_] = DESTROYED

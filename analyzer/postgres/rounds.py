@@ -1,4 +1,4 @@
-"""What the database and the keyring say of rounds and of what arrived of them, inside one transaction."""
+"""Reads and writes rounds and their arrived envelopes, in the database and the keyring, inside one transaction."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _BATCHES = (
 
 
 def of_round(statement: str, key: int) -> sql.Composed:
-    """Return a statement on the table of a round's envelopes, which is named in it by {arrived}."""
+    """Return a statement on the table of a round's envelopes; it names the table {arrived}."""
     return sql.SQL(statement).format(arrived=sql.Identifier(f"arrived_{key}"))
 
 
 class RoundQueries(InboxTransaction[ReceivedBatch]):
-    """The operations; what one of them writes is stored when the transaction ends.
+    """The operations; a write is stored when the transaction ends.
 
-    `destroyed` gathers the rounds whose secrets are to be destroyed once it has.
+    `destroyed` gathers the rounds whose secrets must be destroyed afterwards.
     """
 
     def __init__(self, connection: Connection, keyring: AnalyzerKeyring) -> None:
@@ -54,7 +54,7 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
         return self.connection.execute(statement, values).fetchall()
 
     def _round(self, task_id: bytes, number: int) -> int | None:
-        """The row of a round; None where no key was made for it yet."""
+        """Return the row of a round; None if it has no key yet."""
         row = self._one("SELECT key FROM round_status WHERE id = %s AND number = %s", task_id, number)
         return None if row is None else row[0]
 
@@ -88,22 +88,23 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
             *(number, key.record.body, key.record.signature, key.not_after, task_id),
         )
         if row is None:
-            raise HubbubError(f"a key is to be made for a round of task {task_id.hex()}, which was not added")
+            raise HubbubError(f"a round of task {task_id.hex()} needs a key, but the task was not added")
         columns = "query integer, first bigint, envelopes bytea NOT NULL, PRIMARY KEY (query, first)"
         for statement in (
             f"CREATE TABLE {{arrived}} ({columns})",
-            # Envelopes do not compress, so the server need not try. `CREATE` says so to servers of version 16 on only.
+            # Envelopes do not compress, so the server need not try. `CREATE` accepts this only from version 16 of
+            # PostgreSQL on.
             "ALTER TABLE {arrived} ALTER COLUMN envelopes SET STORAGE EXTERNAL",
         ):
             self.connection.execute(of_round(statement, row[0]))
         self._keyring.install((task_id, number), key.private)
 
     def abandon(self, task_id: bytes, number: int) -> None:
-        """Destroy what a round was delivered with, and its private key: nothing of it will be counted."""
+        """Erase a round's envelopes and its private key, so that nothing of it will be counted."""
         row = self._round(task_id, number)
         if row is None:
             return
-        # What was counted of some of its batches goes with the secret that it was stored under.
+        # The counts of its counted batches become unreadable with the secret that encrypts them.
         self._run("UPDATE batch SET next_offset = 0, counts = NULL WHERE round = %s", row)
         self.drop(row)
         self._run("UPDATE round SET destroyed = true WHERE key = %s", row)
@@ -113,12 +114,12 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
         return self.connection.execute(statement, values).rowcount
 
     def drop(self, row: int) -> None:
-        """Drop what arrived of a round."""
+        """Drop the table of a round's envelopes."""
         self.connection.execute(of_round("DROP TABLE IF EXISTS {arrived}", row))
         self._run("UPDATE round SET stored = false WHERE key = %s", row)
 
     def to_destroy(self) -> list[RoundId]:
-        """The rounds whose secrets the keyring still has, and that the database says are destroyed."""
+        """Return the rounds that are destroyed in the database but still have secrets in the keyring."""
         rows = self._all("SELECT id, number FROM round_status WHERE destroyed")
         return sorted(set(self._keyring.alive) & set(rows))
 
@@ -132,7 +133,7 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
 
     def _insert_batch(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes) -> None:
         batch, row = record.batch, self._must_be_there(record.batch.task_id, record.batch.round)
-        # Fixed by the first batch; the check has seen to it that all others come with the same one.
+        # Fixed by the first batch; `_insert_batch` is called only after a check that all others have the same one.
         self._run("UPDATE round SET key_set_hash = %s WHERE key = %s", key_set_hash, row)
         self._run(
             "INSERT INTO batch (round, query, record, signature, reports, dummies, digest)"
@@ -171,7 +172,7 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
         cipher = self._secrets(batch.task_id, batch.round).cipher
         key = self.key(batch.task_id, batch.round)
         if cipher is None or key is None or key.private is None:
-            raise HubbubError(f"round {batch.round} of task {batch.task_id.hex()} is over; nothing of it is taken")
+            raise HubbubError(f"round {batch.round} of task {batch.task_id.hex()} is over; it accepts nothing")
         return cipher
 
     def _check_repetition(self, chunk: Envelopes, repeated: int) -> None:
@@ -188,7 +189,7 @@ class RoundQueries(InboxTransaction[ReceivedBatch]):
             check_repetition(stored, offset, chunk.envelopes[:repeated])
 
     def chunk_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
-        """The first chunk behind an offset that arrived of a batch; None where there is none, or no more."""
+        """Return the first stored chunk of a batch after an offset; None if there is none."""
         found = self._one(
             "SELECT key FROM round_status WHERE id = %s AND number = %s AND stored AND NOT destroyed",
             *(batch.task_id, batch.round),

@@ -1,10 +1,11 @@
-"""The store on PostgreSQL. What it has answered is committed on the server's disk, and in the keyring's file.
+"""The store on PostgreSQL: whatever it answered is committed on the server's disk, and in the keyring's file.
 
-A change of both goes in an order from which it can be done again: secrets are in the keyring before the database speaks
-of their round, and destroyed there once the database says so. A kill in between is made good at the next start, and a
-keyring that could not be written with the next change; what the database says is destroyed is not read meanwhile.
+A change of both has an order in which it can be repeated. Secrets are in the keyring before the database refers to
+their round, and are destroyed there after the database records it. After a kill in between, the next start completes
+the change. If the keyring could not be written, the next change completes it; until then secrets that the database
+records as destroyed are not read.
 
-One process at a time may use it, on one thread, so operations do not meet.
+One process at a time may use it, on one thread, so operations do not overlap.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ from hubbub.service.receiving.inbox import InboxOperations
 T = TypeVar("T")
 
 SCHEMA = Schema("hubbub_analyzer", "hubbub.analyzer.postgres")
-"""Where the store is in a database, and what makes its tables."""
+"""The name of the store's schema in a database, and the package with its migrations."""
 
 RETRY_SECONDS = 5.0
-"""When to try again after the server or the keyring's disk refused something."""
+"""Seconds until a caller may try again after the server or the keyring's disk refused something."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,10 +59,10 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
 
     @staticmethod
     def create(folder: Path, address: str) -> Path:
-        """Make a new keyring in `folder` for a database without a store, and return its file.
+        """Create a keyring in `folder` for a database without a store, and return its file.
 
         Raises:
-            StoreError: where there is a keyring or a store already; nothing was made then.
+            StoreError: if there is a keyring or a store already; then nothing was created.
         """
         bring_forward(address, SCHEMA)
         check_new(address, SCHEMA, "an analyzer's")
@@ -85,13 +86,13 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         connection: type[Connection] = psycopg.Connection,
         incidents: Incidents | None = None,
     ) -> None:
-        """Open the store in a database; `observe` is told how many seconds each transaction took.
+        """Open the store in a database; `observe` gets the seconds of each transaction.
 
-        `incidents` are told what the server does not take, `connection` is the class of the connections to it.
+        `incidents` gets the server's failures; `connection` is the class of the connections to it.
 
         Raises:
-            StoreError: where the server cannot be used, another process uses the store, a newer version wrote the
-                database, or it is not the keyring's. The keyring is closed then.
+            StoreError: if the server cannot be used, another process uses the store, a newer version wrote the
+                database, or it has another keyring. The keyring is closed then.
         """
         self._keyring = keyring
         self._threads = Threads(1)
@@ -116,16 +117,17 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
 
     @property
     def waiting(self) -> int:
-        """How many operations wait for the thread that does them."""
+        """The number of operations that wait for the store's thread."""
+        # One of those that are counted is running.
         return max(0, self._waiting - 1)
 
     def close(self) -> None:
-        """Finish what waits, and close the connections and the keyring."""
+        """Finish waiting operations, and close the connections and the keyring."""
         self._threads.shutdown()
         self._sessions.close()
         self._keyring.close()
 
-    # How operations are done
+    # How operations run
 
     async def _do(self, work: Callable[[], T]) -> T:
         asked = time.monotonic()
@@ -138,13 +140,13 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
     def _done(self, work: Callable[[], T], asked: float) -> T:
         when, refusal = self._failed
         if refusal is not None and asked < when:
-            # It waited while the server did not answer: it is told so now, instead of waiting as long again.
+            # It waited while the server did not answer: it fails now, instead of waiting as long again.
             raise Refusal(refusal.reason, refusal.message, refusal.retry_after)
         try:
             return _refusing(work)
         except Refusal as error:
             if isinstance(error.__cause__, StoreError):
-                # Made anew: what was raised holds on to what was asked for.
+                # A new object: the one that was raised keeps references to the request.
                 self._failed = time.monotonic(), Refusal(error.reason, error.message, error.retry_after)
             raise
 
@@ -154,7 +156,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         )
 
     async def _change(self, work: Callable[[AnalyzerPostgresTables], T]) -> T:
-        """Do an operation in one transaction, and destroy what it says is to be once that is on disk."""
+        """Run an operation in one transaction; once that is on disk, destroy the secrets that it names."""
 
         def job(connection: Connection) -> tuple[T, set[tuple[bytes, int]]]:
             tables = AnalyzerPostgresTables(connection, self._keyring)
@@ -166,7 +168,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
             try:
                 self._destroy_left()
             except StoreError as error:
-                # What was asked for is done. The next change tries this again, and erasing insists on it.
+                # The operation is done. The next change retries the destruction, and erasing requires it.
                 _LOG.warning("the keyring still holds the secrets of a round that is over: %s", error)
             return result
 
@@ -195,7 +197,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
     # Releases
 
     async def known(self, task_id: bytes) -> Known:
-        """Return what is known of a task's releases."""
+        """Return the known releases of a task."""
 
         def work(tables: AnalyzerPostgresTables) -> Known:
             releases = ledger.releases_of(tables.connection, task_id)
@@ -204,11 +206,10 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         return await self._look(work)
 
     async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
-        """Return the releases of all tasks that have any, in order, each with its stored head."""
         return await self._look(lambda tables: ledger.releases(tables.connection))
 
     async def records(self) -> Sequence[Signed]:
-        """Return the records of all batches that were announced."""
+        """Return the records of all announced batches."""
         return await self._look(AnalyzerPostgresTables.records)
 
     # Counting
@@ -216,7 +217,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
     async def commit(
         self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
     ) -> Committed:
-        """Store what was counted of a batch, and charge for it; return what the batch is committed with."""
+        """Store the counts of a batch, and charge for it; return the stored commit."""
         return await self._change(lambda tables: tables.commit(batch, counts, attestation, committed, charges))
 
     async def charges(self, task_id: bytes) -> Charges:
@@ -226,13 +227,13 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         return await self._look(lambda tables: ledger.charges(tables.connection))
 
     async def counted(self) -> Mapping[tuple[bytes, int], int]:
-        """Return the rounds of which a batch was committed, with how many queries their task has."""
+        """Return the rounds with a committed batch, each with its task's number of queries."""
         return await self._look(AnalyzerPostgresTables.counted)
 
     # Certificates
 
     async def uncertified(self) -> list[tuple[bytes, int]]:
-        """Return the rounds whose batches are all committed and that have no certificate."""
+        """Return the rounds with all batches committed but no certificate."""
         return await self._look(AnalyzerPostgresTables.uncertified)
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
@@ -245,14 +246,14 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         await self._change(lambda tables: tables.certify(task_id, round_number, document, withheld))
 
     async def unerased(self) -> list[tuple[bytes, int]]:
-        """Return the certified rounds whose envelopes are still there."""
+        """Return the certified rounds that still have envelopes."""
         return await self._look(AnalyzerPostgresTables.unerased)
 
     async def erase_some(self, task_id: bytes, round_number: int) -> bool:
         """Erase the envelopes of a certified round, all at once; there are never more."""
 
         def work(tables: AnalyzerPostgresTables) -> None:
-            # Destroyed first: what the server keeps of a table that was dropped must mean nothing.
+            # Secrets first: traces of a dropped table that the server keeps must be unreadable.
             self._destroy_left()
             tables.erase(task_id, round_number)
 
@@ -267,12 +268,12 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
         return await self._look(lambda tables: tables.certified(task_id))
 
     async def progress(self, task_id: bytes | None) -> list[RoundProgress]:
-        """Return how far the rounds are that a key was made for, oldest key first."""
+        """Return the progress of the rounds that have a key, oldest key first."""
         return await self._look(lambda tables: tables.progress(task_id))
 
 
 def _refusing(work: Callable[[], T]) -> T:
-    """Do work; what the server or the keyring's disk does not take now is refused, with a time to come again."""
+    """Run work; if the server or the keyring's disk fails now, refuse with a time to come again."""
     try:
         return work()
     except StoreError as error:

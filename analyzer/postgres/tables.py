@@ -1,4 +1,4 @@
-"""Tasks, what was counted, what it cost and its certificates, inside one transaction; `rounds` has the rest."""
+"""Reads and writes tasks, counts, charges and certificates inside one transaction; `rounds` has the rest."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ class AnalyzerPostgresTables(RoundQueries):
             self._run(statement, signed.task.id, signed.task.name, len(signed.task.queries), signed.encode())
 
     def task(self, task_id: bytes) -> SignedTask | None:
-        """A task that was ever added."""
         row = self._one("SELECT document FROM task WHERE id = %s", task_id)
         return None if row is None else SignedTask.decode(row[0])
 
     # Keys
 
     def expire_keys(self, now: float) -> int:
-        """Destroy the keys whose time is over: of rounds that no batch came for, and of those that never were whole.
+        """Destroy expired keys: of rounds without a batch, and of rounds that never became complete.
 
         Rounds that were released after these wait for that.
         """
@@ -59,19 +58,16 @@ class AnalyzerPostgresTables(RoundQueries):
     # Releases
 
     def records(self) -> list[tuple[bytes, int, SignedDocument]]:
-        """The records of all batches that were announced: the task's id, the query, the document."""
         rows = self._all(
             "SELECT id, query, batch.record, batch.signature FROM round_status JOIN batch ON batch.round = key"
         )
         return [(task_id, query, SignedDocument(body, signature)) for task_id, query, body, signature in rows]
 
     def counted_of(self, task_id: bytes) -> set[int]:
-        """The rounds of a task whose batches are all counted."""
         rows = self._all("SELECT number FROM round_status WHERE id = %s AND queries = counted", task_id)
         return {number for (number,) in rows}
 
     def is_over(self, task_id: bytes, round_number: int) -> bool:
-        """Whether a round's key was destroyed: what was not counted of it will never be."""
         statement = "SELECT 1 FROM round_status WHERE id = %s AND number = %s AND destroyed"
         return self._one(statement, task_id, round_number) is not None
 
@@ -80,11 +76,11 @@ class AnalyzerPostgresTables(RoundQueries):
     def commit(
         self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
     ) -> Committed:
-        """Store what was counted of a batch, and what is added to the ledger, unless it is committed already."""
+        """Store the counts of a batch, and add to the ledger, unless it is committed already."""
         known = self.batch(batch)
         if known is None:
             raise HubbubError(f"batch {batch.query} of round {batch.round} is to be committed, but was not announced")
-        # Before the charges: a commit that is repeated must not be charged twice.
+        # Before the charges: a repeated commit must not be charged twice.
         if known.committed is not None:
             return known.committed
         sealed = self._open_cipher(batch).seal_counts(batch.query, counts)
@@ -100,7 +96,6 @@ class AnalyzerPostgresTables(RoundQueries):
         return committed
 
     def progress(self, task_id: bytes | None) -> list[RoundProgress]:
-        """How far the rounds are that a key was made for, oldest key first, of one task or of all."""
         batches: dict[int, list[BatchProgress]] = {}
         for row, query, body, reports, dummies, arrived, valid, left_out in self._all(
             "SELECT round, query, record, reports, dummies, next_offset, valid, left_out FROM batch ORDER BY query"
@@ -120,29 +115,28 @@ class AnalyzerPostgresTables(RoundQueries):
         ]
 
     def counted(self) -> dict[tuple[bytes, int], int]:
-        """The rounds of which a batch was committed, with how many queries their task has."""
+        """Return the rounds with a committed batch, each with its task's number of queries."""
         rows = self._all("SELECT id, number, queries FROM round_status WHERE counted > 0")
         return {(task_id, number): queries for task_id, number, queries in rows}
 
     # Certificates
 
     def uncertified(self) -> list[tuple[bytes, int]]:
-        """The rounds whose batches are all committed and that have no certificate: (task id, round), rising."""
         rows = self._all(
             "SELECT id, number FROM round_status WHERE certified IS NULL AND queries = counted ORDER BY task, number"
         )
         return [(task_id, number) for task_id, number in rows]
 
     def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
-        """Store a round's certificate, unless it has one; destroy its private key and the counts that are withheld.
+        """Store a round's certificate, unless it has one; destroy its private key and the withheld counts.
 
-        Other counts are results from now on, and stored as they are.
+        The other counts are results from now on, and are stored in plain.
         """
         row = self._must_be_there(task_id, round_number)
         self.destroyed.add((task_id, round_number))
         batches = self.batches(task_id, round_number)
         new = "INSERT INTO certificate (round, document) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-        # There is one already: the key and the withheld counts went with it.
+        # There is a certificate already: the key and the withheld counts were destroyed with it.
         if not self._run(new, row, document):
             return
         for batch in batches:
@@ -151,25 +145,22 @@ class AnalyzerPostgresTables(RoundQueries):
         self._run("UPDATE round SET destroyed = true WHERE key = %s", row)
 
     def unerased(self) -> list[tuple[bytes, int]]:
-        """The certified rounds whose envelopes are still there: (task id, round), rising."""
         rows = self._all(
             "SELECT id, number FROM round_status WHERE certified IS NOT NULL AND stored ORDER BY task, number"
         )
         return [(task_id, number) for task_id, number in rows]
 
     def erase(self, task_id: bytes, round_number: int) -> None:
-        """Drop what a round was delivered with, all at once: that waits for nobody's rows."""
+        """Drop a round's envelopes, all at once, which waits for no other rows."""
         row = self._round(task_id, round_number)
         if row is not None:
             self.drop(row)
 
     def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
-        """A round's certificate, if it was made."""
         row = self._one("SELECT document FROM certificate WHERE round = %s", self._round(task_id, round_number))
         return None if row is None else row[0]
 
     def certified(self, task_id: bytes | None) -> list[RoundId]:
-        """The certified rounds, of one task or of all, in the order in which they were certified."""
         rows = self._all(
             "SELECT id, name, number FROM round_status"
             " WHERE certified IS NOT NULL AND (%s::bytea IS NULL OR id = %s) ORDER BY certified",

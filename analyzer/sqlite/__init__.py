@@ -1,4 +1,4 @@
-"""No server to install, and what was answered is synced to disk."""
+"""The store on SQLite: it needs no server, and whatever was answered is synced to disk."""
 
 from hubbub.analyzer.sqlite.store import AnalyzerSqliteStore
 

@@ -1,4 +1,4 @@
-"""The tables of the analyzer's store. A change raises the version and adds the migration from the one before.
+"""The tables of the analyzer's store. A change raises the version and adds a migration from the previous one.
 
 A batch is committed when it has a number of valid reports; a round is certified when it has a certificate.
 """

@@ -1,8 +1,8 @@
-"""The store in one SQLite file. An answer is given after its transaction is synced.
+"""The store in one SQLite file: an answer is given after its transaction is synced.
 
 Operations that wait together share one transaction, each in a savepoint of its own (`service.sqlite.group_commit`).
-After something was erased, the freed pages are zeroed in the file, given back, and the write-ahead log is cut to
-nothing before the answer.
+After an erasure, the freed pages are zeroed in the file and given back, and the write-ahead log is cut to nothing
+before the answer.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
 
     @staticmethod
     def create(folder: Path) -> Path:
-        """Make a new store in `folder`, and return its file.
+        """Create a store in `folder`, and return its file.
 
         Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
+            StoreError: if there is a store already, or a part of one; then nothing was created.
         """
         return create(folder, FILE_NAME, LAYOUT)
 
@@ -75,18 +75,17 @@ class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
     # Releases
 
     async def known(self, task_id: bytes) -> Known:
-        """Return what is known of a task's releases."""
+        """Return the known releases of a task."""
         writer = self._database.writer
         return await self._change(
             lambda tables: known(tables, task_id, releases_of(writer, task_id), last_of(writer, task_id))
         )
 
     async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
-        """Return the releases of all tasks that have any, in order, each with its stored head."""
         return await self._change(lambda _: all_chains(self._database.writer))
 
     async def records(self) -> Sequence[Signed]:
-        """Return the records of all batches that were announced."""
+        """Return the records of all announced batches."""
         return await self._change(AnalyzerSqliteTables.records)
 
     # Counting
@@ -94,7 +93,7 @@ class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
     async def commit(
         self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
     ) -> Committed:
-        """Store what was counted of a batch, and charge for it; return what the batch is committed with."""
+        """Store the counts of a batch, and charge for it; return the stored commit."""
         return await self._change(lambda tables: tables.commit(batch, counts, attestation, committed, charges))
 
     async def charges(self, task_id: bytes) -> Charges:
@@ -104,13 +103,13 @@ class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
         return await self._change(lambda _: all_charges(self._database.writer))
 
     async def counted(self) -> Mapping[tuple[bytes, int], int]:
-        """Return the rounds of which a batch was committed, with how many queries their task has."""
+        """Return the rounds with a committed batch, each with its task's number of queries."""
         return await self._change(AnalyzerSqliteTables.counted)
 
     # Certificates
 
     async def uncertified(self) -> list[tuple[bytes, int]]:
-        """Return the rounds whose batches are all committed and that have no certificate."""
+        """Return the rounds with all batches committed but no certificate."""
         return await self._change(AnalyzerSqliteTables.uncertified)
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
@@ -121,7 +120,7 @@ class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
         await self._change(lambda tables: tables.certify(task_id, round_number, document, withheld))
 
     async def unerased(self) -> list[tuple[bytes, int]]:
-        """Return the certified rounds whose envelopes are still there."""
+        """Return the certified rounds that still have envelopes."""
         return await self._change(AnalyzerSqliteTables.unerased)
 
     async def erase_some(self, task_id: bytes, round_number: int) -> bool:
@@ -135,5 +134,5 @@ class AnalyzerSqliteStore(InboxStore[AnalyzerSqliteTables, ReceivedBatch]):
         return await self._change(functools.partial(AnalyzerSqliteTables.certified, task_id=task_id))
 
     async def progress(self, task_id: bytes | None) -> list[RoundProgress]:
-        """Return how far the rounds are that a key was made for, oldest key first."""
+        """Return the progress of the rounds that have a key, oldest key first."""
         return await self._change(functools.partial(AnalyzerSqliteTables.progress, task_id=task_id))

@@ -1,4 +1,4 @@
-"""Every SQL statement of the store, as narrow operations inside one transaction."""
+"""The SQL statements of the store, as narrow operations inside one transaction."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hubbub.service.sqlite.ledger_table import insert_charges
 from hubbub.service.sqlite.release_table import insert_releases, releases_of
 
 ERASED_AT_ONCE = 32
-"""Chunks erased in one transaction, 7 MB: some 40 ms, so that whoever reads results does not wait for all of it."""
+"""Chunks erased in one transaction, 7 MB: some 40 ms, so that readers of results do not wait for all of it."""
 
 
 class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
-    """The operations, beside those of receiving; what one of them writes is stored when its transaction ends."""
+    """The operations in addition to receiving; a write is stored when its transaction ends."""
 
     BATCHES = (
         "SELECT query, record, signature, reports, dummies, digest, next_offset, valid, left_out, counts, attestation"
@@ -43,7 +43,7 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
     # Keys
 
     def expire_keys(self, now: float) -> int:
-        """Destroy besides the keys of rounds that are late and never were whole; rounds released after them wait."""
+        """Also destroy the keys of late rounds that never became complete; later released rounds wait for that."""
         late = self._all(
             "SELECT task.id, round.number FROM private_key JOIN round ON round.key = private_key.round"
             " JOIN task ON task.key = round.task WHERE not_after < ? AND task.queries >"
@@ -64,7 +64,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
             self._run(statement, signed.task.id, signed.task.name, len(signed.task.queries), signed.encode())
 
     def task(self, task_id: bytes) -> SignedTask | None:
-        """A task that was ever added."""
         row = self._one("SELECT document FROM task WHERE id = ?", task_id)
         return None if row is None else SignedTask.decode(row[0])
 
@@ -77,7 +76,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         insert_releases(self._connection, task_id, releases)
 
     def records(self) -> list[tuple[bytes, int, SignedDocument]]:
-        """The records of all batches that were announced: the task's id, the query, the document."""
         rows = self._all(
             "SELECT task.id, query, batch.record, batch.signature FROM batch"
             " JOIN round ON round.key = batch.round JOIN task ON task.key = round.task"
@@ -89,11 +87,11 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
     def commit(
         self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
     ) -> Committed:
-        """Store what was counted of a batch, and what is added to the ledger, unless it is committed already."""
+        """Store the counts of a batch, and add to the ledger, unless it is committed already."""
         known = self.batch(batch)
         if known is None:
             raise HubbubError(f"batch {batch.query} of round {batch.round} is to be committed, but was not announced")
-        # Before the charges: a commit that is repeated must not be charged twice.
+        # Before the charges: a repeated commit must not be charged twice.
         if known.committed is not None:
             return known.committed
         insert_charges(self._connection, batch.task_id, charges)
@@ -103,7 +101,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return committed
 
     def progress(self, task_id: bytes | None) -> list[RoundProgress]:
-        """How far the rounds are that a key was made for, oldest key first, of one task or of all."""
         batches: dict[int, list[BatchProgress]] = {}
         for row, query, body, reports, dummies, arrived, valid, left_out in self._all(
             "SELECT round, query, record, reports, dummies, next_offset, valid, left_out FROM batch ORDER BY query"
@@ -125,7 +122,7 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         ]
 
     def counted(self) -> dict[tuple[bytes, int], int]:
-        """The rounds of which a batch was committed, with how many queries their task has."""
+        """Return the rounds with a committed batch, each with its task's number of queries."""
         rows = self._all(
             "SELECT DISTINCT task.id, round.number, queries FROM batch JOIN round ON round.key = batch.round"
             " JOIN task ON task.key = round.task WHERE valid IS NOT NULL"
@@ -133,7 +130,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return {(task_id, number): queries for task_id, number, queries in rows}
 
     def counted_of(self, task_id: bytes) -> set[int]:
-        """The rounds of a task whose batches are all counted."""
         rows = self._all(
             "SELECT round.number FROM round JOIN task ON task.key = round.task WHERE task.id = ? AND task.queries ="
             " (SELECT count(*) FROM batch WHERE batch.round = round.key AND valid IS NOT NULL)",
@@ -142,14 +138,12 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return {number for (number,) in rows}
 
     def is_over(self, task_id: bytes, round_number: int) -> bool:
-        """Whether a round's key was destroyed: what was not counted of it will never be."""
         key = self.key(task_id, round_number)
         return key is not None and key.private is None
 
     # Certificates
 
     def uncertified(self) -> list[tuple[bytes, int]]:
-        """The rounds whose batches are all committed and that have no certificate: (task id, round), rising."""
         rows = self._all(
             "SELECT task.id, round.number FROM round JOIN task ON task.key = round.task"
             " WHERE NOT EXISTS (SELECT 1 FROM certificate WHERE certificate.round = round.key) AND task.queries ="
@@ -159,12 +153,12 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return [(task_id, number) for task_id, number in rows]
 
     def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
-        """Store a round's certificate, unless it has one; destroy its private key and the counts that are withheld.
+        """Store a round's certificate, unless it has one; destroy its private key and the withheld counts.
 
-        Nobody can open the round's envelopes then; `erase_some` takes them away.
+        Nobody can open the round's envelopes then; `erase_some` erases them.
         """
         round_row = self._round(task_id, round_number)
-        # There is one already: the key and the withheld counts went with it.
+        # There is a certificate already: the key and the withheld counts were destroyed with it.
         if not self._run("INSERT OR IGNORE INTO certificate (round, document) VALUES (?, ?)", round_row, document):
             return
         self._run("DELETE FROM private_key WHERE round = ?", round_row)
@@ -173,7 +167,6 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         self._remains.destroyed = True
 
     def unerased(self) -> list[tuple[bytes, int]]:
-        """The certified rounds whose envelopes are still there: (task id, round), rising."""
         rows = self._all(
             "SELECT task.id, round.number FROM round JOIN task ON task.key = round.task"
             " WHERE EXISTS (SELECT 1 FROM certificate WHERE certificate.round = round.key) AND EXISTS"
@@ -183,7 +176,7 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return [(task_id, number) for task_id, number in rows]
 
     def erase_some(self, task_id: bytes, round_number: int) -> bool:
-        """Erase some of what a round was delivered with; return whether there is more."""
+        """Erase some of a round's envelopes; return whether there are more."""
         round_row = self._round(task_id, round_number)
         of_round = "batch IN (SELECT key FROM batch WHERE round = ?)"
         some = f"SELECT key FROM arrived WHERE {of_round} LIMIT {ERASED_AT_ONCE}"  # noqa: S608 - constants
@@ -194,12 +187,10 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         return more
 
     def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
-        """A round's certificate, if it was made."""
         row = self._one("SELECT document FROM certificate WHERE round = ?", self._round(task_id, round_number))
         return None if row is None else row[0]
 
     def certified(self, task_id: bytes | None) -> list[RoundId]:
-        """The certified rounds, of one task or of all, in the order in which they were certified."""
         rows = self._all(
             "SELECT task.id, name, round.number FROM certificate JOIN round ON round.key = certificate.round"
             " JOIN task ON task.key = round.task WHERE ?1 IS NULL OR task.id = ?1 ORDER BY certificate.key",

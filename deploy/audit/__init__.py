@@ -1,1 +1,1 @@
-"""The worst case played against real services, and what an attacker learns from it beside the certificate."""
+"""Audits a task: plays its worst case against real services, and compares the attacker's gain with the certificate."""

@@ -1,4 +1,4 @@
-"""The task that was played, the certificate that states most, and the services' logs."""
+"""Saves the results of an audit: the played task, the certificate with the largest ε, and the services' logs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hubbub.protos.task.task import Task
 
 
 async def run_and_keep(task: Task, options: AuditOptions, out: Path | None, progress: Callable[[], None]) -> Audit:
-    """Run an audit in a temporary folder; keep what is worth it in `out`, new or empty, where there is one.
+    """Run an audit in a temporary folder; save its results in `out`, a new or empty folder, if one is given.
 
-    If the audit fails, `out` is left with the logs alone.
+    If the audit fails, `out` has only the logs.
 
     Raises:
         UsageError, HubbubError: as `run`.

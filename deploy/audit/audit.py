@@ -1,8 +1,8 @@
-"""Plays a task's worst case on services of its own; what is learned is compared with what is certified.
+"""Plays a task's worst case on its own services, and compares the attacker's gain with the certificate.
 
-Everyone's answer is fixed but one: the victim's is one of two, as a fair coin of the operating system says. The
-attacker is the analyzer: it sees every report that is opened, in its order, and the certificate states what it may
-learn. What it does learn is bounded from below with confidence (`inference`).
+All answers are fixed except one: the victim's is one of two, chosen by a fair coin of the operating system. The
+attacker is the analyzer: it sees every opened report, in order, and the certificate limits its gain. Its actual gain is
+bounded from below with confidence (`inference`).
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ MOST_EPSILON = 100.0
 """Largest ε that a task may state."""
 
 AUDITED = "an audit's own task, which is asked of nobody"
-"""Why the task that is played may have a large δ."""
+"""The reason for a large δ in the played task."""
 
 UNDER_MINIMUM_SHARE = 8
-"""One round in so many is played under the minimum, unless it was said how many are."""
+"""One round in this many is played under the minimum, unless an option sets their number."""
 
 LEAST_ROUNDS = 8
-"""Fewest rounds: two with each answer to choose by, and two to judge by."""
+"""Fewest rounds: for each answer, two to choose the event, and two to judge it."""
 
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """How to audit: how many rounds of so many people, how many under the minimum, at which δ and confidence.
+    """Options of an audit: the rounds, their people, the rounds under the minimum, δ and confidence.
 
-    None is the task's own: its minimum of reports, and its δ; for `under_minimum`, one in `UNDER_MINIMUM_SHARE`.
+    None is the task's own value (its minimum of reports, its δ); for `under_minimum`, one in `UNDER_MINIMUM_SHARE`.
     """
 
     rounds: int = 400
@@ -72,7 +72,7 @@ class AuditOptions:
 
 @dataclass(frozen=True)
 class AuditParts:
-    """What tests replace with something broken: programs in the place of services, the victim's device, the people."""
+    """Parts that tests replace with broken ones: the services' programs, the victim's device, the people."""
 
     programs: Mapping[Role, Sequence[str]] = field(default_factory=dict)
     victim: type[Victim] = Victim
@@ -81,7 +81,7 @@ class AuditParts:
 
 @dataclass(frozen=True)
 class AuditedAttack:
-    """An attack on rounds of one kind: what it showed, the scores it was made from, and how many were opened."""
+    """An attack on rounds of one kind: its result, its scores, and how many rounds were opened."""
 
     under_minimum: bool
     shown: AttackResult
@@ -91,7 +91,7 @@ class AuditedAttack:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found of the task `name`. `task` is what was played, `certificate` the one that states most."""
+    """The result of an audit of the task `name`. `task` was played; `certificate` is the one with the largest ε."""
 
     name: str
     task: SignedTask
@@ -103,7 +103,7 @@ class Audit:
 
     @property
     def attained(self) -> float:
-        """The ε that the rounds show, with the confidence asked for."""
+        """The ε that the rounds show, with the requested confidence."""
         return max(each.shown.epsilon for each in self.attacks)
 
     @property
@@ -113,15 +113,15 @@ class Audit:
 
     @property
     def consistent(self) -> bool:
-        """Whether nothing contradicts the certificate: no larger ε was shown, and no round under the minimum opened."""
+        """Whether the certificate is not contradicted: no larger ε was shown, and no round under the minimum opened."""
         return self.attained <= self.certified and not self.released_under_minimum
 
 
 def check_single_rounds(asked: Draft | Task) -> None:
-    """Return only if the rounds of a task stand for themselves.
+    """Check that the rounds of a task are independent.
 
     Raises:
-        UsageError: where some hang together.
+        UsageError: if some are connected.
     """
     if asked.horizon is not None:
         raise UsageError(
@@ -131,12 +131,13 @@ def check_single_rounds(asked: Draft | Task) -> None:
 
 
 def audited_task(task: Task, options: AuditOptions) -> Task:
-    """Return the task that is played: the same queries, with so many people, at that δ, promising what that gives.
+    """Return the task to play: the same queries, with that many people, at that δ, with the resulting ε.
 
-    Everybody is honest, so that a round of so many reports is what is certified; a budget is for many rounds.
+    Everybody is honest, so the certificate is for a round of exactly that many reports. Budgets are left out, since
+    they are for many rounds.
 
     Raises:
-        UsageError: where an option is out of its limits, rounds of the task hang together, or one of so many people
+        UsageError: if an option is out of its limits, rounds of the task are connected, or a round of that many people
             gives no ε that a task may state.
     """
     check_single_rounds(task)
@@ -147,7 +148,7 @@ def audited_task(task: Task, options: AuditOptions) -> Task:
     participants = task.minimum_reports if options.participants is None else options.participants
     delta = task.privacy.delta if options.delta is None else options.delta
     privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
-    # Whoever is admitted otherwise is enrolled here, by the audit's own operator alone.
+    # For every other admission, devices are enrolled here, by the audit's own operator alone.
     admission = OPEN if task.admission.assumed else ENROLLED
     most = max(task.maximum_reports, participants)
     reason = AUDITED if most is not None and is_large(delta, participants) else None
@@ -162,10 +163,10 @@ def audited_task(task: Task, options: AuditOptions) -> Task:
 
 
 def check_options(task: Task, options: AuditOptions) -> None:
-    """Return only if so many rounds could beat the certificate of the task that is played: else nothing is checked.
+    """Check that this many rounds could contradict the certificate of the played task; otherwise nothing is tested.
 
     Raises:
-        UsageError: naming the option, and how many rounds would do.
+        UsageError: naming the option, and a sufficient number of rounds.
     """
     full = options.rounds - options.rounds_under_minimum
     if options.rounds_under_minimum < 0 or full < LEAST_ROUNDS:
@@ -188,7 +189,7 @@ def check_options(task: Task, options: AuditOptions) -> None:
 
 
 def _error(options: AuditOptions) -> float:
-    """Return the error probability of the attack on rounds of one kind: the kinds share what the confidence leaves."""
+    """Return the error probability of the attack on rounds of one kind; the kinds share 1 - confidence."""
     return (1 - options.confidence) / (2 if options.rounds_under_minimum else 1)
 
 
@@ -202,8 +203,8 @@ async def run(
     """Audit a frozen task, `audited_task`'s, in a new folder; `progress` is called after every round.
 
     Raises:
-        UsageError: where so many rounds could not beat the certificate.
-        HubbubError: where a service fails.
+        UsageError: if that many rounds could not contradict the certificate.
+        HubbubError: if a service fails.
     """
     check_options(task, options)
     playing = _AuditRun(task, folder, parts or AuditParts(), progress)
@@ -229,7 +230,7 @@ class _AuditRun:
         return tuple(worst_case_of(query) for query in self.task.queries)
 
     async def full(self, rounds: int) -> tuple[tuple[RoundOutcome, ...], LocalPipeline]:
-        """Play rounds with all their people; return what came of them, and the services, which are stopped."""
+        """Play rounds with all their people; return their outcomes, and the stopped services."""
         harness = self._harness(
             "full", [AuditRound(is_first, self.task.minimum_reports) for is_first in _coins(rounds)]
         )
@@ -237,10 +238,10 @@ class _AuditRun:
             return await harness.run(pipeline), pipeline
 
     async def under_minimum(self, rounds: int) -> tuple[RoundOutcome, ...]:
-        """Play rounds of the victim alone, which are under the minimum.
+        """Play rounds with only the victim, which are under the minimum.
 
         Raises:
-            TooSlow: where the machine cannot keep to their schedule.
+            TooSlow: if the machine cannot keep to their schedule.
         """
         parts = [AuditRound(is_first, 1, under_minimum=True) for is_first in _coins(rounds)]
         for seconds in UNDER_MINIMUM_SECONDS[:-1]:
@@ -269,14 +270,14 @@ def _attacked(worst: Sequence[WorstCase], played: Sequence[RoundOutcome], delta:
 
 
 def _coins(rounds: int) -> list[bool]:
-    """Return which rounds have a victim that holds its first answer: half of them, in a random order."""
+    """Return in which rounds the victim has its first answer: half of them, in a random order."""
     coins = [place % 2 == 0 for place in range(rounds)]
     secrets.SystemRandom().shuffle(coins)
     return coins
 
 
 def _checked(identities: Identities, played: Sequence[RoundOutcome]) -> bytes:
-    """Return the certificate that states most, verified with its signers pinned."""
+    """Return the certificate with the largest ε, verified with its signers pinned."""
     found = max((each.certificate for each in played if each.certificate is not None), key=epsilon_in)
     verify(found, Pins(identities.operator, identities.shuffler, identities.analyzer))
     return found

@@ -1,7 +1,7 @@
-"""A pipeline with a task for every round, whose analyzer is the attacker; and how rounds are played on it.
+"""Runs a pipeline whose analyzer is the attacker, with one task for every round, and plays rounds on it.
 
-Each round is a task of its own, of one round: the rounds of one task are composed in every certificate, which takes
-the longer the more there were, and says nothing else of a single round.
+Each round is its own task, of one round. Every certificate composes the rounds of its task, which takes longer the more
+there are, and adds nothing about a single round.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from hubbub.protos.transport.channels import open_channel
 from hubbub.service.processes import subprocesses
 
 AT_ONCE = 8
-"""Rounds that are played at the same time."""
+"""Rounds that run at the same time."""
 
 OPEN_SECONDS = 7 * 86_400
-"""How long a round is open that the operator closes."""
+"""How long a round that the operator closes is open at most."""
 
 UNDER_MINIMUM_SECONDS = (20, 60, 180)
-"""After how many seconds rounds under the minimum are cut by their schedule. The services start and the people answer
-before that; where they were too slow, all is played again with the next number."""
+"""Seconds after which the schedule cuts rounds under the minimum. The services must start and the people answer before
+that; if they are too slow, everything is played again with the next number."""
 
 STALLED_SECONDS = 120.0
-"""How long nothing may be heard of a round that was closed."""
+"""How long a closed round may make no progress."""
 
 RECORDING_ANALYZER = subprocesses.command("hubbub.deploy.audit.recording_analyzer")
-"""What is run in the place of the analyzer, and is given the file that it writes what it opens to."""
+"""The command that replaces the analyzer; its argument is the file for the opened reports."""
 
 POLL_SECONDS = 0.5
 
@@ -52,14 +52,14 @@ FINAL = frozenset({RoundState.ERASED, RoundState.EXPIRED})
 
 
 class TooSlow(ServiceError):
-    """A round was cut by its schedule before its people had answered."""
+    """The schedule cut a round before its people had answered."""
 
 
 @dataclass(frozen=True)
 class AuditRound:
-    """One round to play: whether the victim holds its first answer, and how many people take part.
+    """One round to play: whether the victim has its first answer, and how many people take part.
 
-    `under_minimum` is a round under the minimum, which is cut by its schedule and must never be released.
+    With `under_minimum` it is a round under the minimum, which its schedule cuts and which must never be released.
     """
 
     is_first: bool
@@ -69,7 +69,7 @@ class AuditRound:
 
 @dataclass(frozen=True)
 class RoundOutcome:
-    """What came of a round: the reports that the analyzer opened, by query, and the certificate, where there is one."""
+    """The outcome of a round: the reports that the analyzer opened, by query, and the certificate, if there is one."""
 
     part: AuditRound
     seen: tuple[bytes | None, ...]
@@ -78,11 +78,10 @@ class RoundOutcome:
 
 @dataclass
 class AuditHarness:
-    """Where the parts are played, with everyone's answers in `worst`.
+    """Plays the rounds, with everyone's answers in `worst`.
 
-    `programs` are run in the place of the services, `victim` in the place of the attacked device, and `participants` in
-    that of all who answer: tests put parts there that are broken. `progress` is called after every round. Rounds under
-    the minimum are cut after so many `seconds`.
+    `programs` replace the services, `victim` the attacked device, and `participants` the people: tests replace them by
+    broken ones. `progress` is called after every round. Rounds under the minimum are cut after `seconds`.
     """
 
     task: Task
@@ -96,7 +95,7 @@ class AuditHarness:
     seconds: int = 0
 
     def pipeline(self) -> LocalPipeline:
-        """Return the services, which are not started yet."""
+        """Return the services, not started yet."""
         analyzer = (*self.programs.get(Role.ANALYZER, RECORDING_ANALYZER), str(self._file))
         programs = {**self.programs, Role.ANALYZER: analyzer}
         return LocalPipeline(self._tasks, self.folder / "pipeline", programs=programs)
@@ -120,11 +119,11 @@ class AuditHarness:
         )
 
     async def run(self, pipeline: LocalPipeline) -> tuple[RoundOutcome, ...]:
-        """Play all parts; return what came of each.
+        """Play all rounds; return the outcome of each.
 
         Raises:
-            TooSlow: where a round was cut by its schedule too early.
-            HubbubError: where a service ends, a device is refused, or a round does not get on.
+            TooSlow: if the schedule cut a round too early.
+            HubbubError: if a service ends, a device is refused, or a round makes no progress.
         """
         control = open_channel(pipeline.services[Role.SHUFFLER].addresses["control"], pipeline.operator_tls)
         results = open_channel(pipeline.services[Role.ANALYZER].addresses["results"], pipeline.operator_tls)
@@ -150,7 +149,7 @@ class _RoundRunner:
     slots: asyncio.Semaphore
 
     async def all(self, tasks: Sequence[SignedTask]) -> list[bytes | None]:
-        """Play everything; return the certificates, None for rounds under the minimum."""
+        """Play all rounds; return the certificates, None for rounds under the minimum."""
         parts = list(zip(self.harness.parts, tasks, strict=True))
         certificates: dict[int, bytes | None] = {}
 
@@ -196,7 +195,7 @@ class _RoundRunner:
                     raise
 
     async def _over(self, task_ids: set[bytes]) -> None:
-        """Wait until the rounds under the minimum are over, as their schedule has it."""
+        """Wait until the rounds under the minimum are over by their schedule."""
         if not task_ids:
             return
         until = time.monotonic() + STALLED_SECONDS + self.harness.seconds
@@ -210,5 +209,5 @@ class _RoundRunner:
 
 
 def epsilon_in(certificate: bytes) -> float:
-    """Return the ε of the whole round that a certificate states; nothing of it is checked."""
+    """Return the ε of the whole round in a certificate, without checking the certificate."""
     return float(json.loads(certificate)["body"]["round_total"]["epsilon_upper"])

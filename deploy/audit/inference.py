@@ -1,11 +1,12 @@
-"""A lower end of ε, with its confidence, from how often an event was seen under two answers.
+"""Computes a lower bound of ε, with its confidence, from how often an event occurs under two answers.
 
 For every event A of an (ε, δ)-private round, P[A | first] ≤ e^ε·P[A | second] + δ, so
 
     ε ≥ ln((p − δ)/q)   holds with   p ≥ its Clopper–Pearson lower end, q ≤ its upper end,
 
-each at half the error probability. Score and threshold, which are the event, are chosen on one half of the rounds and
-judged on the other half, where they are fixed: the confidence is that of the two ends. Rounds must be independent.
+each at half the error probability. Score and threshold, which define the event, are chosen on one half of the rounds
+and judged on the other half, for which they are fixed: the confidence is that of the two ends. Rounds must be
+independent.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import Counts, Vector
 
 THRESHOLDS = 16
-"""Most thresholds that are tried of a score, at evenly spaced quantiles."""
+"""Most thresholds that are tried for a score, at evenly spaced quantiles."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """What an attacker decides by: a score `above` a threshold, or one up to it, says the first answer or the second.
+    """An attacker's decision rule: a score `above` a threshold, or up to it, means the first answer or the second.
 
-    Broken devices may well report the opposite of what they hold, so both are tried.
+    Both directions are tried, since broken devices may report the opposite of their answer.
     """
 
     score: str
@@ -48,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True)
 class AttackResult:
-    """What an event shows: how often it was seen under the answer that it says and under the other, and the least ε.
+    """The result of an event: how often it occurred under the answer that it predicts and under the other; the least ε.
 
     `right` and `wrong` are (times seen, rounds).
     """
@@ -74,14 +75,14 @@ def proportion_upper(hits: Counts, trials: Counts | int, level: float) -> Vector
 
 
 def epsilon_shown(right: tuple[Counts, int], wrong: tuple[Counts, int], delta: float, error: float) -> Vector:
-    """Return the ε that an event shows, 0 where it shows none: above the true one with probability `error` at most."""
+    """Return the ε that an event shows, or 0: it is above the true ε with probability `error` at most."""
     least, most = proportion_lower(*right, error / 2), proportion_upper(*wrong, error / 2)
     ends: Vector = np.log(np.maximum(least - delta, most) / most)
     return ends
 
 
 def attack(scores: Scores, delta: float, error: float) -> AttackResult:
-    """Choose an event on the first half of the rounds with each answer, and return what it shows on the other half."""
+    """Choose an event on the first half of the rounds with each answer, and return its result on the other half."""
     half = np.zeros(len(scores.is_first), dtype=bool)
     for answer in (False, True):
         places = np.flatnonzero(scores.is_first == answer)
@@ -91,7 +92,7 @@ def attack(scores: Scores, delta: float, error: float) -> AttackResult:
 
 
 def most_visible(rounds: int, delta: float, error: float) -> float:
-    """Return the largest ε that so many rounds can show: of an event that is always right and never wrong."""
+    """Return the largest ε that this many rounds can show, by an event that is always right and never wrong."""
     judged = rounds // 2 - rounds // 2 // 2
     always, never = np.array([judged]), np.array([0])
     return float(epsilon_shown((always, judged), (never, judged), delta, error)[0])

@@ -1,4 +1,4 @@
-"""A victim, whose device has to try again, and everyone else, through a fleet."""
+"""Provides the people of an audit: a victim, whose device has to retry, and everyone else, through a fleet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hubbub.protos.transport.https import HTTPSChannel
 from hubbub.queries.questions.question import Value
 
 REPEATED_SUBMISSIONS = 12
-"""How often the victim's application hands in the same answers: whoever asks again must not get another draw."""
+"""How often the victim's application submits the same answers: repetitions must not get a new draw."""
 
 RETRY_POLICY = RetryPolicy(first_pause=0.01, longest_pause=0.1)
 """The shuffler is on this machine."""
@@ -30,7 +30,7 @@ Answers = Mapping[str, Value]
 
 
 class LossyLink(ShufflerLink):
-    """A connection on which the answer to the first submission is lost, after the shuffler took it."""
+    """A connection on which the answer to the first submission is lost, after the shuffler accepted it."""
 
     lost = False
 
@@ -54,7 +54,7 @@ class _LossyCaller(SubmissionCaller):
 
 
 class Victim(Device):
-    """The device that is attacked: the answer to its first try is lost, so it has to try again."""
+    """The attacked device: the answer to its first try is lost, so it has to retry."""
 
     def __init__(self, task: bytes, **given: Any) -> None:
         super().__init__(task, **given)
@@ -64,16 +64,16 @@ class Victim(Device):
 
 @dataclass(frozen=True)
 class Participants:
-    """Those who answer the rounds of a pipeline's tasks; `victim` is the class of the one who is attacked."""
+    """The people who answer the rounds of a pipeline's tasks; `victim` is the class of the attacked device."""
 
     pipeline: LocalPipeline
     victim: type[Victim] = Victim
 
     async def answer(self, task: SignedTask, victim: Answers, others: Answers, count: int) -> None:
-        """Have the victim answer round 0 of a task, and after it `count` others, who all answer alike.
+        """Let the victim answer round 0 of a task, and then `count` others, who all give the same answers.
 
         Raises:
-            HubbubError: where one of them was refused.
+            HubbubError: if one of them was refused.
         """
         name, ticket = secrets.token_hex(8), self.pipeline.ticket
         async with self.victim(task.encode(), name=name, ticket=ticket(name), **self._common()) as device:
@@ -83,10 +83,10 @@ class Participants:
             await self.others_answer(task, others, count)
 
     async def others_answer(self, task: SignedTask, others: Answers, count: int) -> None:
-        """Have so many others answer alike.
+        """Let `count` others give the same answers.
 
         Raises:
-            HubbubError: where one of them was refused.
+            HubbubError: if one of them was refused.
         """
         fleet = Fleet(task.encode(), tickets=self.pipeline.ticket, **self._common())
         async with fleet:

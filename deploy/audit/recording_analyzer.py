@@ -1,7 +1,7 @@
-"""An analyzer that writes down what it opens, in the order in which it came; the attacker of an audit.
+"""Runs the attacker of an audit: an analyzer that records the reports that it opens, in order of arrival.
 
-It is run as `python -m hubbub.deploy.audit.recording_analyzer FILE SETTINGS.toml`, in the place of `hubbub analyzer`:
-the same service, whose workers append a line of JSON to the file for every batch that was opened.
+It runs as `python -m hubbub.deploy.audit.recording_analyzer FILE SETTINGS.toml`, in place of `hubbub analyzer`. It is
+the same service, but its workers append a line of JSON to the file for every opened batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hubbub.service.processes.opening_pool import Opened, OpeningJob, OpeningPoo
 
 
 class RecordingPool(OpeningPool):
-    """Workers that write down the reports of each batch, joined, once all of it is open."""
+    """Workers that record the joined reports of each batch, once all of it is open."""
 
     def __init__(self, file: Path, processes: int) -> None:
         super().__init__(processes)
@@ -30,14 +30,14 @@ class RecordingPool(OpeningPool):
         self._writing = threading.Lock()
 
     def open(self, job: OpeningJob, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
-        """Open a batch as `OpeningPool` does, and append what it held to the file."""
+        """Open a batch like `OpeningPool`, and append its reports to the file."""
         seen: list[bytes] = []
         for opened in super().open(job, parts, expected):
             seen.append(opened[0])
             yield opened
         reports = b"".join(seen).hex()
         line = json.dumps({"task": job.destination.task_id.hex(), "query": job.query, "reports": reports})
-        # Batches are opened in threads: a line must not come between another's.
+        # Batches are opened in threads: lines must not be interleaved.
         with self._writing, self._file.open("a") as file:
             file.write(line + "\n")
 
@@ -51,7 +51,7 @@ def read_observations(file: Path) -> dict[tuple[str, int], bytes]:
 
 
 def main(words: list[str]) -> None:
-    """Run the analyzer of the settings file `words[1]`; what it opens goes to the file `words[0]`."""
+    """Run the analyzer of the settings file `words[1]`; it records opened reports in the file `words[0]`."""
     file, settings = Path(words[0]), Path(words[1])
     made = partial(RecordingPool, file)
     try:
@@ -61,7 +61,7 @@ def main(words: list[str]) -> None:
 
 
 def _announce(addresses: Mapping[str, str]) -> None:
-    """Print the addresses as `hubbub analyzer --json` does: whoever started this process reads them."""
+    """Print the addresses like `hubbub analyzer --json`, for the process that started this one."""
     sys.stdout.write(json.dumps({"service": "analyzer", "addresses": dict(addresses)}) + "\n")
     sys.stdout.flush()
 

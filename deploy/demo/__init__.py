@@ -1,1 +1,1 @@
-"""A whole deployment on this machine, with real data."""
+"""Runs a whole deployment on this machine, with real data."""

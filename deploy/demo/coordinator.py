@@ -1,4 +1,4 @@
-"""Several worker processes that share the devices of a dataset."""
+"""Runs several worker processes that share the devices of a dataset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hubbub.service.processes import subprocesses
 
 @dataclass
 class SubmissionCounts:
-    """What became of the devices' submissions."""
+    """The outcomes of the devices' submissions."""
 
     accepted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -41,14 +41,14 @@ async def submit_all(
     """Have `processes` workers answer for every device; `progress` is told how many more are dealt with.
 
     Raises:
-        HubbubError: where a worker fails; the others are stopped.
+        HubbubError: if a worker fails; the others are stopped.
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
     admitted = await asyncio.to_thread(_admitted, pipeline, dataset.devices)
     written = pa.BufferOutputStream()
     parquet.write_table(dataset.answers, written)
-    # The true answers, which their owner alone may read whatever the umask is.
+    # The true answers, which only their owner may read, whatever the umask is.
     write_private(answers, written.getvalue().to_pybytes())
     assignments = [
         _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, processes)
@@ -64,21 +64,21 @@ async def submit_all(
         # One message is enough: workers that fail together mostly fail for the same reason.
         raise failures.exceptions[0] from None
     finally:
-        # It holds the true answers, so it goes whether the workers succeeded or not.
+        # It contains the true answers, so it is removed whether the workers succeeded or not.
         answers.unlink()
     return counts
 
 
 @dataclass(frozen=True)
 class _DeviceFiles:
-    """What devices are admitted with, as `DemoAssignment` has it."""
+    """The devices' tickets or certificates, in the form of `DemoAssignment`."""
 
     tickets: str = ""
     certificates: str = ""
 
 
 def _admitted(pipeline: LocalPipeline, devices: int) -> _DeviceFiles:
-    """Return where the devices' tickets or certificates are; they are made once, as devices are enrolled once."""
+    """Return the places of the devices' tickets or certificates; they are made once, since devices enroll once."""
     if pipeline.issuer is not None:
         files = [pipeline.issuer.files(str(number)) for number in range(devices)]
         return _DeviceFiles(certificates=str(files[0][0].parent))

@@ -1,7 +1,7 @@
-"""The whole pipeline on this machine, on real data, with the truth beside every estimate.
+"""Runs the whole pipeline on this machine, on real data, and compares every estimate with the truth.
 
-Every device of a dataset answers in every round, run by several client processes. The operator closes each round
-when its devices are done; results are read, saved and compared with the truth, and the certificate is verified.
+Every device of a dataset answers in every round, run by several client processes. The operator closes each round when
+its devices are done. Results are read, saved and compared with the truth, and the certificate is verified.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ ROUND_SECONDS = 3600
 """Length of a demo's round; the operator closes it as soon as its devices are done."""
 
 GRACE_SECONDS = 7 * 86400
-"""Grace of a demo's rounds. A round takes submissions from a grace before it opens, so that with a week's grace every
-round takes them at once, and none is cut by the clock on a slow machine."""
+"""Grace of a demo's rounds. A round takes submissions from a grace before it opens. So with a week's grace every round
+takes them immediately, and the clock cuts none on a slow machine."""
 
 
 PRIVACY_OPTIONS = {
@@ -60,21 +60,21 @@ PRIVACY_OPTIONS = {
     "dummies": "--dummies",
     "honest_share": "--honest-share",
 }
-"""The option that says each of these keys of the task's table `privacy`."""
+"""The option of each of these keys of the task's table `privacy`."""
 
 _PRIVACY = ("honest_share", "queries", "round_total", "all_rounds", "valid_reports")
 
 
 USUAL_DELTA = 1e-6
-"""δ where none is named, unless that is large for so many devices: then the largest that goes without saying."""
+"""The default δ, unless it is large for so many devices: then the largest δ without a stated reason."""
 
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """What to run: the privacy of what a device sends in a round, rounds, dummies, suite, shufflers, who may submit.
+    """Options of a demo: the privacy of a device in a round, rounds, dummies, suite, shufflers and admission.
 
-    `cluster` has it run as a cluster does, on the PostgreSQL server at `postgres` or on one of its own.
-    None for `delta` is `USUAL_DELTA`, or less where many devices take part.
+    `cluster` runs it as a cluster, on the PostgreSQL server at `postgres` or on its own. None for `delta` is
+    `USUAL_DELTA`, or less if many devices take part.
     """
 
     epsilon: float = 1.0
@@ -92,7 +92,7 @@ class DemoOptions:
 
 
 class DemoProgress:
-    """Times each stage and shows a progress bar for it; where stderr is not a terminal, it prints a line instead."""
+    """Times each stage and shows a progress bar for it; if stderr is not a terminal, it prints a line instead."""
 
     def __init__(self, console: Console, progress_bars: Callable[..., Progress]) -> None:
         self.seconds: dict[str, float] = {}
@@ -121,7 +121,7 @@ class DemoProgress:
         self._progress.update(self._current, completed=total)
 
     def advance(self, steps: int) -> None:
-        """Advance the bar of the stage that runs."""
+        """Advance the bar of the current stage."""
         self._progress.advance(self._current, steps)
 
 
@@ -151,11 +151,11 @@ def draft_for(dataset: Dataset, options: DemoOptions) -> Draft:
 
 
 def check_options(dataset: Dataset, options: DemoOptions) -> None:
-    """Return only if a task can ask these questions under this privacy.
+    """Check that a task can ask these questions under this privacy.
 
     Raises:
-        UsageError: where the value of an option is out of its limits.
-        TaskError: where the data itself cannot be asked about, such as a column with one category.
+        UsageError: if the value of an option is out of its limits.
+        TaskError: if the data itself cannot be asked about, such as a column with one category.
     """
     try:
         check_draft(draft_for(dataset, options))
@@ -170,13 +170,13 @@ def check_options(dataset: Dataset, options: DemoOptions) -> None:
 async def run(
     dataset: Dataset, options: DemoOptions, out: Path, console: Console, progress_bars: Callable[..., Progress]
 ) -> dict[str, Any]:
-    """Run the demo; return its JSON document. Task, certificates, results and logs are kept in `out`, new or empty.
+    """Run the demo; return its JSON document. `out`, a new or empty folder, gets task, certificates, results and logs.
 
-    Keys and stores are in a temporary folder, which is removed at the end. If the demo fails, `out` is left with the
-    logs alone, and where nothing was logged yet, as it was before.
+    Keys and stores are in a temporary folder, which is removed at the end. If the demo fails, `out` has only the logs;
+    if nothing was logged yet, it is unchanged.
 
     Raises:
-        HubbubError: where a part of it fails, saying which and what to do.
+        HubbubError: if a part of it fails, naming the part and the remedy.
     """
     with (
         new_folder(out, keep="logs"),
@@ -210,7 +210,7 @@ def _starting(options: DemoOptions) -> str:
 def _pipeline(
     dataset: Dataset, options: DemoOptions, directory: Path, stack: contextlib.AsyncExitStack
 ) -> LocalPipeline:
-    """Return the pipeline, with its databases on the stack where it has any."""
+    """Return the pipeline; its databases, if it has any, are on the stack."""
     draft = draft_for(dataset, options)
     if not options.cluster:
         return LocalPipeline(draft, directory, hops=options.hops)
@@ -221,7 +221,7 @@ def _pipeline(
         databases = stack.enter_context(new_databases(options.postgres))
     except ModuleNotFoundError as error:
         raise HubbubError(f"--cluster needs {error.name}: pip install 'hubbub[demo,postgres,cluster]'") from error
-    # Questions that some devices do not answer have smaller batches than others: all of a round's go one way.
+    # Optional questions have smaller batches: the lower limit keeps all batches of a round on the same path.
     spark_from = None if spark_missing(dataset.devices) else SPARK_FROM // 2
     return LocalCluster(draft, directory, databases=databases, hops=options.hops, spark_from=spark_from)
 
@@ -289,7 +289,7 @@ async def _round(
 
 
 def _truth(dataset: Dataset, question: Question) -> Truth:
-    """Return the true statistics; a candidate that nobody holds has a count of 0, so that its discovery is seen."""
+    """Return the true statistics; a candidate without people has a count of 0, so that a false discovery is visible."""
     truth = truth_of(dataset, question)
     if not isinstance(question, Decodable):
         return truth

@@ -1,6 +1,6 @@
-"""A process of the demo that answers for many devices, through a fleet or one by one.
+"""Answers for many devices of the demo in one process, through a fleet or one by one.
 
-It is run as `python -m hubbub.deploy.demo.worker`, with one JSON document on stdin (see `DemoAssignment`). It prints a
+It runs as `python -m hubbub.deploy.demo.worker`, with one JSON document on stdin (see `DemoAssignment`). It prints a
 JSON line after every few devices, and a last one with the counts.
 """
 
@@ -27,11 +27,11 @@ from hubbub.service.processes.hardening import disable_core_dumps
 
 @dataclass(frozen=True)
 class DemoAssignment:
-    """What a worker has to do: the task, its keys, the shuffler, and the rows of the answers that are its devices.
+    """A worker's assignment: the task, its keys, the shuffler, and the rows of answers of its devices.
 
-    Paths are texts and keys are hex. The devices are rows first … last-1 of the Parquet file `answers`, and the lines
-    of `tickets` with the same numbers are theirs. Where there is a folder `certificates`, each device shows its own of
-    it, in the files NUMBER.pem and NUMBER.key. Both are empty where nothing is needed.
+    Paths are texts and keys are hex. The devices are rows first … last-1 of the Parquet file `answers`; their tickets
+    are the lines of `tickets` with the same numbers. If there is a folder `certificates`, each device uses its own
+    files NUMBER.pem and NUMBER.key there. Both are empty if devices need none.
     """
 
     task: str
@@ -106,7 +106,7 @@ def main() -> None:
     """Read an assignment from stdin and run it."""
     assignment = DemoAssignment(**json.loads(sys.stdin.read()))
     rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)
-    # What is loaded by now stays: the garbage collector need not go through it again for every thousand devices.
+    # Loaded objects stay: the garbage collector need not visit them again for every thousand devices.
     gc.freeze()
     _print(asyncio.run(submit_rows(assignment, Path(assignment.task).read_bytes(), rows)))
 

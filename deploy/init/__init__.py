@@ -1,1 +1,1 @@
-"""What `hubbub init` makes: a folder for each party of a deployment."""
+"""Makes the folders of `hubbub init`: one for each party of a deployment."""

@@ -1,4 +1,4 @@
-"""A standby, front ends and stores in PostgreSQL, as `hubbub init --cluster` makes them.
+"""Makes a standby, front ends and stores in PostgreSQL for `hubbub init --cluster`.
 
 shuffler/    the leader of rounds, and the SQL by which its database is made
 standby/     the same shuffler on another host: its identity and settings, a keyring and a certificate of its own
@@ -25,36 +25,35 @@ from hubbub.protos.transport.addresses import bracketed, checked_host
 from hubbub.service.settings import checked_database
 
 STANDBY = "standby"
-"""The folder of the shuffler that stands by at first."""
+"""The folder of the shuffler that is the standby at first."""
 
 DATABASE = "database.sql"
-"""By this file of a party its database is made."""
+"""The file of a party that creates its database."""
 
 STORES = {
     role: f"postgresql://hubbub_{role.value}@127.0.0.1/hubbub_{role.value}" for role in (Role.SHUFFLER, Role.ANALYZER)
 }
-"""Where stores are unless it is said: each party's own database and account, on this machine."""
+"""The default places of stores: each party's own database and account, on this machine."""
 
 CONTROL_PORT, METRICS_PORT, LEADER_PORT = 7302, 7303, 7309
 """The leader's ports; the standby's are ten higher."""
 
 FRONTEND_PORT = 7601
-"""The port of frontend-1 for devices; its metrics have the next but one, and those of later front ends are ten
-apart."""
+"""The port of frontend-1 for devices; its metrics port is two higher. Those of later front ends are ten apart."""
 
 MOST_FRONTENDS = 32
-"""Most front ends that folders are made for at once; `hubbub certificate frontend` makes certificates for more."""
+"""Most front ends that get folders at once; `hubbub certificate frontend` makes certificates for more."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A shuffler of several processes: how many front ends, the hosts all are called by, the addresses of the stores.
+    """A shuffler of several processes: the number of front ends, the hosts of all, and the addresses of the stores.
 
-    Hosts of front ends are in their order, and there may be fewer of them than front ends.
+    Hosts of front ends are in their order; there may be fewer than front ends.
 
     Raises:
-        UsageError: where there are no or too many front ends, more hosts than front ends, or a store that is none.
-        HostError: where a host is not one.
+        UsageError: if there are no or too many front ends, more hosts than front ends, or a store's address is wrong.
+        HostError: if a host is not one.
     """
 
     frontends: int = 2
@@ -82,7 +81,7 @@ class Cluster:
         return [f"frontend-{number}" for number in range(1, self.frontends + 1)]
 
     def called(self, index: int) -> tuple[str, ...]:
-        """The hosts by which the front end of that index is called, besides this machine's own."""
+        """The hosts of the front end with that index, in addition to this machine's own."""
         return tuple(self.frontend_hosts[index : index + 1])
 
 
@@ -112,7 +111,7 @@ def _database_of(store: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class ClusterLayout:
-    """What the folders around it say: the hosts of the leader, what the ports bind, where stores go, loopback."""
+    """The placement of the other folders: the leader's hosts, the bound address, the folder of stores, loopback."""
 
     hosts: Sequence[str]
     bound: str
@@ -121,7 +120,7 @@ class ClusterLayout:
 
 
 def add_cluster(root: Path, cluster: Cluster, authority: Authority, place: ClusterLayout) -> None:
-    """Make the folders of standby and front ends in `root`, where the others are, whose settings it changes."""
+    """Make the folders of standby and front ends in `root`, next to the others, and change the others' settings."""
     for role in STORES:
         change(root / role.value / f"{role.value}.toml", "store", cluster.stores[role])
         (root / role.value / DATABASE).write_text(_sql(role, cluster.stores[role]))
@@ -149,7 +148,7 @@ def _add_standby(
     root: Path, cluster: Cluster, authority: Authority, place: ClusterLayout, leaders: Sequence[str]
 ) -> None:
     folder = root / STANDBY
-    # All that the leader has but its TLS key, which is its host's own.
+    # Everything of the leader except its TLS key, which is its host's own.
     shutil.copytree(root / Role.SHUFFLER.value, folder, ignore=shutil.ignore_patterns("shuffler.key", DATABASE))
     hosts = tuple(dict.fromkeys((*cluster.standby_hosts, *place.loopback)))
     authority.issue(Role.SHUFFLER.value, hosts, folder / "tls" / "shuffler.pem", folder / "tls" / "shuffler.key")
@@ -163,7 +162,7 @@ def _add_standby(
 
 
 def _sql(role: Role, store: str) -> str:
-    """Return what makes a party's database and its account."""
+    """Return the SQL that creates a party's database and its account."""
     account, name = _quoted(_account_of(store)), _quoted(_database_of(store)[1])
     return f"""-- The {role.value}'s database and account. Once, as an administrator of its server:
 --   psql --file {DATABASE}

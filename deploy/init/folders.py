@@ -1,15 +1,15 @@
-"""`hubbub init`: a folder for each party, holding only what that party may know.
+"""Makes a folder for each party for `hubbub init`; each has only the secrets of that party.
 
 operator/   identity, the authority's key, its certificate, everyone's public keys, the sample task
 shuffler/   identity, its certificate, the operator's public key, settings
 analyzer/   identity, its certificate, the operator's and the shuffler's public keys, settings
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
-hop-2/      where there are more shufflers, each has a folder of its own (`deploy/init/hops.py`)
-proxy/      where a proxy is in front of the shuffler, its configuration and its certificate (`deploy/init/proxy.py`)
-standby/, frontend-1/   where the shuffler is several processes on a database (`deploy/init/cluster.py`)
+hop-2/      if there are more shufflers, each has its own folder (`deploy/init/hops.py`)
+proxy/      if a proxy is in front of the shuffler, its configuration and its certificate (`deploy/init/proxy.py`)
+standby/, frontend-1/   if the shuffler is several processes on a database (`deploy/init/cluster.py`)
 
-A shuffler or an analyzer that somebody else runs makes its own identity and hands over only the public key. Its folder
-then holds no identity.
+A shuffler or an analyzer of another organization makes its own identity and hands over only the public key. Then its
+folder has no identity.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TRUST = {
     "analyzer": (Role.OPERATOR, Role.SHUFFLER),
     "client": (Role.OPERATOR, Role.SHUFFLER),
 }
-"""The public keys that each party is given, and trusts."""
+"""The public keys that each party gets, and trusts."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Folder:
         return self.of(role.value) / "identity.pem"
 
     def trust_of(self, party: str) -> Path:
-        """The folder of the public keys that a party trusts."""
+        """The folder of a party's trusted public keys."""
         return self.of(party) / "trust"
 
     def trusted(self, party: str, role: Role) -> Path:
@@ -68,17 +68,17 @@ class Folder:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the services run, by role; what is left out stays as in the sample settings.
+    """The placement of the services, by role; omitted values stay as in the sample settings.
 
     Args:
-        hosts: names or addresses by which a service is called. Its certificate is valid for all of them, and the first
-            is written into the settings of those who call it.
+        hosts: names or addresses of a service. Its certificate is valid for all of them, and its callers' settings name
+            the first.
         listen: the host or address that its ports bind.
-        data: the folder for the stores; each service's store is in a folder of its role's name there.
-        public_keys: the PEM files of parties that made their identities themselves.
-        hops: the shufflers behind the first one.
+        data: the folder for the stores; each service's store is in a folder named after its role there.
+        public_keys: the PEM files of parties that made their own identities.
+        hops: the shufflers after the first one.
         proxy: whether a proxy is in front of the shuffler's public port, and has that address.
-        cluster: what the shuffler is made of, where it is more than one process; its ports bind as the leader's do.
+        cluster: the parts of the shuffler, if it is more than one process; its ports bind like the leader's.
     """
 
     hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
@@ -100,15 +100,15 @@ def sample(name: str) -> str:
 
 
 def initialise(root: Path, placement: Placement = HERE, now: datetime | None = None) -> Folder:
-    """Make keys, certificates, settings and a sample task in `root`, a folder that is new or empty.
+    """Make keys, certificates, settings and a sample task in `root`, a new or empty folder.
 
-    Where it fails, nothing of it is left.
+    If it fails, nothing is left.
 
     Raises:
-        HubbubError: where the folder holds something already.
-        HostError: where a host of the placement is not one.
-        SignatureError: where a file that was handed over holds no public key.
-        UsageError: where two parties hand over the same key, or a proxy is to be in front of a cluster.
+        HubbubError: if the folder has content already.
+        HostError: if a host of the placement is not one.
+        SignatureError: if a handed-over file has no public key.
+        UsageError: if two parties hand over the same key, or a proxy is requested in front of a cluster.
     """
     folder = Folder(root)
     placement = _checked(placement)
@@ -140,14 +140,14 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
 
 
 def _checked(placement: Placement) -> Placement:
-    """Return the placement with its hosts as they go into certificates and settings."""
+    """Return the placement with its hosts in the form of certificates and settings."""
     hosts = {role: [checked_host(host) for host in given] for role, given in placement.hosts.items()}
     listen = {role: checked_host(host, listening=True) for role, host in placement.listen.items()}
     return replace(placement, hosts=hosts, listen=listen)
 
 
 def _check_different(public: Mapping[Role, bytes], paths: Mapping[Role, Path]) -> None:
-    """Return only if no two parties have one key: they would be one party, which no (ε, δ) survives."""
+    """Check that no two parties have the same key: as one party, they would break every (ε, δ)."""
     seen: dict[bytes, Role] = {}
     for role, key in public.items():
         other = seen.setdefault(key, role)
@@ -171,7 +171,7 @@ def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
 
 
 def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
-    # The operator alone can issue certificates: whoever has this key can pose as any party over TLS.
+    # Only the operator gets this key: its owner can issue certificates, and pose as any party over TLS.
     authority.save_key(folder.of("operator") / "authority.key")
     for role in CORE_ROLES:
         tls = folder.of(role.value) / "tls"
@@ -181,12 +181,12 @@ def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
 
 
 def _called(placement: Placement, role: Role) -> tuple[str, ...]:
-    """Return all hosts that a service is called by."""
+    """Return all hosts of a service."""
     return tuple(dict.fromkeys((*placement.hosts.get(role, ()), *LOOPBACK)))
 
 
 def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None:
-    # The hour that has begun, so that the sample's first round is open at once.
+    # The present hour, so that the sample's first round is open immediately.
     start = now.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder.of("operator") / "task.toml").write_text(sample("task.toml").replace("@START@", start))
     for name in ("operator", "shuffler", "analyzer", "client"):

@@ -1,4 +1,4 @@
-"""Folders of front ends, with a certificate each, and nothing of the shuffler's keys."""
+"""Makes the folders of front ends, each with a certificate and without any of the shuffler's keys."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NAME = "frontend"
 def add_frontend(
     root: Path, name: str, authority: Authority, hosts: Sequence[str], store: str, leaders: Sequence[str]
 ) -> Path:
-    """Make the folder of a front end beside the shuffler's in `root`, and return its settings file.
+    """Make the folder of a front end next to the shuffler's in `root`, and return its settings file.
 
-    Its certificate is for `hosts`, its store the database `store`, and its leader is at one of the addresses `leaders`.
-    Tasks, successions and the settings of devices' ports are its own to be given, as the shuffler's.
+    Its certificate is for `hosts`, its store is the database `store`, and its leader is at one of the addresses
+    `leaders`. It needs its own copy of tasks, successions and the settings of devices' ports, like the shuffler.
 
     Raises:
-        HubbubError: where there is such a folder already.
+        HubbubError: if there is such a folder already.
     """
     folder, shuffler = root / name, root / Role.SHUFFLER.value
     with new_folder(folder):

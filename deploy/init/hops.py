@@ -1,8 +1,8 @@
-"""Folders for the hops, the shufflers behind the first one, as `hubbub init --hops` makes them.
+"""Makes the folders of hops, the shufflers after the first one, for `hubbub init --hops`.
 
 hop-2/      identity, its certificate, the operator's and the first shuffler's public keys, settings; so hop-3/ and on
 
-Each hop is told whom it delivers to, and the first shuffler delivers to hop-2 in the place of the analyzer.
+The settings of each hop name the next party, and the first shuffler delivers to hop-2 instead of the analyzer.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ LISTEN_PORT = 7501
 
 @dataclass(frozen=True)
 class Hops:
-    """The hops of a deployment: how many, the hosts they are called by, the PEM files of keys handed over.
+    """The hops of a deployment: their number, their hosts, and the PEM files of handed-over keys.
 
     `listen` are the addresses that their ports bind. Hosts, keys and addresses are in the hops' order, from hop-2 on;
     there may be fewer of them than hops.
 
     Raises:
-        UsageError: where there are more hops than a task may name, or more hosts, keys or addresses than hops.
-        HostError: where a host is not one.
+        UsageError: if there are more hops than a task may name, or more hosts, keys or addresses than hops.
+        HostError: if a host is not one.
     """
 
     count: int = 0
@@ -58,18 +58,18 @@ class Hops:
         return [hop_name(FIRST_HOP + index) for index in range(self.count)]
 
     def address(self, index: int) -> str:
-        """Where the hop of that index is called: host:port."""
+        """The address at which the hop of that index is called: host:port."""
         host = self.hosts[index] if index < len(self.hosts) else "127.0.0.1"
         return f"{bracketed(host)}:{LISTEN_PORT + 10 * index}"
 
     def bound(self, index: int) -> str:
-        """Where the hop of that index listens: host:port."""
+        """The address at which the hop of that index listens: host:port."""
         host = self.listen[index] if index < len(self.listen) else "127.0.0.1"
         return f"{bracketed(host)}:{LISTEN_PORT + 10 * index}"
 
 
 def add_hops(root: Path, hops: Hops, authority: Authority, loopback: Sequence[str], data: Path | None) -> None:
-    """Make the hops' folders in `root`, where the others are, and have the shuffler deliver to the first of them."""
+    """Make the hops' folders in `root`, next to the others, and make the shuffler deliver to the first of them."""
     for index, name in enumerate(hops.names):
         folder = root / name
         for part in ("trust", "tls", "tasks", "successions"):
@@ -124,7 +124,7 @@ def change(path: Path, key: str, value: str | int | Sequence[str]) -> None:
     """Write another value to a key of a settings file; its comment stays.
 
     Raises:
-        UsageError: where the file does not have exactly one line with that key.
+        UsageError: if the file does not have exactly one line with that key.
     """
     # Lines are changed in place: parsing and writing TOML would lose the comments, which document every setting.
     written, lines = json.dumps(value, ensure_ascii=False), path.read_text().splitlines()

@@ -1,9 +1,9 @@
-"""The folder of the proxy in front of the shuffler's public port, as `hubbub init --proxy` makes it.
+"""Makes the folder of the proxy in front of the shuffler's public port, for `hubbub init --proxy`.
 
 proxy/      HAProxy's configuration, the proxy's certificate, the authority's certificate
 
-Devices call the proxy where they would call the shuffler. It ends their TLS with a certificate of its own, for the
-shuffler's hosts, refuses what its limits say, and passes calls on over TLS to the shuffler's port on loopback.
+Devices call the proxy at the shuffler's address. It ends their TLS with its own certificate, for the shuffler's hosts,
+enforces its limits, and passes calls on over TLS to the shuffler's port on loopback.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from hubbub.deploy.pki.authority import Authority
 from hubbub.protos.transport.addresses import bracketed
 
 NAME = "proxy"
-"""The proxy's folder, and the common name of its certificate, which no service answers as anybody else's."""
+"""The proxy's folder, and the common name of its certificate, which no service accepts as another party's."""
 
 SHUFFLER_PORT = 7305
-"""The shuffler's port on loopback that the proxy passes calls on to."""
+"""The shuffler's port on loopback to which the proxy passes calls."""
 
 PUBLIC_PORT = 7301
-"""The port that devices call, with a proxy as without one."""
+"""The port that devices call, with or without a proxy."""
 
 MTLS_SHUFFLER_PORT, MTLS_PORT = 7306, 7304
-"""The same two of devices that show certificates."""
+"""The same two for devices with certificates."""
 
 HTTPS_SHUFFLER_PORT, HTTPS_PORT = 7309, 7308
-"""The same two of devices that come by HTTPS."""
+"""The same two for devices over HTTPS."""
 
 METRICS_PORT = 7307
 """The proxy's port on loopback for Prometheus."""
@@ -38,17 +38,17 @@ METRICS_PORT = 7307
 
 @dataclass(frozen=True)
 class Proxy:
-    """Where a proxy listens and what it passes calls on to, each as host:port.
+    """The addresses at which a proxy listens and to which it passes calls, each as host:port.
 
     Args:
-        listen: where devices call it.
+        listen: the address for devices.
         shuffler: the shuffler's `listen`.
-        name: whom the shuffler's certificate must be for.
-        mtls: where devices call it that show certificates; not used as long as those lines are comments.
+        name: the name that the shuffler's certificate must have.
+        mtls: the address for devices with certificates; unused as long as those lines are comments.
         mtls_shuffler: the shuffler's `devices_listen`.
-        https: where devices call it by HTTPS; not used as long as those lines are comments.
+        https: the address for devices over HTTPS; unused as long as those lines are comments.
         https_shuffler: the shuffler's `https_listen`.
-        metrics: where Prometheus reads its numbers, without TLS: on loopback.
+        metrics: the address for Prometheus, without TLS: on loopback.
     """
 
     listen: str
@@ -68,7 +68,7 @@ class Proxy:
 
 
 def configured(proxy: Proxy) -> str:
-    """Return HAProxy's configuration; the files that it names are beside it, in `tls`."""
+    """Return HAProxy's configuration; the files that it names are in `tls`, next to it."""
     text = importlib.resources.files("hubbub.deploy").joinpath("proxy", "haproxy.cfg").read_text()
     places = {
         "@LISTEN@": proxy.listen,
@@ -86,17 +86,17 @@ def configured(proxy: Proxy) -> str:
 
 
 def make_proxy(folder: Path, proxy: Proxy, authority: Authority, hosts: Sequence[str]) -> None:
-    """Make a proxy's folder, with a certificate for `hosts`, by which devices call it."""
+    """Make a proxy's folder, with a certificate for `hosts`, at which devices call it."""
     (folder / "tls").mkdir(parents=True, mode=0o700)
     folder.chmod(0o700)
     authority.save_certificate(folder / "tls" / "authority.pem")
-    # HAProxy looks for the key of a certificate under its name with ".key" behind it.
+    # HAProxy expects the key of a certificate under its name with ".key" appended.
     authority.issue(NAME, hosts, folder / "tls" / f"{NAME}.pem", folder / "tls" / f"{NAME}.pem.key")
     (folder / "haproxy.cfg").write_text(configured(proxy))
 
 
 def add_proxy(root: Path, host: str, authority: Authority, hosts: Sequence[str]) -> None:
-    """Make the proxy's folder in `root`, where the others are, and have the shuffler listen behind it, on loopback."""
+    """Make the proxy's folder in `root`, next to the others, and make the shuffler listen behind it, on loopback."""
     make_proxy(root / NAME, Proxy.at(host), authority, hosts)
     settings = root / "shuffler" / "shuffler.toml"
     change(settings, "listen", f"127.0.0.1:{SHUFFLER_PORT}")

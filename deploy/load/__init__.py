@@ -1,1 +1,1 @@
-"""Made-up devices that submit to a deployment at a stated rate, and what it saw of latencies and refusals."""
+"""Loads a deployment with made-up devices at a given rate, and measures latencies and refusals."""

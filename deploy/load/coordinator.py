@@ -1,4 +1,4 @@
-"""Worker processes that share a schedule, and begin each of its steps at the same moment."""
+"""Runs worker processes that share a schedule, and begin each of its steps at the same moment."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from hubbub.service.processes import subprocesses
 T = TypeVar("T")
 
 LEAD_SECONDS = 0.2
-"""How long before its beginning a step is announced: a line reaches all workers in a fraction of it."""
+"""How long before its beginning a step is announced: a line reaches all workers in a fraction of this."""
 
 LONGEST_LINE = 2**20
-"""Bytes of a line that a worker says, at most."""
+"""Most bytes of a worker's line."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where to submit, over how many connections of each process, and whom to trust there; keys are hex."""
+    """The target of a load: its address, the connections of each process, and the trusted keys (hex)."""
 
     task: Path
     operator_key: str
@@ -44,13 +44,13 @@ class Deployment:
 
 
 class LoadProgress(Protocol):
-    """Is told how many more devices were made ready, or dealt with."""
+    """Receives how many more devices were prepared, or finished."""
 
     def ready(self, devices: int) -> None:
-        """So many more are ready."""
+        """Add devices that are ready."""
 
     def dealt_with(self, devices: int) -> None:
-        """So many more were acknowledged, refused or given up."""
+        """Add devices that were acknowledged, refused or given up."""
 
 
 async def run_schedule(
@@ -61,10 +61,10 @@ async def run_schedule(
     progress: LoadProgress,
     finished: Callable[[StepResult], None],
 ) -> None:
-    """Run a schedule; `finished` is told of each step. `folder` holds what processes write.
+    """Run a schedule; `finished` is called with each step. `folder` contains the processes' files.
 
     Raises:
-        HubbubError: where a worker fails; the others are stopped.
+        HubbubError: if a worker fails; the others are stopped.
     """
     share = schedule.share(processes)
     workers = [
@@ -128,7 +128,7 @@ def _counts(said: dict[str, Any]) -> LoadCounts:
 
 
 class _LoadProcess:
-    """A worker process, and what it says."""
+    """A worker process, and its output."""
 
     def __init__(self, assignment: LoadAssignment, log: Path) -> None:
         self.folder = Path(assignment.rows)
@@ -163,7 +163,7 @@ class _LoadProcess:
             progress.ready(said.get("ready", 0))
 
     async def run(self, begins: float, progress: LoadProgress) -> dict[str, Any]:
-        """Have it run its next step; return what became of it."""
+        """Make it run its next step; return the outcome."""
         self._write(json.dumps({"begins": begins}).encode() + b"\n")
         while "result" not in (said := await self._said()):
             progress.dealt_with(said.get("dealt_with", 0))

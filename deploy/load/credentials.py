@@ -1,7 +1,7 @@
-"""Devices that nobody owns, each with its credential and a sealed submission of a report of nobody's answer.
+"""Prepares made-up devices, each with its credential and a sealed submission of a report without an answer.
 
-They are made ahead of the load, as to seal takes more of a processor than to send. What they report is what dummies do
-(`Randomizer.dummies`), so no answer has to be made up; it counts in the round's results all the same.
+They are prepared before the load, since sealing costs more processor time than sending. Their reports are like those of
+dummies (`Randomizer.dummies`), so no answers are made up; nevertheless they count in the round's results.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from hubbub.protos.task.signers import connected, followed
 from hubbub.protos.task.task import Task
 
 CHUNK = 500
-"""Devices between two looks at the progress; tickets that go in a call."""
+"""Devices between two updates of the progress, and tickets in one call."""
 
 ENROLLING = RetryPolicy(total=3600.0, call=60.0)
-"""How long it is tried to redeem tickets: a shuffler takes as many a second as its settings say, and no more."""
+"""How long redeeming tickets is retried: a shuffler limits the tickets per second by its settings."""
 
 
 async def keys_of(link: ShufflerLink, task: Task, number: int, retrying: Retrying) -> VerifiedRoundKeys:
@@ -35,7 +35,7 @@ async def keys_of(link: ShufflerLink, task: Task, number: int, retrying: Retryin
 
     Raises:
         Refusal, Unreachable: as calls to the shuffler do.
-        SignatureError, KeyRecordError, SuccessionError: where the keys are not to be trusted.
+        SignatureError, KeyRecordError, SuccessionError: if the keys are not to be trusted.
     """
     key_set = await retrying.retry(lambda deadline: link.caller.get_round(task.id, number, deadline))
     successions = read_successions(key_set.successions)
@@ -48,7 +48,7 @@ async def credentials_for(
     """Redeem tickets that were never redeemed, by fresh secrets; return their credentials in order.
 
     Raises:
-        Refusal: where one is refused.
+        Refusal: if one is refused.
         Unreachable, MessageError: as calls to the shuffler do.
     """
     found: list[Credential] = []
@@ -68,10 +68,10 @@ async def credentials_for(
 def sealed(
     task: Task, keys: VerifiedRoundKeys, count: int, credentials: Sequence[Credential] | None
 ) -> Iterator[list[Submission]]:
-    """Yield so many submissions of nobody's answers, some at a time, each proven by a credential where there are any.
+    """Yield that many submissions without answers, in chunks, each proven by a credential if there are any.
 
     Raises:
-        KeyRecordError: where the round's keys are not valid now.
+        KeyRecordError: if the round's keys are not valid now.
     """
     sealer, to = keys.sealer(time.time()), keys.destination
     for start in range(0, count, CHUNK):
@@ -92,7 +92,7 @@ def _proven(to: Destination, made: Sequence[Submission], credentials: Sequence[C
 
 
 def unsupported_reason(task: Task) -> str:
-    """Return why a task cannot be loaded, or nothing: who shows a certificate needs a connection of their own."""
+    """Return why a task cannot be loaded, or an empty text: devices with certificates need separate connections."""
     if task.admission.mode is Mode.MTLS:
         return (
             f"task {task.name} admits by TLS certificates, each over a connection of its own, which a load does not "

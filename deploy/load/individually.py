@@ -1,4 +1,4 @@
-"""Each of many devices submits by itself, over a connection of its own, which shows its own certificate."""
+"""Submits for many devices individually, each over its own connection with its own certificate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def submit_individually(
     summary = Summary()
 
     async def work() -> None:
-        # All go through one iterator, so each device has one of them.
+        # All tasks share one iterator, so each device is answered for once.
         for name, given in answers:
             async with device(name) as one:
                 try:

@@ -1,4 +1,4 @@
-"""Percentiles and counts of what a load's calls came to; pure functions of the rows that processes wrote.
+"""Computes percentiles and counts of a load's calls, by pure functions of the rows that processes wrote.
 
 Percentiles are exact: all latencies are kept, and the p-th is the smallest that p % of them do not exceed (nearest
 rank).
@@ -30,7 +30,7 @@ more about the load than about the service."""
 
 @dataclass
 class LoadCounts:
-    """What became of devices; `retries` counts calls that were told to come again, by reason."""
+    """The outcomes of devices; `retries` counts calls that were refused with a wait, by reason."""
 
     refused: Counter[str] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
@@ -39,7 +39,7 @@ class LoadCounts:
     """Devices whose call was due while this process had as many calls on their way as it may."""
 
     def add(self, other: LoadCounts) -> None:
-        """Count what another process counted, too."""
+        """Add the counts of another process."""
         self.refused.update(other.refused)
         self.retries.update(other.retries)
         self.messages = other.messages | self.messages
@@ -48,7 +48,7 @@ class LoadCounts:
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step that was run: for how long calls were due (seconds), rows of all calls, counts, and cores at work."""
+    """A finished step: how long calls were due (seconds), rows of all calls, counts, and cores at work."""
 
     offered: float
     seconds: float
@@ -58,7 +58,7 @@ class StepResult:
 
     @property
     def devices(self) -> int:
-        """Devices that were sent."""
+        """Devices whose calls were sent."""
         return int(self.rows[:, DEVICES].sum())
 
     @property
@@ -80,17 +80,17 @@ class StepResult:
 
     @property
     def is_of_the_service(self) -> bool:
-        """Whether the figures are the service's, and not those of a load that came too late itself."""
+        """Whether the figures describe the service, and not a load generator that was too slow."""
         return self.late_share <= MOST_LATE and not self.counts.unsent
 
     def latencies(self) -> dict[str, float]:
-        """Return percentiles and maximum of the latencies of acknowledged devices, in seconds; none of nobody."""
+        """Return percentiles and maximum of the latencies of acknowledged devices, in seconds; empty without any."""
         return percentiles(np.repeat(self.rows[:, TOOK], self.rows[:, ACKNOWLEDGED].astype(np.int64)))
 
     def each_second(self) -> list[dict[str, float | int | None]]:
         """Return devices that were due, those acknowledged of them, and their p50 and p99 (seconds), for each second.
 
-        `second` is when the calls were due, so what a standstill costs is where it happened.
+        `second` is when the calls were due, so the cost of a standstill appears where it happened.
         """
         found: list[dict[str, float | int | None]] = []
         second = np.floor(self.rows[:, DUE]).astype(np.int64)
@@ -111,7 +111,7 @@ class StepResult:
 
 
 def percentiles(values: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return the `PERCENTILES` of values, by the nearest rank, and their maximum; nothing of no values."""
+    """Return the `PERCENTILES` of values, by the nearest rank, and their maximum; empty for no values."""
     if not len(values):
         return {}
     ordered = np.sort(values)

@@ -1,4 +1,4 @@
-"""A pipeline on this machine to be loaded, for figures of the machine without a deployment."""
+"""Starts a pipeline on this machine as the target of a load, to measure the machine without a deployment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ name = "theme"
 kind = "histogram"
 categories = ["dark", "light"]
 """
-"""One question of two answers to enrolled devices: the smallest submission there is."""
+"""One question with two answers to enrolled devices: the smallest possible submission."""
 
 
 @contextlib.asynccontextmanager
@@ -40,7 +40,7 @@ async def pipeline(
     So many `workers` answer them; 0: the main process.
 
     Raises:
-        ServiceError: where a service does not start.
+        ServiceError: if a service does not start.
     """
     start = datetime.now(UTC).isoformat(timespec="seconds")
     async with LocalPipeline(TASK.format(start=start), https=https, workers=workers) as running:
@@ -50,7 +50,7 @@ async def pipeline(
 
 
 def deployment_of(running: LocalPipeline, tickets: Path | None, connections: int = 4) -> Deployment:
-    """Return where devices of a running pipeline submit."""
+    """Return a running pipeline as the target of a load."""
     return Deployment(
         task=running.directory / "task.json",
         operator_key=running.operator_key.hex(),

@@ -1,4 +1,4 @@
-"""Made-up devices that answer a round of running services, so that a deployment can be tried."""
+"""Answers a round of running services with made-up devices, to try a deployment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubbub.queries.errors import AnswerError
 from hubbub.queries.questions.question import Value
 
 Answers = Mapping[str, Value]
-"""A device's answers by query; a query that is not there has no answer."""
+"""A device's answers by query; an absent query has no answer."""
 
 CertificateFiles = tuple[Path, Path]
 """The files of a device's TLS certificate and its key."""
@@ -72,7 +72,7 @@ def answers_in_turn(task: Task, words: Sequence[str], devices: int) -> Iterator[
     """Return the answers of so many devices, which take turns through each query's texts NAME=VALUE.
 
     Raises:
-        UsageError: where a text has another form, where the task has no query of that name or the query cannot read the
+        UsageError: if a text has another form, where the task has no query of that name or the query cannot read the
             value, or where a query that needs an answer has none.
     """
     stated: dict[str, list[Value]] = {}

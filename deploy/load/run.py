@@ -1,4 +1,4 @@
-"""What a load is asked to be, checked; run against a deployment, or against services started here."""
+"""Checks the options of a load, and runs it against a deployment, or against services started here."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from hubbub.protos.transport.channels import MAXIMUM_SUBMISSIONS
 from hubbub.service.settings import load as load_settings
 
 USUAL_RATE = 200.0
-"""Devices a second where nothing else is asked for: every machine keeps up with that."""
+"""The default rate in devices a second, which every machine can keep."""
 
 
 @dataclass
 class LoadResult:
-    """What a load came to: steps that were run to their end, and where; `held` is what the shuffler then held."""
+    """The result of a load: its finished steps and its target; `held` is the shuffler's count of submissions."""
 
     where: str
     steps: list[StepResult] = field(default_factory=list)
@@ -62,10 +62,10 @@ def checked_schedule(
     per_call: int,
     timeout: float,
 ) -> LoadSchedule:
-    """Return the schedule that options ask for.
+    """Return the schedule in the options.
 
     Raises:
-        UsageError: where they exclude each other, or one is out of its limits.
+        UsageError: if they exclude each other, or one is out of its limits.
     """
     asked = [name for name, value in (("--rate", rate), ("--steps", rates), ("--users", users)) if value is not None]
     if len(asked) > 1:
@@ -115,12 +115,12 @@ def deployment_in(
     round_number: int | None,
     pollute: bool,
 ) -> Deployment:
-    """Return the deployment that a client's settings name, once it is clear that it can and may be loaded.
+    """Return the deployment that a client's settings name, after checking that it can and may be loaded.
 
     Raises:
-        UsageError: where it is beyond this machine and nobody said `pollute`, or tickets are too few.
-        HubbubError, OSError: where the settings, or what they name, cannot be used.
-        NoRound: where no round takes answers now.
+        UsageError: if it is on another machine without `pollute`, or tickets are too few.
+        HubbubError, OSError: if the settings, or what they name, cannot be used.
+        NoRound: if no round takes answers now.
     """
     files = load_settings(settings, ClientSettings, "client")
     if not pollute and not _is_local(files.shuffler):
@@ -162,10 +162,10 @@ def _is_local(address: str) -> bool:
 
 
 def load(deployment: Deployment, schedule: LoadSchedule, processes: int, progress: Progress) -> LoadResult:
-    """Run a schedule against a deployment, shown by `progress`; after Ctrl-C, what was run to its end is told.
+    """Run a schedule against a deployment, shown by `progress`; after Ctrl-C, return the finished steps.
 
     Raises:
-        HubbubError: where a worker fails.
+        HubbubError: if a worker fails.
     """
     loaded = LoadResult(deployment.shuffler)
     return _interruptible(_run(deployment, schedule, processes, loaded, progress), loaded)
@@ -179,7 +179,7 @@ def load_locally(
     So many `workers` answer devices; 0: the main process.
 
     Raises:
-        HubbubError: where a service or a worker fails.
+        HubbubError: if a service or a worker fails.
     """
     loaded = LoadResult("services on this machine, beside the load")
     return _interruptible(_run_locally(schedule, processes, connections, workers, loaded, progress), loaded)

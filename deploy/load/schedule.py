@@ -1,11 +1,11 @@
-"""What a load is made of, how much of it each process runs, and when its calls are due.
+"""Defines the steps of a load, each process's share of it, and when its calls are due.
 
-Arrivals are open by default: they are due at moments of a Poisson process, whatever became of earlier ones, as those of
-people are. A latency counts from the moment a call was due. Were the next call to wait for the last answer, a service
-that stands still for a second would be charged for one slow call, and not for the thousand that came meanwhile.
+Arrivals are open by default: like those of people, they are due at moments of a Poisson process, independent of earlier
+calls. A latency counts from the moment a call was due. If the next call waited for the last answer, a service that
+stalls for a second would show one slow call, and not the thousand that were due meanwhile.
 
-With a time to think the loop is closed: so many people at once, each of whom is followed by another once it was
-answered and a time has passed. That is what a fixed number of users does, and it slows down with the service.
+With a think time, the loop is closed: a fixed number of users is present at once. Each is followed by another after its
+answer and a pause, so the load slows down with the service.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 MARGIN = 6.0
-"""Standard deviations of arrivals that are made ready beyond the mean; more come in one of 10⁹ steps."""
+"""Standard deviations of arrivals that are prepared beyond the mean; more come in one of 10⁹ steps."""
 
 MOST_RATE = 1_000_000.0
 MOST_SECONDS = 86_400.0
@@ -37,31 +37,31 @@ class LoadStep:
     think: float = 0.0
 
     def mean_calls(self, per_call: int) -> float:
-        """Return how many calls come on average, at most: where each of the users is answered at once."""
+        """Return the largest mean number of calls, reached if every user is answered immediately."""
         return self.rate * self.seconds / per_call if self.rate else self.users * self.seconds / self.think
 
     def offered(self, per_call: int) -> float:
-        """Return how many devices a second come on average, at most."""
+        """Return the largest mean number of devices a second."""
         return self.mean_calls(per_call) * per_call / self.seconds
 
 
 @dataclass(frozen=True)
 class LoadSchedule:
-    """A load: its steps, how many devices go in a call, and for how long each call is tried (seconds)."""
+    """A load: its steps, the devices in a call, and how long each call is tried (seconds)."""
 
     steps: tuple[LoadStep, ...]
     per_call: int = 1
     timeout: float = 10.0
 
     def share(self, processes: int) -> LoadSchedule:
-        """Return what each of so many processes runs; together they run all of it.
+        """Return the share of each of `processes` processes; together they run all of it.
 
-        Poisson processes of a part of the rate each make one of the whole rate.
+        Poisson processes with shares of the rate add up to one with the whole rate.
         """
         return LoadSchedule(tuple(_share(step, processes) for step in self.steps), self.per_call, self.timeout)
 
     def content(self) -> dict[str, object]:
-        """Return it as JSON has it."""
+        """Return it as JSON."""
         return asdict(self)
 
     @staticmethod

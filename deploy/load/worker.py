@@ -1,8 +1,8 @@
-"""A process that makes devices ready, and then sends what is due, step by step, as it is told.
+"""Prepares devices in one process, and then sends the calls that are due, step by step.
 
-It is run as `python -m hubbub.deploy.load.worker`, with one JSON document on the first line of stdin
-(`LoadAssignment`), and a line for each step: when it begins, by the clock `time.monotonic`, which all processes of a
-machine share. It prints a JSON line for whatever it has done; the rows of a step go into a file, as they are many.
+It runs as `python -m hubbub.deploy.load.worker`, with one JSON document on the first line of stdin (`LoadAssignment`),
+and a line for each step: its beginning by the clock `time.monotonic`, which all processes of a machine share. It prints
+its progress as JSON lines; the many rows of a step go into a file.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.service.processes.hardening import disable_core_dumps
 
 MOST_AT_ONCE = 20_000
-"""Calls of a process on their way at once; devices whose call is due while there are as many are counted as unsent."""
+"""Concurrent calls of a process; at this limit, devices whose calls are due are counted as unsent."""
 
 UNANSWERED = "unanswered"
 """The reason that counts devices for which nobody answered in time."""
 
 PULSE = 0.5
-"""Seconds between two lines that say how many devices were dealt with."""
+"""Seconds between two lines of progress."""
 
 
 @dataclass(frozen=True)
 class LoadAssignment:
-    """What a worker has to do. Paths are texts and keys are hex; `tickets` are lines first … last-1 of that file.
+    """A worker's assignment. Paths are texts and keys are hex; `tickets` are lines first … last-1 of that file.
 
-    Calls take turns through so many `connections`.
+    Calls alternate among `connections` connections.
     """
 
     task: str
@@ -70,7 +70,7 @@ class LoadAssignment:
 
 @dataclass
 class _StepCounts:
-    """What became of a step's calls so far."""
+    """The outcomes of a step's calls so far."""
 
     rows: array[float] = field(default_factory=lambda: array("d"))
     refused: dict[str, int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class _StepCounts:
 
 
 class LoadWorker:
-    """One process's part of a load; devices are made ready before anything is due."""
+    """One process's part of a load; devices are prepared before any call is due."""
 
     def __init__(
         self, assignment: LoadAssignment, task: Task, links: Sequence[ShufflerLink], keys: VerifiedRoundKeys
@@ -104,7 +104,7 @@ class LoadWorker:
         self._random = random.Random()
 
     async def make_ready(self) -> None:
-        """Redeem the tickets, where devices have any, and seal a submission for each device."""
+        """Redeem the tickets, if devices have any, and seal a submission for each device."""
         count = sum(calls_for(step, self._schedule.per_call) * self._schedule.per_call for step in self._schedule.steps)
         credentials = None
         if self._task.admission.mode is Mode.ENROLLED:
@@ -112,7 +112,7 @@ class LoadWorker:
         for made in sealed(self._task, self._keys, count, credentials):
             self._ready += made
             _report_ready(len(made))
-        # Taken from the end, which moves nothing.
+        # Reversed, since removal from the end moves no elements.
         self._ready.reverse()
 
     def _tickets(self) -> list[bytes]:
@@ -158,7 +158,7 @@ class LoadWorker:
         ends = begins + step.seconds
 
         async def place() -> None:
-            # Not all at once: each begins somewhere in its first time to think.
+            # Not all at once: each begins at a random moment of its first think time.
             at = begins + self._random.expovariate(1 / step.think)
             while at < ends:
                 await asyncio.sleep(max(0.0, at - time.monotonic()))
@@ -188,14 +188,14 @@ class LoadWorker:
         except Unreachable as error:
             seen.refuse(UNANSWERED, str(error), len(batch) - acknowledged)
         except MessageError as error:
-            # What cannot be right acknowledges nothing.
+            # A malformed answer acknowledges nothing.
             seen.refuse("malformed_answer", str(error), len(batch) - acknowledged)
         seen.devices += len(batch)
         due_at = begins + at
         seen.rows.extend((at, sent - due_at, time.monotonic() - due_at, len(batch), acknowledged))
 
     async def _answers(self, batch: list[Submission], retrying: Retrying) -> AsyncIterator[Receipt | Refusal]:
-        """Send one submission as a device does, several as a gateway; each is tried until the timeout."""
+        """Send one submission like a device, several like a gateway; each is tried until the timeout."""
         caller, to = next(self._turns).caller, self._keys.destination
         if self._schedule.per_call > 1:
             for answer in await submit_batch(caller, to, batch, retrying):
@@ -235,7 +235,7 @@ def _run(assignment: LoadAssignment, begins: Iterator[str]) -> None:
 
 async def _run_steps(assignment: LoadAssignment, task: Task, authority: bytes, begins: Iterator[str]) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        # Credentials of their own each, or gRPC would have them share a connection.
+        # Separate channel credentials, because gRPC would share one connection otherwise.
         links = [ShufflerLink(assignment.shuffler, TLS(authority, None, None)) for _ in range(assignment.connections)]
         for link in links:
             await stack.enter_async_context(link)

@@ -1,4 +1,4 @@
-"""Both services on this machine, as real processes: for tests of applications, and for the demo."""
+"""Runs both services on this machine as real processes, for tests of applications and for the demo."""
 
 from hubbub.deploy.local.pipeline import LocalPipeline
 

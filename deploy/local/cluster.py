@@ -1,4 +1,4 @@
-"""Stores in PostgreSQL, front ends, a leader and a standby, Spark where it is there."""
+"""Runs a cluster on this machine: stores in PostgreSQL, front ends, a leader and a standby, and Spark if installed."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from hubbub.shuffler import settings as shuffler
 from hubbub.shuffler.stores.factory import create_store
 
 STANDBY = "standby"
-"""The folder and the log of the shuffler that stands by at first."""
+"""The folder and the log of the shuffler that is the standby at first."""
 
 STANDING_BY_SECONDS = 7 * 86_400.0
-"""How long a standby may stand by."""
+"""How long a process may be a standby."""
 
 FOLLOWING_SECONDS = 60.0
 """How long a standby may take until it has everything of the leader's keyring."""
 
 LOOK_SECONDS = 0.05
-"""How often the standby's log is looked at meanwhile."""
+"""How often the standby's log is checked meanwhile."""
 
 FOLLOWS = "the keyring was copied"
-"""What a standby logs once it follows; from then on the leader answers nothing that the standby has not."""
+"""A standby's log event once it follows; from then on the leader answers only after the standby has each change."""
 
 LOCAL_SPARK = "local[2]"
 """Spark's master: two of this machine's cores."""
 
 SPARK_FROM = 50_000
-"""Devices from which on batches are given to Spark: each of its sessions takes some twenty seconds to begin and end."""
+"""Devices from which on batches go to Spark, whose sessions take some twenty seconds to begin and end."""
 
 
 def spark_missing(devices: int) -> str:
-    """Say why Spark is not used for so many devices and what to do about it; empty where it is."""
+    """Return why Spark is not used for that many devices, and the remedy; empty if it is used."""
     try:
         check_installed(SparkSettings(master=LOCAL_SPARK))
     except HubbubError as error:
@@ -60,15 +60,15 @@ def spark_missing(devices: int) -> str:
 
 
 class LocalCluster(LocalPipeline):
-    """A pipeline as `LocalPipeline` is, on PostgreSQL, with front ends, a leader and its standby.
+    """A `LocalPipeline` on PostgreSQL, with front ends, a leader and its standby.
 
-    One of the two keeps the rounds; the other follows its keyring, and nothing is answered that is not on both disks.
-    `fail_over` kills the leader. Devices know the addresses of all front ends.
+    The leader keeps the rounds; the standby follows its keyring, and calls are answered only once both disks have the
+    change. `fail_over` kills the leader. Devices know the addresses of all front ends.
 
     Args:
-        draft: as of a pipeline.
-        directory: where everything is kept; beside the parties' folders are `parties/standby` and the front ends'.
-        databases: where the stores are; both are empty.
+        draft: as for `LocalPipeline`.
+        directory: the folder for everything; it also has `parties/standby` and the front ends' folders.
+        databases: the two empty databases of the stores.
         hops: how many shufflers there are in the chain.
         front ends: how many processes answer devices.
         spark_from: batches of so many envelopes and more are mixed and opened on Spark, in local mode; None for none.
@@ -98,7 +98,7 @@ class LocalCluster(LocalPipeline):
         self._set(Role.ANALYZER, "store", self._databases.analyzer)
         self._set(Role.SHUFFLER, "role", "leader")
         self._set(Role.SHUFFLER, "leader_listen", self._leaders[0])
-        # From the start: one that was replaced follows the other without being started again.
+        # From the start, so that a replaced leader follows the other without a restart.
         change(self.folder.of(Role.SHUFFLER) / "shuffler.toml", "leaders", self._leaders[1:])
         self._set(Role.SHUFFLER, "standbys", 1)
         if self._spark_from is not None:
@@ -110,7 +110,7 @@ class LocalCluster(LocalPipeline):
         await super()._start()
         first = self.folder.of(Role.SHUFFLER)
         folder = first.with_name(STANDBY)
-        # It signs as the same shuffler, and has a keyring of its own, which follows.
+        # It signs as the same shuffler, but has its own keyring, which follows.
         shutil.copytree(first, folder, ignore=shutil.ignore_patterns("data"))
         settings = folder / "shuffler.toml"
         for name in SETTINGS[Role.SHUFFLER].values():
@@ -121,7 +121,7 @@ class LocalCluster(LocalPipeline):
         log = self.logs / f"{STANDBY}.log"
         self._standby = ServiceProcess("shuffler", settings, log, timeout=STANDING_BY_SECONDS)
         self._stack.push_async_callback(self._standby.stop)
-        # Whoever stands by is stopped first, or it would take over.
+        # The standby is stopped first, since it would take over otherwise.
         self._stack.push_async_callback(self._end_standby)
         await self._stand_by()
         await self._replicate()
@@ -140,13 +140,13 @@ class LocalCluster(LocalPipeline):
             for key, number in (("enrollments_per_second", MOST_ENROLLMENTS), ("count_step", 1)):
                 change(settings, key, number)
             self._frontends.append(ServiceProcess("shuffler", settings, self.logs / f"{name}.log"))
-            # Before the others, which they ask.
+            # Stopped before the leader and the standby, which they call.
             self._stack.push_async_callback(self._frontends[-1].stop)
         await asyncio.gather(*(frontend.start() for frontend in self._frontends))
 
     @property
     def shuffler(self) -> str:
-        """Where devices of the task submit: at any of the front ends."""
+        """The address at which devices of the task submit: those of all front ends."""
         return ",".join(frontend.addresses["submission"] for frontend in self._frontends)
 
     async def _stand_by(self) -> None:
@@ -172,10 +172,10 @@ class LocalCluster(LocalPipeline):
         await self._standby.stop()
 
     async def fail_over(self) -> None:
-        """Kill the leader as a crash would, and wait until the standby serves; the killed one stands by then.
+        """Kill the leader like a crash, and wait until the standby serves; the killed process then becomes a standby.
 
         Raises:
-            ServiceError: where the standby does not take over.
+            ServiceError: if the standby does not take over.
         """
         killed = self.services[Role.SHUFFLER]
         await killed.kill()
@@ -183,20 +183,20 @@ class LocalCluster(LocalPipeline):
         leader = self._standby
         async with open_channel(leader.addresses["control"], self.operator_tls) as channel:
             if not await is_serving(channel, CALL_SECONDS):
-                raise ServiceError("the standby has taken over, but its health check does not say SERVING")
+                raise ServiceError("the standby has taken over, but its health check does not report SERVING")
         self.services[Role.SHUFFLER], self._standby = leader, killed
         killed.timeout = STANDING_BY_SECONDS
         await self._stand_by()
 
 
 def _free_address() -> str:
-    """Return an address that is free at this moment: others must know it before anybody listens there."""
+    """Return an address that is free at this moment; others must know it before a process listens there."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 def _follows(log: Path) -> int:
-    """Count how often a standby has begun to follow."""
+    """Count how often the standby in a log has begun to follow."""
     with contextlib.suppress(FileNotFoundError):
         return log.read_text(errors="replace").count(FOLLOWS)
     return 0

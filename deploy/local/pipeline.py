@@ -1,4 +1,4 @@
-"""A shuffler and an analyzer as processes on loopback, connected over TLS."""
+"""Runs a shuffler and an analyzer as processes on loopback, connected over TLS."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ CALL_SECONDS = 30.0
 """Deadline of a control call."""
 
 WAIT_SECONDS = 20.0
-"""How long one call waits for results before it is made again."""
+"""How long one call waits for results before it is repeated."""
 
 TIMEOUT_SECONDS = 600.0
-"""How long a round may stay as it is at both services before its results are given up; mixing takes less."""
+"""How long a round may stay in its state at both services before its results are given up; mixing takes less."""
 
 MOST_ENROLLMENTS = 1_000_000
-"""Tickets that the shuffler takes in a second: no limit."""
+"""Tickets that the shuffler accepts in a second: effectively no limit."""
 
 T = TypeVar("T")
 
 Freeze = Callable[[Identities], Sequence[Task]]
-"""What makes the tasks that services run, one or more, for the parties that these are."""
+"""Makes one or more tasks for services to run, for the parties with these identities."""
 
 
 class LocalPipeline:
@@ -72,23 +72,23 @@ class LocalPipeline:
             results = await pipeline.results(0)
 
     Entering the context makes keys, certificates and stores, plans and signs the task, starts both services and waits
-    until their health checks say SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. Where this
+    until their health checks report SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. If this
     process ends without leaving it, by SIGTERM or SIGKILL, they notice, and drain and end by themselves. `directory`
-    holds `task.json`, `logs/` and a folder for each party. It must be new or empty; where none is given, a temporary
-    one is made and removed at the end; it is left behind where the context is not left.
+    has `task.json`, `logs/` and a folder for each party. It must be new or empty; if none is given, a temporary one is
+    made and removed at the end. It stays behind if the context is not left.
 
     Args:
-        draft: the task, as a `Draft` or as TOML text; or what makes the frozen tasks, the first of which is `task`.
-        directory: where everything is kept.
-        programs: what is run in the place of `hubbub shuffler` or `hubbub analyzer`, with the same arguments.
-        hops: how many shufflers there are; those behind the first one are called hop-2, hop-3 and on.
-        behind_proxy: whether the shuffler is told that a proxy is in front of it; none is started.
-        https: whether devices submit by HTTPS; those that show certificates do not.
+        draft: the task, as a `Draft` or as TOML text; or a function that makes the frozen tasks, `task` first.
+        directory: the folder for everything.
+        programs: commands that replace `hubbub shuffler` or `hubbub analyzer`, with the same arguments.
+        hops: the number of shufflers; those after the first one are called hop-2, hop-3 and on.
+        behind_proxy: whether the shuffler's settings expect a proxy in front of it; none is started.
+        https: whether devices submit over HTTPS; devices with certificates do not.
         database: a PostgreSQL database for the stores of the shuffler and the analyzer, in place of SQLite.
 
     Raises:
-        TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
-        ServiceError: where a service does not start, or ends by itself.
+        TaskError: if the draft is not TOML or not a task; on entering, if the task cannot be planned.
+        ServiceError: if a service does not start, or ends by itself.
     """
 
     task: SignedTask
@@ -123,7 +123,7 @@ class LocalPipeline:
         try:
             await self._start()
         except BaseException:
-            # `__aexit__` is not called where entering fails: what was started so far is stopped here.
+            # `__aexit__` is not called if entering fails: stop the started parts here.
             await self._stack.aclose()
             raise
         return self
@@ -137,7 +137,7 @@ class LocalPipeline:
     async def _start(self) -> None:
         self.directory = self._given or Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-")))
         check_new(self.directory)
-        # Before anything is made: a draft that cannot be planned leaves nothing behind.
+        # Before anything is made, so that a draft that cannot be planned leaves nothing behind.
         freeze = await asyncio.to_thread(self._freeze)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.folder = initialise(self.directory / "parties", Placement(hops=self._hops))
@@ -146,7 +146,7 @@ class LocalPipeline:
         self.tasks = self._signed(freeze)
         self.task = self.tasks[0]
         (self.directory / "task.json").write_bytes(self.task.encode())
-        # The stack stops them in the opposite order: the shuffler first, while the analyzer still answers it.
+        # The stack stops them in reverse order: the shuffler first, while the analyzer still answers it.
         chain = (*reversed(self._hops.names), Role.SHUFFLER)
         self.services = {party: self._service(party) for party in (Role.ANALYZER, *chain)}
         for party in self.services:
@@ -157,12 +157,12 @@ class LocalPipeline:
             tls = self.folder.of(Role.SHUFFLER) / "tls"
             self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")
             self._set(Role.SHUFFLER, "devices_listen", FREE)
-        # Thousands of made-up people enroll at once here, and nobody else can; when each submits is no secret.
+        # Thousands of made-up people enroll at once here, and nobody else can; the times of submissions are no secret.
         numbers = {"enrollments_per_second": MOST_ENROLLMENTS, "count_step": 1, "workers": self._workers}
         for name, number in numbers.items():
             self._set(Role.SHUFFLER, name, number)
         self._set(Role.SHUFFLER, "behind_proxy", self._behind_proxy)
-        # The analyzer first: whoever delivers needs the port that the next was given.
+        # The analyzer first: each sender needs the port of the next party.
         await self.start(Role.ANALYZER)
         following: str = Role.ANALYZER
         for party in chain:
@@ -172,7 +172,7 @@ class LocalPipeline:
             following = party
 
     def _place_stores(self) -> None:
-        """Say in the settings where the stores are."""
+        """Write the places of the stores into the settings."""
         for role in (Role.SHUFFLER, Role.ANALYZER):
             self._set(role, "store", self._database)
 
@@ -215,25 +215,25 @@ class LocalPipeline:
         """Start a service, or start it again on the ports it had, and wait until it is healthy."""
         service = self.services[party]
         await service.start()
-        # A leader of rounds that front ends answer devices for has no port of theirs.
+        # A leader whose front ends answer devices has no port for devices.
         names = {name: key for name, key in SETTINGS[Role(self._command(party))].items() if name in service.addresses}
         names |= {name: f"{name}_listen" for name in ("devices", "https", "leader") if name in service.addresses}
-        # The ports become part of the settings: a service that is started again must be where the others expect it.
+        # The ports become part of the settings: after a restart, a service must be at the address that others know.
         for name, key in names.items():
             self._set(party, key, service.addresses[name])
         async with open_channel(service.addresses[next(iter(names))], self._health_tls(party)) as channel:
             if not await is_serving(channel, CALL_SECONDS):
-                raise ServiceError(f"the {party} started, but its health check does not say SERVING")
+                raise ServiceError(f"the {party} started, but its health check does not report SERVING")
 
     def _health_tls(self, party: str) -> TLS:
         return self.operator_tls if party == Role.SHUFFLER else self._tls("shuffler")
 
     async def stop(self, party: str) -> None:
-        """Stop a service as its operator would: it finishes what it has begun, and ends."""
+        """Stop a service like its operator: it finishes its work, and ends."""
         await self.services[party].stop()
 
     async def kill(self, party: str) -> None:
-        """Kill a service at once, as a crash would."""
+        """Kill a service immediately, like a crash."""
         await self.services[party].kill()
 
     # The parties' sides
@@ -245,13 +245,13 @@ class LocalPipeline:
 
     @property
     def shuffler(self) -> str:
-        """Where devices of the task submit."""
+        """The address at which devices of the task submit."""
         port = "devices" if self.mode is Mode.MTLS else "https" if self._https else "submission"
         return (HTTPS if port == "https" else "") + self.services[Role.SHUFFLER].addresses[port]
 
     @property
     def mode(self) -> Mode:
-        """How the task admits."""
+        """How the task admits devices."""
         return self.task.task.admission.mode
 
     @property
@@ -279,24 +279,24 @@ class LocalPipeline:
         return TLS(tls / "authority.pem", tls / f"{party}.pem", tls / f"{party}.key")
 
     def tickets(self, count: int) -> list[bytes]:
-        """Make tickets for so many devices, good for a year, as the operator."""
+        """Make `count` tickets as the operator, valid for a year."""
         operator = Identity.load(self.folder.identity(Role.OPERATOR))
         expires = int(time.time()) + 365 * DAY
         return written_tickets(count, self.shuffler_key, expires, [operator])
 
     def ticket(self, name: str) -> bytes:
-        """Return the ticket of the device of that name, which is made when it is first asked for.
+        """Return the ticket of the device with that name, made at the first call.
 
-        It is what a fleet takes: `Fleet(…, tickets=pipeline.ticket)`.
+        A fleet accepts this method: `Fleet(…, tickets=pipeline.ticket)`.
         """
         if name not in self._tickets:
             (self._tickets[name],) = self.tickets(1)
         return self._tickets[name]
 
     def device(self, name: str = "device") -> Device:
-        """Return a device with a state file of its own; a second call with the same name is the same one.
+        """Return a device with its own state file; a second call with the same name returns the same device.
 
-        It has what the task admits it with: a ticket, or a certificate, or nothing where whoever comes is admitted.
+        It has whatever the task's admission requires: a ticket, a certificate, or nothing if the task is open.
         """
         certificate, key = (None, None) if self.issuer is None else self.issuer.files(name)
         return Device(
@@ -315,23 +315,23 @@ class LocalPipeline:
         """Cut a round now, as the operator.
 
         Raises:
-            Refusal: under the minimum, or where the task closes by schedule.
+            Refusal: if the round is under the minimum, or the task closes by schedule.
         """
         async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
             call = ControlCaller(channel).close_round(self.task.task.id, round_number, CALL_SECONDS)
             return await self.guard(call)
 
     async def status(self) -> list[RoundStatus]:
-        """Return where the task's rounds stand, as the operator."""
+        """Return the states of the task's rounds, as the operator."""
         async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
             return await self.guard(ControlCaller(channel).get_status(self.task.task.id, CALL_SECONDS))
 
     async def results(self, round_number: int = 0, *, stalled_after: float = TIMEOUT_SECONDS) -> RoundResults:
-        """Return a round's results, waiting for them as long as both services run and the round gets on.
+        """Return a round's results, waiting for them as long as both services run and the round makes progress.
 
         Raises:
-            Refusal: NO_RESULTS where the round expired, so that there will never be any.
-            ServiceError: where a service ends, or the round's state has not changed at either service for `timeout`
+            Refusal: NO_RESULTS if the round expired, so that there will never be any.
+            ServiceError: if a service ends, or the round's state has not changed at either service for `timeout`
                 seconds, saying what each waits for.
         """
         address = self.services[Role.ANALYZER].addresses["results"]
@@ -343,11 +343,11 @@ class LocalPipeline:
         seen, since = "", loop.time()
         while True:
             try:
-                # Short of the timeout: a call that waits longer would hide that it is over.
+                # At most the timeout: a longer call would hide that it is over.
                 wait = min(WAIT_SECONDS, stalled_after)
                 return await caller.get_results(self.task.task.id, round_number, wait, wait + CALL_SECONDS)
             except Refusal as refusal:
-                # The analyzer cannot tell a round that expired from one that is still to come; the shuffler can.
+                # The analyzer cannot distinguish an expired round from a future one; the shuffler can.
                 if refusal.reason is not Reason.NO_RESULTS:
                     raise
                 expired = await self._expired(round_number)
@@ -375,7 +375,7 @@ class LocalPipeline:
         return next((each for each in rounds if (each.round, each.state) == (round_number, RoundState.EXPIRED)), None)
 
     async def _waits(self, caller: ResultsCaller, round_number: int) -> str:
-        """Say what a round waits for at each service."""
+        """Describe the step that a round waits for at each service."""
         said = []
         with contextlib.suppress(Unreachable):
             rounds = await self.status()
@@ -387,10 +387,10 @@ class LocalPipeline:
         return "; ".join(said) or "neither service has begun it"
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work`, which could otherwise wait for ever for a service that has ended.
+        """Await `work`, which could otherwise wait forever for a service that has ended.
 
         Raises:
-            ServiceError: where a service ends by itself meanwhile.
+            ServiceError: if a service ends by itself meanwhile.
         """
         task = asyncio.ensure_future(work)
         watchers = {asyncio.ensure_future(service.ended()) for service in self.services.values() if service.pid}
@@ -406,10 +406,10 @@ class LocalPipeline:
 
 
 def make_stores(folder: Folder, hops: Iterable[str]) -> None:
-    """Make the store of each party, where its settings say.
+    """Make the store of each party, at the place in its settings.
 
     Raises:
-        StoreError: where there is one already.
+        StoreError: if there is one already.
     """
     shuffler_stores.create_store(shuffler_settings.load(folder.of(Role.SHUFFLER) / "shuffler.toml"))
     analyzer_stores.create_store(analyzer_settings.load(folder.of(Role.ANALYZER) / "analyzer.toml"))

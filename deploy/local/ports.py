@@ -1,4 +1,4 @@
-"""Which settings say where a service listens, by the names under which it announces its ports."""
+"""Maps the names under which a service announces its ports to the settings with their addresses."""
 
 from __future__ import annotations
 

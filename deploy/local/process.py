@@ -1,4 +1,4 @@
-"""Supervision of a service that runs as its own process: start it, wait until it serves, stop it, or kill it."""
+"""Supervises a service that runs as its own process: starts it, waits until it serves, stops it, or kills it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hubbub.service.processes import subprocesses
 from hubbub.service.transport.ports import ENDS_WITH_STDIN
 
 START_SECONDS = 60.0
-"""How long a service may take until it serves; on a loaded machine imports are slow."""
+"""How long a service may take until it serves; imports are slow on a loaded machine."""
 
 STOP_SECONDS = 30.0
 """How long a service may drain after SIGTERM before it is killed."""
@@ -24,11 +24,11 @@ LOG_TAIL_LINES = 15
 """Lines of a failed service's log that an error quotes."""
 
 LOG_TAIL_BYTES = 65_536
-"""How much of the log's end they are looked for in."""
+"""Bytes of the log's end in which these lines are searched."""
 
 
 class ServiceError(HubbubError):
-    """A service that did not start, or ended by itself; quotes the end of its log."""
+    """A service did not start, or ended by itself; the message quotes the end of its log."""
 
 
 class ServiceProcess:
@@ -70,7 +70,7 @@ class ServiceProcess:
         """Start the process and wait until it serves.
 
         Raises:
-            ServiceError: where it ends, or does not serve in time.
+            ServiceError: if it ends, or does not serve in time.
         """
         self._process = await self._spawn()
         try:
@@ -144,18 +144,18 @@ class ServiceProcess:
 
 
 def service_environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a service that this process starts, and `more`, which goes before them."""
+    """Return the environment of a service that this process starts, overridden by `more`."""
     own = {"PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1", **_password_file()}
     return subprocesses.environment({**own, **more})
 
 
 def _password_file() -> dict[str, str]:
-    """Return the variable by which PostgreSQL's library finds passwords; the name of a file, and no secret."""
+    """Return the variable that names PostgreSQL's password file; the name of the file is no secret."""
     return {"PGPASSFILE": os.environ["PGPASSFILE"]} if "PGPASSFILE" in os.environ else {}
 
 
 def _end_of(log: Path) -> str:
-    # A log is as long as the service ran, and may be a device or a pipe, which have no end.
+    # A log may be very long, and may be a device or a pipe, which have no end.
     if not log.is_file():
         return ""
     with log.open("rb") as file:

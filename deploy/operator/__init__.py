@@ -1,1 +1,1 @@
-"""Status, results, export and health."""
+"""Makes the operator's calls: status, results, export and health."""

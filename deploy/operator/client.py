@@ -1,4 +1,4 @@
-"""The calls of the operator's commands, each over its own channel."""
+"""Makes the calls of the operator's commands, each over its own channel."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from hubbub.protos.task.task import Task, hop_name
 from hubbub.protos.transport.channels import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 
 CALL_SECONDS = 30.0
-"""Deadline, in seconds, of a call that is answered at once."""
+"""Deadline, in seconds, of a call that is answered immediately."""
 
 HOP_SECONDS = 5.0
-"""How long a hop may take for each answer: it belongs to another party, and the others are shown without it."""
+"""How long a hop may take for each answer: it belongs to another party, and the status is shown without it."""
 
 T = TypeVar("T")
 
 LONGEST_WAIT = 50.0
-"""Seconds a single call waits for results; `--wait` makes as many calls as it takes."""
+"""Seconds that a single call waits for results; `--wait` repeats the call."""
 
 
 async def list_results(settings: OperatorSettings) -> list[RoundId]:
@@ -50,7 +50,7 @@ async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number
 
 
 async def fetch_certified(settings: OperatorSettings, task_id: bytes, wanted: Collection[int]) -> list[RoundResults]:
-    """Return the results of those wanted of a task's rounds that are certified."""
+    """Return the results of the wanted rounds of a task that are certified."""
     paths = settings.tls.paths()
     async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
         caller = ResultsCaller(channel)
@@ -66,7 +66,7 @@ async def close_round(settings: OperatorSettings, task_id: bytes, round_number: 
 async def manage_credentials(
     settings: OperatorSettings, step: CredentialAction, devices: Sequence[bytes]
 ) -> CredentialStatus:
-    """Change what devices are admitted with, and return how enrollment stands; many devices go in several calls."""
+    """Change the credentials that admit devices; return the state of enrollment. Many devices take several calls."""
 
     async def manage(caller: ControlCaller) -> CredentialStatus:
         for start in range(MOST_DEVICES, len(devices), MOST_DEVICES):
@@ -77,17 +77,17 @@ async def manage_credentials(
 
 
 async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | None, now: float) -> int:
-    """Return the round that is to be closed: the one that is wanted, or the only one that is open at `now`.
+    """Return the round to close: the wanted one, or the only one that is open at `now`.
 
     Raises:
-        HubbubError: where the round wanted is closed already, or none is open.
-        UsageError: where several are open.
+        HubbubError: if the wanted round is closed already, or none is open.
+        UsageError: if several are open.
     """
     known = await call_leader(settings, lambda caller: caller.get_status(task.id, CALL_SECONDS))
     rounds = {each.round: each for each in known}
     if wanted is not None:
         _check_open(task, rounds.get(wanted))
-        return wanted  # what else may be wrong with it is the shuffler's to say
+        return wanted  # the shuffler reports every other fault
     # Rounds are prepared before they open, and are OPEN at the shuffler from then on.
     taking = [number for number, each in rounds.items() if each.state is RoundState.OPEN and began(task, number, now)]
     if not taking:
@@ -100,7 +100,7 @@ async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | N
 
 
 def began(task: Task, number: int, now: float) -> bool:
-    """Return whether a round takes submissions by the task's schedule, or did."""
+    """Return whether a round takes, or took, submissions by the task's schedule."""
     return task.schedule.opens(number) <= now
 
 
@@ -135,9 +135,9 @@ class Overview:
     analyzer: list[AnalyzerRoundStatus] | None
     errors: Mapping[str, str]
     incidents: Mapping[str, IncidentReport] = field(default_factory=dict)
-    """What holds each service up; without one that did not answer, or is of a version that cannot say."""
+    """The open incidents of each service that answered and whose version reports them."""
     hops: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Which kinds of parts have incidents at each hop that answered; of batches and rounds hops tell nothing."""
+    """The kinds of parts with incidents at each hop that answered; hops do not report batches and rounds."""
 
     def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
         """Return the rounds of one task alone, by its name or its id in hex; all of them where it is None.
@@ -145,7 +145,7 @@ class Overview:
         `seen` are ids (hex) that the analyzer, which has the names, showed under this name before.
 
         Raises:
-            HubbubError: where no service that answered has a round of such a task, or its name is not known.
+            HubbubError: if no service that answered has a round of such a task, or its name is not known.
         """
         if task is None:
             return self
@@ -155,7 +155,7 @@ class Overview:
         shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known]
         if not (shuffler or analyzer):
             raise HubbubError(self._no_round_of(task))
-        # What a service that does not answer would show stays unknown.
+        # The rounds of a service that did not answer stay unknown.
         return replace(
             self,
             shuffler=None if self.shuffler is None else shuffler,
@@ -177,13 +177,13 @@ def _is_id(task: str) -> bool:
 
 
 def located(error: HubbubError, address: str) -> str:
-    """Return the text of an error that the service at `address` was called with."""
+    """Return the text of an error from a call to the service at `address`."""
     hint = "; is it running, and is that its address?" if isinstance(error, Unreachable) else ""
     return f"{error} ({address}){hint}"
 
 
 async def fetch_overview(settings: OperatorSettings) -> Overview:
-    """Ask both services for the states of their rounds, and hops whether they work; without those that are silent."""
+    """Get the states of rounds from both services, and the health of hops; silent ones are left out."""
     errors: dict[str, str] = {}
 
     async def asked(name: str, address: str, question: Coroutine[Any, Any, T]) -> T | None:
@@ -208,7 +208,7 @@ async def ask_hop(address: str, tls: TLS) -> frozenset[str]:
     """Return which kinds of parts of a hop have incidents (`service.observability.incidents.IncidentKind`).
 
     Raises:
-        HubbubError: where it does not serve, saying why as far as the connection tells.
+        HubbubError: if it does not serve, with the cause as far as the connection shows it.
     """
     async with open_channel(address, tls) as channel:
         caller = HealthCaller(channel)
@@ -223,10 +223,10 @@ def hops_of(settings: OperatorSettings) -> dict[str, str]:
 
 
 async def _incidents(settings: OperatorSettings, silent: Collection[str]) -> dict[str, IncidentReport]:
-    """Ask the services that answered what holds them up."""
+    """Get the open incidents of the services that answered."""
 
     async def of_leader(caller: ControlCaller) -> IncidentReport:
-        # Who stands by says what holds it up itself; it has no rounds to show, by which it is passed over.
+        # A standby reports its own incidents, but refuses this call, so that the leader is asked instead.
         await caller.get_status(None, CALL_SECONDS)
         return await caller.get_incidents(CALL_SECONDS)
 
@@ -237,7 +237,7 @@ async def _incidents(settings: OperatorSettings, silent: Collection[str]) -> dic
     asked = {"shuffler": lambda: call_leader(settings, of_leader), "analyzer": of_analyzer}
     found = {}
     for name, ask in asked.items():
-        # Rounds are what was asked for: a service that cannot say more is no failure.
+        # The rounds are known already: a service without this call is no failure.
         with contextlib.suppress(HubbubError):
             if name not in silent:
                 found[name] = await ask()
@@ -245,12 +245,12 @@ async def _incidents(settings: OperatorSettings, silent: Collection[str]) -> dic
 
 
 async def call_leader(settings: OperatorSettings, call: Callable[[ControlCaller], Awaitable[T]]) -> T:
-    """Make a call at the shuffler's control port; where there are several, at each until the leader has answered.
+    """Make a call at the shuffler's control port; if there are several, at each until the leader has answered.
 
-    Who stands by refuses as NOT_READY, and does nothing. A call that a leader got may be made again by its nature.
+    A standby refuses with NOT_READY, and does nothing. A call that a leader received may be repeated.
 
     Raises:
-        Unreachable: where nobody answered, or only those who stand by; it names all that were asked.
+        Unreachable: if nobody answered, or only standbys; it names all called addresses.
         HubbubError: as the call itself.
     """
     addresses = settings.shuffler_control.split(",")

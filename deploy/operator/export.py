@@ -1,4 +1,4 @@
-"""A round's results as an Arrow table, as CSV and as Parquet."""
+"""Exports a round's results as an Arrow table, as CSV and as Parquet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXTS = frozenset(
 _TRUTHS = frozenset({"significant"})
 
 _FORMULA = r"^([=+\-@＝＋－＠'\t\r\n])"
-"""How a text begins that a spreadsheet may take for a formula, or that a guarded one could be taken for."""
+"""Beginnings of texts that a spreadsheet may treat as a formula, or that look like guarded ones."""
 
 
 def as_table(results: RoundResults) -> pa.Table:
@@ -44,7 +44,7 @@ def write_csv(results: RoundResults, path: Path, *, guarded: bool = True) -> Non
 
 
 def guard(table: pa.Table) -> pa.Table:
-    """Put an apostrophe in front of each text that a spreadsheet would take for a formula.
+    """Put an apostrophe before each text that a spreadsheet would treat as a formula.
 
     These begin with =, +, - or @, as they are or full-width, a tab or a line's end; those that begin with an apostrophe
     get one more, so that taking one from each text that begins with it gives back what there was. Numbers stay numbers.
@@ -62,7 +62,7 @@ def write_parquet(results: RoundResults, path: Path) -> None:
 
 
 def _write(write: Callable[[pa.Table, pa.NativeFile], None], table: pa.Table, path: Path) -> None:
-    # Not by its path: on an error the library removes what is there, be it an earlier file or a device.
+    # Not by its path: on an error, the library would remove an earlier file or a device.
     buffer = pa.BufferOutputStream()
     write(table, buffer)
     save(path, buffer.getvalue().to_pybytes())

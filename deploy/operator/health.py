@@ -1,4 +1,4 @@
-"""Asks a service on this machine whether it serves, at every port that its settings name."""
+"""Checks whether a service on this machine serves, at every port in its settings."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.transport.health import is_serving, parts_with_incidents, why_silent
 
 PAUSE_SECONDS = 0.1
-"""Pause between two questions to a port that is open but does not serve yet."""
+"""Pause between two checks of a port that is open but does not serve yet."""
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - recognized, not bound
-"""The address by which to call, from its own machine, a service that listens at every address."""
+"""The address for calls from the same machine to a service that listens at every address."""
 
 
 def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
     """Return where a service ("shuffler", "hop", "analyzer") can be asked, by the name of the port, and its TLS files.
 
     Raises:
-        HubbubError: where the settings cannot be used, or leave the choice of a port to the system.
+        HubbubError: if the settings cannot be used, or leave the choice of a port to the system.
     """
     ports, tls = _listens(service, settings)
     for name, address in ports.items():
@@ -36,7 +36,7 @@ def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 
 
 def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
-    # Imported here, so that asking one service loads the settings of that service alone.
+    # Imported here, so that a check of one service loads only that service's settings.
     if service == "shuffler":
         from hubbub.shuffler.settings import is_frontend, load_frontend
         from hubbub.shuffler.settings import load as load_shuffler
@@ -45,7 +45,7 @@ def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
             frontend = load_frontend(settings)
             return {"submission": frontend.listen}, frontend.tls.paths()
         shuffler = load_shuffler(settings)
-        # A leader's devices are answered by others.
+        # Front ends answer a leader's devices.
         devices = {} if shuffler.role == "leader" else {"submission": shuffler.listen}
         return devices | {"control": shuffler.control_listen}, shuffler.tls.paths()
     if service == "hop":
@@ -81,16 +81,16 @@ def store_of(service: str, settings: Path) -> str:
 
 async def ask_parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[str]:
     """Return which kinds of parts of a service that serves have incidents (`IncidentKind`)."""
-    # Every port says the same of the service as a whole.
+    # Every port reports the same about the whole service.
     async with open_channel(next(iter(ports.values())), tls, _own_name(tls)) as channel:
         return await parts_with_incidents(channel, wait)
 
 
 async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool]:
-    """Return for each port whether its server says SERVING within `wait` seconds.
+    """Return for each port whether its server reports SERVING within `wait` seconds.
 
-    The service is asked with its own certificate, so the name to expect is the one in that certificate, whatever the
-    address it listens at.
+    The call uses the service's own certificate, so the expected name is the one in that certificate, whatever the
+    address is.
     """
     name = _own_name(tls)
     deadline = time.monotonic() + wait
@@ -99,7 +99,7 @@ async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool
 
 
 async def ask_why(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, HubbubError]:
-    """Return for each of the ports, which do not serve, why not, as far as its connection tells."""
+    """Return the cause for each of these ports that do not serve, as far as its connection shows it."""
     found = {}
     for name, address in ports.items():
         async with open_channel(address, tls, _own_name(tls)) as channel:

@@ -1,7 +1,7 @@
-"""Texts that a reader looks up in the tables of a round's results.
+"""Looks up texts in the tables of a round's results, for readers.
 
-Looking up costs no privacy, however often and whatever it is: the table is what was released, and what is computed from
-it is post-processing. Whoever may read the results may do it.
+Looking up costs no privacy, however often and whatever the texts are: the table was released, and computing from it is
+post-processing. Every reader of the results may do it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def read_candidates(path: Path) -> list[str]:
     """Read candidate texts, one a line, in UTF-8; empty lines are left out, and spaces belong to the text.
 
     Raises:
-        HubbubError: where it is not UTF-8, holds none, or too many.
-        OSError: where it cannot be read.
+        HubbubError: if it is not UTF-8, holds none, or too many.
+        OSError: if it cannot be read.
     """
     try:
         written = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise HubbubError(f"{path} is not text in UTF-8: {error}; write one candidate a line") from error
-    # Not splitlines: a candidate may hold what that takes for a line's end.
+    # Not splitlines: a candidate may contain characters that it treats as a line's end.
     lines = [line for line in written.replace("\r\n", "\n").split("\n") if line]
     if not 0 < len(lines) <= MOST_CANDIDATES:
         raise HubbubError(f"{path} holds {len(lines)} candidates; give from 1 to {MOST_CANDIDATES}, one a line")
@@ -42,8 +42,8 @@ def decoded(results: RoundResults, candidates: Sequence[str]) -> RoundResults:
     """Return a round's results with the candidates that stand out among the rows of each query that takes any text.
 
     Raises:
-        UsageError: where no query of the round has a table to look texts up in.
-        HubbubError: where a candidate cannot be a text, or a table is damaged.
+        UsageError: if no query of the round has a table to look texts up in.
+        HubbubError: if a candidate cannot be a text, or a table is damaged.
     """
     if not any(each.estimates is not None and each.estimates.table for each in results.queries):
         raise UsageError("no query of this round has texts to decode: it asks no text, or they were withheld")
@@ -55,9 +55,9 @@ def task_of(results: RoundResults) -> Task:
     """Return the task in a round's certificate.
 
     Raises:
-        HubbubError: where the certificate cannot be read.
+        HubbubError: if the certificate cannot be read.
     """
-    # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
+    # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
     try:
         body = json.loads(results.certificate)["body"]
         return SignedTask.from_json(body["task"]).task
@@ -79,10 +79,10 @@ def _decoded(task: Task, result: QueryResult, candidates: Sequence[str], number:
 
 
 def batch_of(task: Task, result: QueryResult) -> Debiased:
-    """Return the batch that a query's table in a round's results holds.
+    """Return the batch in a query's table of a round's results.
 
     Raises:
-        ValueError: where the table is damaged.
+        ValueError: if the table is damaged.
     """
     query, dummies = task.queries[task.query_index(result.name)], task.privacy.dummies
     table = b"" if result.estimates is None else result.estimates.table

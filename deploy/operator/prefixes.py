@@ -1,6 +1,6 @@
-"""Finds texts by their prefixes in the tables of a task's rounds, where no list of candidates is known.
+"""Finds texts by their prefixes in the tables of a task's rounds, without a list of candidates.
 
-It costs no privacy, as looking candidates up costs none (`deploy.operator.lookup`).
+It costs no privacy, like looking up candidates (`deploy.operator.lookup`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def read_alphabet(characters: str) -> Alphabet:
     """Return the alphabet of the characters in a text.
 
     Raises:
-        UsageError: where it has none, or cannot be written in UTF-8.
+        UsageError: if it has none, or cannot be written in UTF-8.
     """
     if not characters:
         raise UsageError("--alphabet is empty; give the characters that texts are made of, or leave it out for all")
@@ -34,8 +34,8 @@ def prefix_rounds(results: RoundResults) -> range:
     """Return the rounds before these results that ask for prefixes.
 
     Raises:
-        UsageError: where no query of the task asks for any.
-        HubbubError: where the certificate cannot be read.
+        UsageError: if no query of the task asks for any.
+        HubbubError: if the certificate cannot be read.
     """
     questions = [query.question for query in task_of(results).queries]
     most = max((len(each.prefixes) for each in questions if isinstance(each, HeavyHitterQuestion)), default=0)
@@ -55,8 +55,8 @@ def find_prefixes(
     told what is looked up.
 
     Raises:
-        UsageError: where no query of the task asks for prefixes, or all that do were withheld in the last round.
-        HubbubError: where a table is damaged, or prefixes are too far apart to be continued.
+        UsageError: if no query of the task asks for prefixes, or all that do were withheld in the last round.
+        HubbubError: if a table is damaged, or prefixes are too far apart to be continued.
     """
     last = max(rounds, key=lambda each: each.id.round)
     prefix_rounds(last)

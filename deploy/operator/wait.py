@@ -1,4 +1,4 @@
-"""A round's results as soon as they are there, saying meanwhile what they wait for."""
+"""Waits for a round's results, and reports meanwhile which step they wait for."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, Ro
 from hubbub.protos.refusals import Reason, Refusal
 
 POLL_SECONDS = 5.0
-"""How long one call waits for results before it is asked again what they wait for."""
+"""How long one call waits for results before the state of the round is checked again."""
 
 AGAIN_SECONDS = 1.0
-"""How long after a call that was not answered the analyzer is called again."""
+"""Pause after an unanswered call before the analyzer is called again."""
 
 SHOWN = 3
 """How many rounds an error names at most."""
@@ -25,17 +25,17 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class RoundFilter:
-    """Which rounds somebody asks for: of one task (its name or id in hex), of one number; None is any."""
+    """The requested rounds: of one task (its name or id in hex), of one number; None is any."""
 
     task: str | None = None
     round: int | None = None
 
     def is_of_task(self, which: RoundId) -> bool:
-        """Return whether a round is of the task that is asked for."""
+        """Return whether a round is of the requested task."""
         return self.task in (None, which.task_name, which.task_id.hex())
 
     def matches(self, which: RoundId) -> bool:
-        """Return whether a round is asked for."""
+        """Return whether a round is requested."""
         return self.is_of_task(which) and self.round in (None, which.round)
 
 
@@ -53,10 +53,10 @@ async def results_of(
     answer; `say` is told what it waits for, each time that changes.
 
     Raises:
-        UsageError: where several tasks match.
-        Refusal: where the task has no such round.
-        Unreachable: where the analyzer did not answer in time, or (at once) where it is not to be trusted.
-        HubbubError: where there are no results in time, or will never be, saying what the rounds wait for.
+        UsageError: if several tasks match.
+        Refusal: if the task has no such round.
+        Unreachable: if the analyzer did not answer in time, or (at once) where it is not to be trusted.
+        HubbubError: if there are no results in time, or will never be, saying what the rounds wait for.
     """
     asking = _ResultsPoll(settings, wanted, wait, say, clock, clock() + wait)
     while True:
@@ -75,7 +75,7 @@ async def results_of(
 
 
 def _passes(error: Refusal | Unreachable) -> bool:
-    """Return whether an error may be over soon: an analyzer that starts, restarts, or whose disk is full."""
+    """Return whether an error may pass soon: the analyzer starts, restarts, or its disk is full."""
     if isinstance(error, Refusal):
         return error.reason is Reason.NOT_READY
     return not isinstance(error, Distrusted)
@@ -83,7 +83,7 @@ def _passes(error: Refusal | Unreachable) -> bool:
 
 @dataclass
 class _ResultsPoll:
-    """Results that are asked for until the clock says `until`."""
+    """Polls for results until the time `until`."""
 
     settings: OperatorSettings
     wanted: RoundFilter
@@ -94,7 +94,7 @@ class _ResultsPoll:
     said: str = ""
 
     def tell(self, sentence: str) -> None:
-        """Say what is waited for, unless it was said last."""
+        """Report the awaited step, unless it was the last report."""
         if self.said != sentence:
             self.said = sentence
             self.say(sentence)

@@ -1,1 +1,1 @@
-"""TLS authorities, certificates, device tickets and trusted keys."""
+"""Makes and rotates keys: TLS authorities, certificates, device tickets and trusted keys."""

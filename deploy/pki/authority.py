@@ -1,4 +1,4 @@
-"""A certificate authority for one deployment: its certificates decide which party may call which service over TLS.
+"""Makes a deployment's certificate authority, whose certificates decide which party may call which service over TLS.
 
 A certificate's common name is the party's role; services check it on their mutual-TLS ports. These certificates protect
 connections only. Statements (tasks, records, certificates of privacy) are signed with Ed25519 identities, other keys.
@@ -61,8 +61,8 @@ class Authority:
         """Read an authority that was saved.
 
         Raises:
-            HubbubError: where a file is missing.
-            CertificateError: where one is not such a key or certificate, the two do not belong together, or it is over.
+            HubbubError: if a file is missing.
+            CertificateError: if one is not such a key or certificate, the two do not belong together, or it is over.
         """
         try:
             private = key_in(key.read_bytes(), str(key))

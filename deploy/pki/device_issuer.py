@@ -1,4 +1,4 @@
-"""An authority of a local pipeline's devices, which makes each of them a TLS certificate when asked for."""
+"""Makes TLS certificates for the devices of a local pipeline, with an authority of their own."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from hubbub.deploy.pki.authority import Authority
 
 
 class Issuer:
-    """Makes certificates into `folder`; `trusted` is the file from which the shuffler learns whom to admit.
+    """Makes certificates in `folder`; `trusted` is the shuffler's file of the devices' authority.
 
-    Its own private key is in memory alone.
+    Its own private key is only in memory.
     """
 
     def __init__(self, folder: Path, trusted: Path) -> None:
         folder.mkdir(mode=0o700)
         self._folder = folder
-        # Another name than that of the deployment's authority, which it must not be taken for.
+        # Not the name of the deployment's authority, from which it must differ.
         self._authority = Authority.generate("devices")
         self._authority.save_certificate(trusted)
 
     def files(self, name: str) -> tuple[Path, Path]:
-        """Return the files of a device's certificate and key, which are made when they are first asked for."""
+        """Return the files of a device's certificate and key, made at the first call."""
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         if not certificate.exists():
             self._authority.issue("device", [], certificate, key)

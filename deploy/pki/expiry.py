@@ -1,4 +1,4 @@
-"""How long the TLS certificates of a deployment are still valid, as its operator sees them."""
+"""Reports to the operator how long the TLS certificates of a deployment are still valid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hubbub.protos.transport.channels import TLS
 from hubbub.protos.transport.tls_files import WARNING_DAYS, TlsCertificate, at
 
 LOOK_SECONDS = 5.0
-"""How long a service may take to show its certificate; it has just answered a call."""
+"""How long a service may take to present its certificate; it has just answered a call."""
 
 
 def expiries(tls: TLS, services: Mapping[str, str], now: float) -> list[TlsCertificate]:
@@ -27,7 +27,7 @@ def expiries(tls: TLS, services: Mapping[str, str], now: float) -> list[TlsCerti
     A service that does not show one is left out: what it answers to a call says why.
 
     Raises:
-        CertificateError: where the operator's own cannot be used.
+        CertificateError: if the operator's own cannot be used.
     """
     found = list(tls.check(now).values())
     for name, addresses in services.items():
@@ -38,7 +38,7 @@ def expiries(tls: TLS, services: Mapping[str, str], now: float) -> list[TlsCerti
 
 
 def _shown_at(address: str, tls: TLS) -> x509.Certificate:
-    """Return the certificate that a server shows; gRPC does not hand it on."""
+    """Return the certificate that a server presents; gRPC does not pass it on."""
     host, port = parted(address)
     context = ssl.create_default_context()
     if isinstance(tls.authority, bytes):
@@ -60,7 +60,7 @@ def _shown_at(address: str, tls: TLS) -> x509.Certificate:
 
 
 def expiry_document(certificates: list[TlsCertificate], now: float) -> list[dict[str, Any]]:
-    """Return whose certificates end when, as JSON."""
+    """Return the certificates' parties and ends as JSON."""
     return [
         {
             "party": each.party,
@@ -73,7 +73,7 @@ def expiry_document(certificates: list[TlsCertificate], now: float) -> list[dict
 
 
 def print_expiries(console: Console, certificates: list[TlsCertificate], now: float) -> None:
-    """Print a line for each certificate that ends soon."""
+    """Print a line for each certificate that expires soon."""
     for line in _expiring(certificates, now):
         console.print(line, style="yellow", markup=False, soft_wrap=True)
 

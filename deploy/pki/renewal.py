@@ -1,4 +1,4 @@
-"""A service's next TLS certificate, for the hosts of the one before."""
+"""Finds the hosts for a service's next TLS certificate, from the options or the previous certificate."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hubbub.protos.transport.tls_files import TlsCertificate, at, certificates_i
 
 
 def hosts_for(service: str, given: Sequence[str] | None, old: Path | None, authority: Path) -> list[str]:
-    """Return what a service's new certificate is for: the hosts given, or those of the old one; and loopback.
+    """Return the hosts for a service's new certificate: the given ones, or those of the old one; and loopback.
 
-    `old` is the certificate to replace. Where it is not named, it is looked for where `hubbub init` made it, beside the
-    operator's folder `authority`.
+    `old` is the certificate to replace. If it is not named, it is expected at the place where `hubbub init` made it,
+    next to the operator's folder `authority`.
 
     Raises:
-        UsageError: where a host is not one, or neither hosts nor an old certificate are there.
-        HubbubError: where the old certificate cannot be read, or is another party's.
+        UsageError: if a host is not one, or neither hosts nor an old certificate are there.
+        HubbubError: if the old certificate cannot be read, or is another party's.
     """
     hosts = hosts_given("--host", given) or _old_certificate(service, old, authority).hosts
     return list(dict.fromkeys((*hosts, *LOOPBACK)))
@@ -43,7 +43,7 @@ def _old_certificate(service: str, old: Path | None, authority: Path) -> TlsCert
 
 
 def described(certificate: TlsCertificate) -> dict[str, Any]:
-    """Return whose a certificate is, for which hosts and how long, as JSON."""
+    """Return a certificate's party, hosts and validity as JSON."""
     return {
         "party": certificate.party,
         "hosts": list(certificate.hosts),

@@ -1,4 +1,4 @@
-"""Enrollment tickets in files: one in a file, many with one a line, or a file for each name of a list."""
+"""Reads and writes enrollment tickets in files: one or many in a file, or a file for each name of a list."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def write_tickets(path: Path, tickets: Sequence[Ticket]) -> None:
     """Write tickets, one a line, into a new file that only its owner can read.
 
     Raises:
-        HubbubError: where there is a file already.
-        NotWritten: where it cannot be written.
+        HubbubError: if there is a file already.
+        NotWritten: if it cannot be written.
     """
     content = b"\n".join(ticket.encode() for ticket in tickets) + b"\n"
     with writing(path):
@@ -38,8 +38,8 @@ def write_folder(folder: Path, tickets: Mapping[str, Sequence[Ticket]]) -> None:
     """Write tickets into a new folder, by the names of their files; a folder that cannot be filled is not left behind.
 
     Raises:
-        HubbubError: where there is something in it already.
-        NotWritten: where a file cannot be written.
+        HubbubError: if there is something in it already.
+        NotWritten: if a file cannot be written.
     """
     with new_folder(folder):
         for name, each in tickets.items():
@@ -50,8 +50,8 @@ def read_tickets(path: Path) -> list[Ticket]:
     """Return the tickets in a file, one a line.
 
     Raises:
-        HubbubError: where a line holds none, naming the file.
-        OSError: where it cannot be read.
+        HubbubError: if a line holds none, naming the file.
+        OSError: if it cannot be read.
     """
     with naming(path):
         return [Ticket.decode(line) for line in path.read_bytes().splitlines() if line]
@@ -61,7 +61,7 @@ def names_in(path: Path) -> list[str]:
     """Return the names in a list, one a line, that can be names of files.
 
     Raises:
-        UsageError: where one cannot, or comes twice, or there is none.
+        UsageError: if one cannot, or comes twice, or there is none.
     """
     names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     for name in names:
@@ -79,7 +79,7 @@ def countersign(path: Path, signer: Identity) -> int:
     """Add a signature to every ticket in a file; return how many there are.
 
     Raises:
-        HubbubError: where a line holds no ticket, or two others signed it already.
+        HubbubError: if a line holds no ticket, or two others signed it already.
     """
     tickets = [ticket.signed_by(signer) for ticket in read_tickets(path)]
     # An earlier file keeps its mode, so tickets that only their owner could read stay so.
@@ -101,9 +101,9 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     `old` is one such file, or a folder with some.
 
     Raises:
-        UsageError: where there is none, or one comes twice.
-        HubbubError: where a line holds neither ticket nor id, naming the file.
-        OSError: where a file cannot be read.
+        UsageError: if there is none, or one comes twice.
+        HubbubError: if a line holds neither ticket nor id, naming the file.
+        OSError: if a file cannot be read.
     """
     found = {}
     for path in sorted(old.glob(f"*{ENDING}")) if old.is_dir() else [old]:
@@ -134,8 +134,8 @@ def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, e
     `shuffler` (32 bytes) is whom it is for; None for the one that the ticket before is for.
 
     Raises:
-        UsageError: where nothing says for which shuffler, or the ticket before lasts as long.
-        HubbubError: where `signer` has not signed the ticket before.
+        UsageError: if nothing says for which shuffler, or the ticket before lasts as long.
+        HubbubError: if `signer` has not signed the ticket before.
     """
     before = device.ticket
     if before is None:
@@ -160,8 +160,8 @@ def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
     """Return the devices (16 bytes each) of ids in hex, and of the tickets in a file.
 
     Raises:
-        UsageError: where an id is not one, or there is none at all.
-        HubbubError: where the tickets cannot be read.
+        UsageError: if an id is not one, or there is none at all.
+        HubbubError: if the tickets cannot be read.
     """
     try:
         devices = [from_hex(each, DEVICE_BYTES, "a device") for each in ids]

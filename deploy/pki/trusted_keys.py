@@ -1,4 +1,4 @@
-"""A folder of public keys by the parties' names, as `hubbub init` makes one for the operator."""
+"""Reads a folder of public keys by the parties' names, which `hubbub init` makes for the operator."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def identities_in(folder: Path) -> Identities:
     Hops are taken in the order of their names: hop-2.pub.pem, hop-3.pub.pem and on, until one is not there.
 
     Raises:
-        SignatureError: where a key is missing, or a file holds none.
-        TaskError: where two parties have one key.
+        SignatureError: if a key is missing, or a file holds none.
+        TaskError: if two parties have one key.
     """
     keys = {role.value: load_public(folder / f"{role.value}.pub.pem") for role in CORE_ROLES}
     hops: list[bytes] = []

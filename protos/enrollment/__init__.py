@@ -1,1 +1,1 @@
-"""Tickets that enroll a device, and the credentials that it gets for them."""
+"""Defines the tickets that enroll devices, and the credentials that devices get for them."""

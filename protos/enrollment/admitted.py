@@ -1,4 +1,4 @@
-"""Who is admitted, and the secrets of a round."""
+"""Defines the admitted devices and the secrets of a round, as a leader sends them to front ends."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from hubbub.protos.messages import KeyState
 
 BLOCK_KEY_BYTES = 32
 STORAGE_BYTES = 128
-"""Length of the keys that a round's submissions are stored under: the one of blocks first, then those of ids and
-digests."""
+"""Length of the keys for storing a round's submissions: the key of blocks first, then those of ids and digests."""
 
 VERSION_BYTES = 16
-"""Length of the name of what is admitted at a moment."""
+"""Length of the name of a version of the admitted devices."""
 
 
 @dataclass(frozen=True)
 class MasterSecret:
-    """A master key (32 bytes; never printed) that devices' credentials are made with, its generation and its state.
+    """A master key (32 bytes; never printed) that makes devices' credentials, with its generation and its state.
 
-    `since` is when it came into that state, in seconds since 1970.
+    `since` is the time at which it entered that state, in seconds since 1970.
     """
 
     generation: int
@@ -30,7 +29,7 @@ class MasterSecret:
 
 @dataclass(frozen=True)
 class RedeemedTicket:
-    """A ticket's device, a hash of the secret it was redeemed by, the number drawn for it, its expiry since 1970."""
+    """A ticket's device, the hash of the redeeming secret, the number drawn for it, its expiry (seconds since 1970)."""
 
     device: bytes = field(repr=False)
     redeemed_by: bytes = field(repr=False)
@@ -40,7 +39,7 @@ class RedeemedTicket:
 
 @dataclass(frozen=True)
 class Revoked:
-    """Revoked devices: the devices of tickets, and the numbers of those among them whose tickets were redeemed."""
+    """Revoked devices: the devices of their tickets, and the numbers of those whose tickets were redeemed."""
 
     devices: frozenset[bytes] = field(default=frozenset(), repr=False)
     numbers: frozenset[bytes] = field(default=frozenset(), repr=False)
@@ -48,7 +47,7 @@ class Revoked:
 
 @dataclass(frozen=True)
 class Admitted:
-    """The master keys and the revoked devices; `version` names what this is at the leader."""
+    """The master keys and the revoked devices; `version` names this state at the leader."""
 
     version: bytes
     masters: tuple[MasterSecret, ...] = ()
@@ -57,9 +56,9 @@ class Admitted:
 
 @dataclass(frozen=True)
 class RoundSecrets:
-    """What submissions of a round are opened, placed and stored with.
+    """The secrets to open, identify and store the submissions of a round.
 
-    Once the round is cut there is no `private_key`, and `storage` has no key of blocks: retries are answered with it.
+    Once the round is cut, `private_key` is empty and `storage` lacks the key of blocks; the rest answers retries.
     """
 
     storage: bytes = field(repr=False)

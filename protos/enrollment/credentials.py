@@ -1,8 +1,8 @@
-"""What a device proves with that it was enrolled, in each submission.
+"""Proves in each submission that its device is enrolled.
 
-A credential's id says what the shuffler has to know of it: which master key, until when, who signed the ticket besides
-the operator, and the device's number. Its key follows from the master key and all of the id, so the shuffler checks a
-proof without looking anything up, and nobody else can change an id and have a key for it.
+A credential's id contains everything that the shuffler needs: the master key's generation, the expiry, the ticket's
+second signer besides the operator, and the device's number. Its key follows from the master key and all of the id. So
+the shuffler checks a proof without a lookup, and nobody else can change an id and have a key for it.
 
     key       = BLAKE2b-256 keyed with the master key, over the label and the id
     proof     = BLAKE2b-128 keyed with that key, over the label, destination, submission id and envelope
@@ -10,8 +10,8 @@ proof without looking anything up, and nobody else can change an id and have a k
 
 BLAKE2's keyed mode is a MAC (RFC 7693, section 2.9); HMAC-SHA256 takes three times as long for messages of this size.
 
-A pseudonym is the id under which a submission is held: one device has one in each round, whatever credential it shows.
-The round's key is destroyed with the round, and from then on nobody can tell whose pseudonym it was.
+A submission is stored under a pseudonym: a device has one in each round, whatever credential it uses. The round's key
+is destroyed with the round. From then on, nobody can link a pseudonym to its device.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES, Destination
 
 NUMBER_BYTES = 16
-"""Length of a device's number, which a shuffler draws when the ticket is redeemed."""
+"""Length of a device's number, which the shuffler draws when the ticket is redeemed."""
 
 AUTHORITY_BYTES = 16
-"""Length of what an id says of a second authority: the beginning of a hash of its key, zeros for none."""
+"""Length of the tag of a second authority in an id: the beginning of a hash of its key, zeros for none."""
 
 KEY_BYTES = 32
-"""Length of a master key, of a credential's key, and of the secret that a device redeems its ticket by."""
+"""Length of a master key, of a credential's key, and of the secret with which a device redeems its ticket."""
 
 PROOF_BYTES = 16
 """Length of a proof: as hard to guess as an envelope's tag."""
@@ -54,12 +54,12 @@ _DEVICE_KEY_LABEL = b"hubbub/v1 device key\x00"
 _FINGERPRINT_LABEL = b"hubbub/v1 master key fingerprint\x00"
 
 NO_AUTHORITY = bytes(AUTHORITY_BYTES)
-"""Stands for no second authority."""
+"""The tag for no second authority."""
 
 
 @dataclass(frozen=True)
 class CredentialId:
-    """Which master key (by generation), expiry in seconds since 1970, the second authority, and the device's number."""
+    """A credential's master key (by generation), expiry (seconds since 1970), second authority and device number."""
 
     generation: int
     expires: int
@@ -67,7 +67,7 @@ class CredentialId:
     number: bytes = field(repr=False)
 
     def encode(self) -> bytes:
-        """Return its bytes, of fixed width."""
+        """Return its bytes, which have a fixed length."""
         return _ID.pack(self.generation, self.expires, self.authority, self.number)
 
     @classmethod
@@ -75,7 +75,7 @@ class CredentialId:
         """Return what `encode` wrote.
 
         Raises:
-            MessageError: where it has another length.
+            MessageError: if it has another length.
         """
         if len(content) != CREDENTIAL_BYTES:
             raise MessageError(f"a credential has {len(content)} bytes, {CREDENTIAL_BYTES} expected")
@@ -84,35 +84,35 @@ class CredentialId:
 
 @dataclass(frozen=True)
 class Credential:
-    """A credential as a device has it: its id, which names the device, and its key; neither is ever printed."""
+    """A device's credential: its id, which names the device, and its key; neither is ever printed."""
 
     id: bytes = field(repr=False)
     key: bytes = field(repr=False)
 
     def proven(self, to: Destination, submission: Submission) -> Submission:
-        """Return the submission with the proof that this device makes it."""
+        """Return the submission with the proof of this device."""
         return self.proven_within(bound_to(to), submission)
 
     def proven_within(self, prefix: bytes, submission: Submission) -> Submission:
-        """Do as `proven` does, for a destination that has this prefix (`bound_to`)."""
+        """Return the same as `proven`, for a destination with this prefix (`bound_to`)."""
         return Submission(submission.id, submission.envelope, self.id, proof_of(self.key, prefix, submission))
 
 
 def parted(credential: bytes) -> tuple[int, int, bytes, bytes]:
-    """Return the parts of an id of the right length, in their order; `CredentialId` checks it, and takes longer."""
+    """Return the parts of an id of the right length, in order; `CredentialId` also checks it, and takes longer."""
     parts: tuple[int, int, bytes, bytes] = _ID.unpack(credential)
     return parts
 
 
 def authority_tag(key: bytes | None) -> bytes:
-    """Return what a credential's id says of a second authority's public key; zeros for none."""
+    """Return the tag of a second authority's public key in a credential's id; zeros for none."""
     return NO_AUTHORITY if key is None else hashlib.sha256(_AUTHORITY_LABEL + key).digest()[:AUTHORITY_BYTES]
 
 
 class Keyed:
-    """BLAKE2b under one key and behind one label, for many messages.
+    """BLAKE2b under one key and after one label, for many messages.
 
-    The key is hashed in once and each message goes into a copy, which takes half as long as beginning with the key.
+    The key is hashed once, and each message into a copy, which takes half as long as beginning with the key.
     """
 
     def __init__(self, key: bytes, digest_bytes: int, label: bytes = b"") -> None:
@@ -126,7 +126,7 @@ class Keyed:
 
 
 def credential_keys(master: bytes) -> Keyed:
-    """Return what gives the keys (32 bytes) of credentials, by their ids, under a master key (32 bytes)."""
+    """Return the hash that gives the keys (32 bytes) of credentials from their ids, under a master key (32 bytes)."""
     return Keyed(master, KEY_BYTES, _KEY_LABEL)
 
 
@@ -136,7 +136,7 @@ def credential_key(master: bytes, credential: bytes) -> bytes:
 
 
 def master_fingerprint(master: bytes) -> str:
-    """Return 16 hex digits by which a master key (32 bytes) is told from others; they say nothing else about it."""
+    """Return 16 hex digits that identify a master key (32 bytes) and reveal nothing else about it."""
     return hashlib.blake2b(_FINGERPRINT_LABEL, key=master, digest_size=8).hexdigest()
 
 
@@ -158,15 +158,15 @@ def is_proven(key: bytes, prefix: bytes, submission: Submission) -> bool:
 
 
 def pseudonyms_of(pseudonym_key: bytes) -> Keyed:
-    """Return what gives the pseudonyms (`pseudonym_of`) of devices, by their numbers, in a round of that key."""
+    """Return the hash that gives the pseudonyms (`pseudonym_of`) of devices from their numbers, in a round."""
     return Keyed(pseudonym_key, SUBMISSION_ID_BYTES)
 
 
 def pseudonym_of(pseudonym_key: bytes, number: bytes) -> bytes:
-    """Return the id (16 bytes) under which the submission of a device's number is held in a round of that key."""
+    """Return the id (16 bytes) under which the submission of a device is stored in the round of that key."""
     return pseudonyms_of(pseudonym_key).of(number)
 
 
 def redeemed_by(device_key: bytes) -> bytes:
-    """Return what is kept of the secret (32 bytes) that redeems a ticket: a hash, which says nothing about it."""
+    """Return the stored form of the secret (32 bytes) that redeems a ticket: a hash, which does not reveal it."""
     return hashlib.sha256(_DEVICE_KEY_LABEL + device_key).digest()

@@ -1,8 +1,8 @@
-"""By them an operator says which devices belong to it; a shuffler gives one credential for each.
+"""Makes and checks tickets, by which an operator admits devices; a shuffler gives one credential for each.
 
-A ticket is signed by the operator's identity, and by a second authority too where a task names one. It is for one
-shuffler, names a device by a random number, and says until when the device takes part. Whoever redeems it first is
-that device, so it is handed over as a password is.
+A ticket is signed by the operator's identity, and also by a second authority if a task names one. It is for one
+shuffler, names a device by a random number, and states the end of the device's participation. The first to redeem it is
+that device, so it must be handed over like a password.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LONGEST_TICKET = 1024
 """Bytes of a ticket at most; one with two signatures has about 600."""
 
 MOST_SIGNATURES = 2
-"""The operator's and a second authority's."""
+"""The operator's signature and a second authority's."""
 
 TOGETHER = 1000
 """Tickets that one thread makes at a time."""
 
-# A ticket has one canonical form (RFC 8785), which can be written down: digits between words. So it is written and read
-# as that one form, in a fifth of the time that JSON takes: a shuffler reads thousands of them a second.
+# The only canonical form (RFC 8785) of a ticket is digits between fixed words. So it is written and read with a fixed
+# pattern, in a fifth of the time of JSON: a shuffler reads thousands of tickets a second.
 
 _BODY = b'{"device":"%b","expires":%d,"format":"' + TICKET.format.encode() + b'","shuffler":"%b"}'
 
@@ -59,8 +59,8 @@ _FORM = re.compile(
 class Ticket:
     """A device (16 random bytes), the shuffler (32 bytes) that it is for, and its expiry in seconds since 1970.
 
-    `signatures` are by signer (32 bytes each); a signer that is named need not be one that counts. Neither they nor the
-    device are ever printed: who has a ticket can redeem it.
+    `signatures` are by signer (32 bytes each); a signer here need not be one that the task requires. Neither they nor
+    the device are ever printed: anybody with a ticket can redeem it.
     """
 
     device: bytes = field(repr=False)
@@ -70,23 +70,23 @@ class Ticket:
 
     @property
     def _body(self) -> bytes:
-        """What is signed."""
+        """Return the signed bytes."""
         return _BODY % (self.device.hex().encode(), self.expires, self.shuffler.hex().encode())
 
     def signed_by(self, identity: Identity) -> Ticket:
         """Add a signature; one by the same identity is replaced.
 
         Raises:
-            SignatureError: where there are two others already.
+            SignatureError: if there are two others already.
         """
         others = [each for each in self.signatures if each[0] != identity.public]
         if len(others) >= MOST_SIGNATURES:
-            raise SignatureError("two others have signed the ticket already; the operator and one authority sign")
+            raise SignatureError("two others have signed the ticket already; only the operator and one authority sign")
         signature = sign(TICKET.format, self._body, identity.key)
         return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
 
     def check(self, signer: bytes) -> None:
-        """Return only if that identity (32 bytes) signed the ticket.
+        """Check that this identity (32 bytes) signed the ticket.
 
         Raises:
             SignatureError: otherwise.
@@ -97,7 +97,7 @@ class Ticket:
         check_signature(TICKET.format, self._body, signature, signer)
 
     def encode(self) -> bytes:
-        """Return the canonical bytes of the ticket: what its file holds."""
+        """Return the canonical bytes of the ticket, which are the content of its file."""
         pairs = [f'"{signer.hex()}":"{signature.hex()}"' for signer, signature in sorted(self.signatures)]
         return b'{"body":%b,"signatures":{%b}}' % (self._body, ",".join(pairs).encode())
 
@@ -106,13 +106,13 @@ class Ticket:
         """Read what `encode` wrote; its signatures are still to be checked.
 
         Raises:
-            SignatureError: where it is not a ticket in canonical form.
+            SignatureError: if it is not a ticket in canonical form.
         """
         if len(document) > LONGEST_TICKET:
             raise SignatureError(f"not a ticket: it has {len(document)} bytes, a ticket at most {LONGEST_TICKET}")
         found = _FORM.fullmatch(document)
         if found is None:
-            # Says what is wrong where it is no canonical JSON at all, or of another version.
+            # Raises a specific error if it is not canonical JSON at all, or of another version.
             value = parse_canonical(document)
             TICKET.check_named(value.get("body") if isinstance(value, dict) else None)
             raise SignatureError(f"not a ticket of {TICKET.format}; `hubbub enroll` makes one")
@@ -120,17 +120,17 @@ class Ticket:
         parts = [unhexlify(each) for each in signed if each is not None]
         pairs = tuple(zip(parts[::2], parts[1::2], strict=True))
         if int(expires) > LATEST_TIME or not _in_order(pairs):
-            raise SignatureError(f"not a ticket of {TICKET.format}: a time or its signers are not as they are written")
+            raise SignatureError(f"not a ticket of {TICKET.format}: a time or its signers are not in canonical form")
         return cls(unhexlify(device), unhexlify(shuffler), int(expires), pairs)
 
 
 def _in_order(pairs: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether each signer is named once, and in the one order that is canonical."""
+    """Whether each signer is named once, in canonical order."""
     return all(first < second for (first, _), (second, _) in pairwise(pairs))
 
 
 def new_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Identity]) -> list[Ticket]:
-    """Make tickets for so many devices of a shuffler (32 bytes) until `expires`, signed by all `signers`."""
+    """Make `count` tickets for devices of a shuffler (32 bytes) until `expires`, signed by all `signers`."""
     tickets = [Ticket(os.urandom(DEVICE_BYTES), shuffler, expires) for _ in range(count)]
     for signer in signers:
         tickets = [ticket.signed_by(signer) for ticket in tickets]
@@ -138,9 +138,9 @@ def new_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Ide
 
 
 def written_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Identity]) -> list[bytes]:
-    """Make tickets as `new_tickets` does, on all cores, and return them as their file holds them.
+    """Make tickets like `new_tickets`, on all cores, and return them in the form of their file.
 
-    As objects, those of a million devices would take a gigabyte.
+    The tickets of a million devices would take a gigabyte as objects.
     """
 
     def made(some: int) -> list[bytes]:

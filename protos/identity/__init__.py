@@ -1,1 +1,1 @@
-"""Signed documents, the keys that sign them, and how keys succeed each other."""
+"""Defines signed documents, the keys that sign them, and the succession of keys."""

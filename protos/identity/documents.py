@@ -1,4 +1,4 @@
-"""Canonical JSON and Ed25519 signatures over it: every statement that a party signs has this form.
+"""Writes and checks canonical JSON with Ed25519 signatures: every statement that a party signs has this form.
 
 The canonical form of a value is its JSON as RFC 8785 writes it: no white space, UTF-8, keys sorted by their UTF-16 code
 units, numbers as ECMAScript writes them (4 for 4.0, 0.000001 for 1e-06), so that a browser reproduces the bytes. A
@@ -37,33 +37,34 @@ SIGNATURE_BYTES = 64
 _HEX = re.compile(r"[0-9a-f]*")
 
 _LARGEST_WHOLE = 2**53 - 1
-"""Every whole number up to this one is a double of its own, so ECMAScript reads and writes it exactly (RFC 7493)."""
+"""Every whole number up to this one is exactly one double, so ECMAScript reads and writes it exactly (RFC 7493)."""
 
 
 def canonical(value: Any) -> bytes:
     """Return the canonical JSON (RFC 8785) of `value` (dict, list, str, int, finite float, bool or None).
 
     Raises:
-        SignatureError: where the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates), or where
-            it holds an int beyond ±(2⁵³ - 1), which ECMAScript could not tell from its neighbours.
+        SignatureError: if the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates), or if it
+            contains an int beyond ±(2⁵³ - 1), which ECMAScript cannot distinguish from adjacent numbers.
     """
     try:
         if _is_plain(value):
             return _PLAIN.encode(value).encode()
         return rfc8785.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
-        # Cut: the library's message quotes the number that is too large, of as many digits as a sender likes.
+        # Cut, since the library's message quotes a number that is too large, with any number of digits.
         raise SignatureError(
             f"no canonical form: {error!s:.200}; use finite numbers, text, lists and mappings"
         ) from error
 
 
 _PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
-"""Writes what is plain as RFC 8785 does, in a tenth of the time: a shuffler reads thousands of tickets a second."""
+"""Writes plain values in the form of RFC 8785, in a tenth of the time: a shuffler reads thousands of tickets a second.
+"""
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether `value` is of printable ASCII text and whole numbers alone, where no two ways of writing differ."""
+    """Whether `value` has only printable ASCII text and whole numbers, which every writer writes the same way."""
     kind = type(value)
     if kind is str:
         return bool(value.isascii() and value.isprintable())
@@ -83,26 +84,26 @@ def _is_text(key: Any) -> bool:
 def parse_canonical(document: bytes) -> Any:
     """Return the value whose canonical form is exactly `document`.
 
-    4.0 and 4 have the same text, so every whole number within ±(2⁵³ - 1) comes back as an int. Use `with_floats` to
-    make floats of those members that are meant to be floats.
+    4.0 and 4 have the same text, so every whole number within ±(2⁵³ - 1) is returned as an int. Use `with_floats` to
+    convert the members that must be floats.
 
     Raises:
-        SignatureError: where the bytes are not JSON, or are JSON in a form that is not canonical.
+        SignatureError: if the bytes are not JSON, or are JSON in a form that is not canonical.
     """
     value = _read(document)
-    # Writing it again catches whatever a parser lets pass: white space, another order of keys, 1e2 for 100.
+    # Writing it again detects every deviation that a parser accepts: white space, another order of keys, 1e2 for 100.
     if canonical(value) != document:
         raise SignatureError("not in canonical form; use the bytes as they were written, without reformatting")
     return value
 
 
 def parse_named(document: bytes, kind: Kind, member: str) -> Any:
-    """Return what `parse_canonical` does, of a document that holds one of that kind as its `member`.
+    """Return the same as `parse_canonical`, for a document that contains one of that kind as its `member`.
 
-    The format is looked at first: a document of another version is refused by its name, in whatever form it is.
+    The format is checked first: a document of another version is refused by its name, whatever its form.
 
     Raises:
-        FormatError: where it names another format.
+        FormatError: if it names another format.
         SignatureError: as `parse_canonical` does.
     """
     value = _read(document)
@@ -130,8 +131,8 @@ def _as_float(value: Any) -> Any:
 
 
 def instead_of_json(document: bytes) -> str | None:
-    """Say what a file holds that cannot be a signed document, for an error; None where it has an object's beginning."""
-    # Behind a byte order mark there may be a document that was saved anew: it is refused as one that was changed.
+    """Describe a file that cannot be a signed document, for an error; return None if it begins like an object."""
+    # After a byte order mark there may be a document that an editor saved: it is refused as a changed one.
     if document.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
         return None
     found = what_it_is(document, "not a JSON object")
@@ -175,7 +176,7 @@ def sign(label: str, body: bytes, key: Ed25519PrivateKey) -> bytes:
 
 
 def check_signature(label: str, body: bytes, signature: bytes, identity: bytes) -> None:
-    """Return only if `signature` is `identity`'s over `body` under `label`.
+    """Check that `signature` is `identity`'s over `body` under `label`.
 
     Raises:
         SignatureError: otherwise.
@@ -199,17 +200,17 @@ def _is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bo
 
 @lru_cache(maxsize=64)
 def _public_key(identity: bytes) -> Ed25519PublicKey:
-    """The library's form of an identity; a few sign all that a party reads, such as thousands of tickets."""
+    """Return the library's form of an identity; cached, since few identities sign everything that a party reads."""
     return Ed25519PublicKey.from_public_bytes(identity)
 
 
 def _message(label: str, body: bytes) -> bytes:
-    # No label contains the zero byte, so it is always clear where the label ends and the body begins.
+    # No label contains the zero byte, so the boundary between label and body is unambiguous.
     return label.encode() + b"\x00" + body
 
 
 def fingerprint(identity: bytes) -> str:
-    """Return a public key (32 bytes) in the form that people compare: its hex digits in groups of eight."""
+    """Return a public key (32 bytes) as people compare it: its hex digits in groups of eight."""
     digits = identity.hex()
     return "-".join(digits[start : start + 8] for start in range(0, len(digits), 8))
 
@@ -231,10 +232,10 @@ class SignedDocument:
         """Return the document, checked to be of that kind and to be signed by `identity` (32 bytes).
 
         Raises:
-            FormatError: where it is of another kind or version, by the name of its format.
-            SignatureError: where the signature is wrong, or the body is not a mapping in canonical form.
+            FormatError: if it is of another kind or version, by the name of its format.
+            SignatureError: if the signature is wrong, or the body is not a mapping in canonical form.
         """
-        # The signature first: what an unknown sender wrote is not parsed. It says which version the document has.
+        # The signature first: bytes of an unknown sender are not parsed. Its label is the version of the document.
         for format_ in reversed(kind.formats):
             if _is_signed(format_, self.body, self.signature, identity):
                 break
@@ -248,10 +249,10 @@ class SignedDocument:
         return value
 
     def _refused(self, kind: Kind, identity: bytes) -> SignatureError:
-        """Return why it is not taken: a document of another version is refused by its name, and no other is read."""
+        """Return the reason of the refusal: another version is refused by its name, and nothing else is read."""
         try:
             value = _read(self.body)
-            # Only where it names one: a body that was changed is not called one of another version.
+            # Only if it names a format: a changed body must not be reported as another version.
             if isinstance(value, dict) and "format" in value:
                 kind.check_named(value)
         except FormatError as error:
@@ -269,12 +270,12 @@ class SignedDocument:
         """Read what `as_json` wrote into a larger document.
 
         Raises:
-            SignatureError: where the parts are missing or of another kind.
+            SignatureError: if the parts are missing or of another kind.
         """
         if not isinstance(value, dict) or set(value) != {"body", "signature"} or not isinstance(value["body"], dict):
             raise SignatureError("a signed document has exactly the members body and signature")
         signature = from_hex(value["signature"], SIGNATURE_BYTES, "signature")
-        # The signature is over the body's bytes. Canonical JSON has one form, so writing the body gives them back.
+        # The signature is over the body's bytes. Canonical JSON has one form, so writing the body reproduces them.
         return cls(canonical(value["body"]), signature)
 
 
@@ -282,9 +283,9 @@ def from_hex(value: Any, length: int, what: str) -> bytes:
     """Return `length` bytes from their lower-case hex digits.
 
     Raises:
-        SignatureError: where the value has another form; `what` names the value in the message.
+        SignatureError: if the value has another form; `what` names the value in the message.
     """
-    # Not bytes.fromhex alone: it also takes upper case and white space, which would give one value several texts.
+    # Not bytes.fromhex alone: it also accepts upper case and white space, so one value would have several texts.
     if isinstance(value, str) and len(value) == 2 * length and _HEX.fullmatch(value):
         return bytes.fromhex(value)
     raise SignatureError(f"{what} must be {2 * length} lower-case hex digits, got {shown(value)}")

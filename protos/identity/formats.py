@@ -1,11 +1,11 @@
-"""The kinds of document that parties exchange, the name and version of each, and which of them are read here.
+"""Lists the kinds of document that parties exchange, with the name and version of each that this version reads.
 
 A document names its format in its member `format`, such as `hubbub-task/1`. A signed one is signed under that name, so
-no signature serves for two kinds, or for two versions of one. What names another format is refused by that name.
+no signature is valid for two kinds, or for two versions of one. A document of another format is refused by that name.
 docs/reference/formats.md describes each.
 
 A second version of a kind is a second name in its `formats`. `SignedDocument.content` then takes signatures under both,
-each for documents that name it, and `Kind.check_named` says which of them a document is to be read as.
+each for documents that name it, and `Kind.check_named` returns the format of a document.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from hubbub.queries.errors import shown
 
 
 class Label(StrEnum):
-    """What a hash, or a signature over what is no document, is about: it is hashed, or signed, with it."""
+    """The subject of a hash, or of a signature over bytes that are no document; it is hashed or signed with them."""
 
-    # These texts are part of what is hashed and signed: a change to one makes every earlier one invalid.
+    # These texts are part of the hashed and signed bytes: a change to one invalidates every earlier hash or signature.
     KEY_SET = "hubbub/v1 key set"
     BATCH_DIGEST = "hubbub/v1 batch digest"
     RELEASES = "hubbub/v1 releases"
@@ -31,21 +31,21 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of document: what it is called in words, and its formats that are read here, the newest last."""
+    """A kind of document: its name in messages, and its formats that this version reads, newest last."""
 
     called: str
     formats: tuple[str, ...]
 
     @property
     def format(self) -> str:
-        """The newest format, which new documents have. It is also the label that they are signed under."""
+        """The newest format, which new documents have. It is also the label of their signatures."""
         return self.formats[-1]
 
     def check_named(self, content: Any) -> str:
-        """Return the format that a document's content names, if it is one of this kind that is read here.
+        """Return the format that a document's content names, if it is a supported one of this kind.
 
         Raises:
-            FormatError: naming it, and those that are read.
+            FormatError: naming it, and the supported formats.
         """
         named = content.get("format") if isinstance(content, dict) else None
         if named not in self.formats:
@@ -69,7 +69,7 @@ SIGNED = (TASK, KEY_RECORD, BATCH_RECORD, HOP_RECORD, CERTIFICATE, SUCCESSION, T
 
 
 def in_words(label: str) -> str:
-    """Return what is signed under a label, for errors."""
+    """Return the name of documents signed under a label, for errors."""
     return next((kind.called for kind in SIGNED if label in kind.formats), label.partition(" ")[2])
 
 
@@ -78,4 +78,4 @@ SEALED_SUBMISSION = Kind("sealed submission", ("hubbub-submission/1",))
 OUTCOME = Kind("outcome", ("hubbub-outcome/1",))
 
 KINDS = (*SIGNED, RESULTS, SEALED_SUBMISSION, OUTCOME)
-"""All kinds of document. A ledger's charges, which nobody is sent, name their format in `accountant.spending.entry`."""
+"""All kinds of document. A ledger's charges, which are never sent, name their format in `accountant.spending.entry`."""

@@ -1,9 +1,9 @@
-"""Ed25519 identities, which sign, and signed records of a round's HPKE keys, which open envelopes.
+"""Defines Ed25519 identities, which sign, and signed records of a round's HPKE keys, which open envelopes.
 
 An identity is a party's lasting name. HPKE keys are made for one round of one task and destroyed with it. The service
-that holds such a key publishes a signed `KeyRecord` of it. The two records of a round, the shuffler's and the
-analyzer's, are its `KeySet`, and every envelope is bound to the key set's hash. Where a task names more shufflers, each
-of them signs a record around the one of who comes after it, so that the second shuffler's record holds all the others.
+that has such a key publishes a signed `KeyRecord` of it. The two records of a round, the shuffler's and the analyzer's,
+are its `KeySet`, and every envelope is bound to the key set's hash. If a task names more shufflers, each of them signs
+a record that contains the record of the next party, so that the second shuffler's record contains all the others.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Role(StrEnum):
     SHUFFLER = "shuffler"
     ANALYZER = "analyzer"
     HOP = "hop"
-    """A shuffler behind the first one; a task may name several."""
+    """A shuffler after the first one; a task may name several."""
 
 
 CORE_ROLES = (Role.OPERATOR, Role.SHUFFLER, Role.ANALYZER)
@@ -50,7 +50,7 @@ CORE_ROLES = (Role.OPERATOR, Role.SHUFFLER, Role.ANALYZER)
 
 
 class Identity:
-    """A party's Ed25519 private key, and those of its identities before and after. Never printed, never pickled."""
+    """A party's Ed25519 private key, with those of its earlier and later identities. Never printed, never pickled."""
 
     def __init__(self, key: Ed25519PrivateKey, others: Sequence[Identity] = ()) -> None:
         self.key = key
@@ -58,7 +58,7 @@ class Identity:
         self._others = {each.public: each for each in others}
 
     def __repr__(self) -> str:
-        # The public key alone: a repr ends up in logs and tracebacks.
+        # Only the public key, since a repr ends up in logs and tracebacks.
         return f"Identity({self.public.hex()[:16]}…)"
 
     @classmethod
@@ -71,7 +71,7 @@ class Identity:
         """Read a PEM (PKCS 8) private key.
 
         Raises:
-            SignatureError: where there is no such file, or it holds no Ed25519 private key.
+            SignatureError: if there is no such file, or it has no Ed25519 private key.
         """
         content = _read(path)
         # OpenSSL reports some malformed files as an internal error, which is not a ValueError.
@@ -86,14 +86,14 @@ class Identity:
         return cls(key)
 
     def beside(self, others: Sequence[Identity]) -> Identity:
-        """Return this identity with others of the same party: those that follow it, and those before it."""
+        """Return this identity together with others of the same party: its successors and predecessors."""
         return Identity(self.key, others)
 
     def named(self, public: bytes) -> Identity:
-        """Return the party's identity of that public key (32 bytes), which signs.
+        """Return the party's identity with that public key (32 bytes), for signing.
 
         Raises:
-            SignatureError: where its private key is not here.
+            SignatureError: if its private key is not here.
         """
         found = self if public == self.public else self._others.get(public)
         if found is None:
@@ -125,14 +125,14 @@ def write_private(path: Path, content: bytes) -> None:
     """Create `path` with mode 0600 and write `content`; an existing file is never overwritten.
 
     Raises:
-        FileExistsError: where there is a file already.
+        FileExistsError: if there is a file already.
     """
-    # The mode is set as the file is made: a later chmod would leave a moment in which others can read the key.
+    # The mode is set when the file is made: before a later chmod, others could read the key for a moment.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
-        # What others sign for a key must not outlive it in a power cut.
+        # Signatures of others for a key must not survive a power cut without the key.
         os.fsync(descriptor)
 
 
@@ -140,7 +140,7 @@ def load_public(path: Path) -> bytes:
     """Return the raw public key (32 bytes) of a PEM file.
 
     Raises:
-        SignatureError: where there is no such file, or it holds no Ed25519 public key.
+        SignatureError: if there is no such file, or it has no Ed25519 public key.
     """
     return parse_public(_read(path), str(path))
 
@@ -156,7 +156,7 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
     """Return the raw public key (32 bytes) of PEM bytes; `name` is used in errors.
 
     Raises:
-        SignatureError: where they hold no Ed25519 public key.
+        SignatureError: if they have no Ed25519 public key.
     """
     try:
         key = serialization.load_pem_public_key(pem)
@@ -171,12 +171,12 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
 
 @dataclass(frozen=True)
 class KeyRecord:
-    """The public half of the HPKE key that a service opens one round of one task with. Times are seconds since 1970.
+    """The public half of a service's HPKE key for one round of one task. Times are seconds since 1970.
 
-    `behind` is in a hop's record alone: the signed key record of who comes after it, the next hop or the analyzer.
+    Only a hop's record has `behind`: the signed key record of the party after it, the next hop or the analyzer.
 
     Raises:
-        KeyRecordError: where a hop has nobody behind it, or somebody else has.
+        KeyRecordError: if a hop's record lacks `behind`, or another party's has it.
     """
 
     role: Role
@@ -190,7 +190,7 @@ class KeyRecord:
 
     def __post_init__(self) -> None:
         if (self.role is Role.HOP) is not (self.behind is not None):
-            raise KeyRecordError("a hop's key record holds that of who comes after it, and no other record holds one")
+            raise KeyRecordError("only a hop's key record contains another: that of the party after the hop")
 
     @property
     def key_id(self) -> str:
@@ -221,15 +221,15 @@ class KeyRecord:
         """Return the record, checked to be signed by `identity` (32 bytes).
 
         Raises:
-            SignatureError: where the signature does not hold.
-            KeyRecordError: where the signed content is not a key record's.
+            SignatureError: if the signature is invalid.
+            KeyRecordError: if the signed content is not a key record's.
         """
         content = document.content(KEY_RECORD, identity)
         try:
             record = cls._from_content(content)
         except (KeyError, TypeError, ValueError, SignatureError, SuiteError) as error:
             raise KeyRecordError(f"not a key record of {KEY_RECORD.format}: {error!s:.200}") from error
-        # Equal only if there was no other member, and if key_id is the one that follows from the public key.
+        # Equal only if there is no other member, and if key_id follows from the public key.
         if record._content() != content:
             raise KeyRecordError(f"not a key record of {KEY_RECORD.format}: it has members that are not read here")
         return record
@@ -255,12 +255,12 @@ class KeyRecord:
         )
 
     def check_for(self, role: Role, task_id: bytes, round_number: int, suite: str) -> None:
-        """Return only if this is the key of `role` for that round of that task.
+        """Check that this is the key of `role` for that round of that task.
 
         Raises:
             KeyRecordError: naming what differs.
         """
-        # A valid signature is not enough: a service could show the record of another round, whose key it still has.
+        # A valid signature is not enough: a service could present the record of another round, whose key it still has.
         expected = {"role": role, "task_id": task_id, "round": round_number, "suite": suite}
         for name, value in expected.items():
             if getattr(self, name) != value:
@@ -268,7 +268,7 @@ class KeyRecord:
                 raise KeyRecordError(f"{what}: {_plain(getattr(self, name))}, not {_plain(value)}")
 
     def check_time(self, now: float) -> None:
-        """Return only if the key is valid at `now` (seconds since 1970).
+        """Check that the key is valid at `now` (seconds since 1970).
 
         Raises:
             KeyRecordError: naming the validity.
@@ -284,20 +284,18 @@ class KeyRecord:
 class KeySet:
     """The signed key records of a round: the shuffler's, and the analyzer's.
 
-    Where the task names hops, `analyzer` is the first hop's, around those of all who come after it.
+    If the task names hops, `analyzer` is the first hop's record, which contains those of all parties after it.
     """
 
     shuffler: SignedDocument
     analyzer: SignedDocument
     successions: tuple[bytes, ...] = field(default=(), compare=False)
-    """Signed statements by which identities follow those that tasks name (`protos.identity.successions`), as they
-    came.
-    """
+    """Signed successions of the identities that tasks name (`protos.identity.successions`), as received."""
 
     @cached_property
     def hash(self) -> bytes:
         """SHA-256 (32 bytes) over both records' bodies; the same for every device of a round."""
-        # Each body is hashed by itself first: digests have one length, so bytes cannot move from one body to the other.
+        # Each body is hashed by itself first: digests have one length, so bytes cannot move between the bodies.
         digest = hashlib.sha256(Label.KEY_SET.encode())
         for document in (self.shuffler, self.analyzer):
             digest.update(hashlib.sha256(document.body).digest())
@@ -317,8 +315,8 @@ class KeySet:
         First the shuffler's, then the analyzer's, then those of the hops in their order.
 
         Raises:
-            SignatureError: where a record is not signed by its service.
-            KeyRecordError: where a record is for something else.
+            SignatureError: if a record is not signed by its service.
+            KeyRecordError: if a record is for another role, round or task.
         """
         first = KeyRecord.read(self.shuffler, shuffler)
         *chain, last = read_behind(self.analyzer, (*hops, analyzer))
@@ -329,20 +327,20 @@ class KeySet:
 
 
 def behind(document: SignedDocument, steps: int) -> SignedDocument:
-    """Return the key record that lies that many steps inside of one that was checked (`read_behind`)."""
+    """Return the key record `steps` levels inside a checked one (`read_behind`)."""
     for _ in range(steps):
         document = SignedDocument.from_json(parse_canonical(document.body)["behind"])
     return document
 
 
 def read_behind(document: SignedDocument, identities: Sequence[bytes]) -> list[KeyRecord]:
-    """Return the key records of those behind the first shuffler, outermost first, each signed by its identity.
+    """Return the key records of the parties after the first shuffler, outermost first, each signed by its identity.
 
-    `identities` (32 bytes each) are the hops' in their order, then the analyzer's. `check_for` is still to be called.
+    `identities` (32 bytes each) are the hops' in order, then the analyzer's. The caller still has to call `check_for`.
 
     Raises:
-        SignatureError: where a record is not signed by its service.
-        KeyRecordError: where one is not a key record, or there are more or fewer of them.
+        SignatureError: if a record is not signed by its service.
+        KeyRecordError: if one is not a key record, or there are more or fewer of them.
     """
     records = []
     for place, identity in enumerate(identities):
@@ -362,6 +360,6 @@ def identity_from_hex(value: Any, role: Role) -> bytes:
     """Return a role's raw public key (32 bytes) from hex.
 
     Raises:
-        SignatureError: where it is not 64 hex digits.
+        SignatureError: if it is not 64 hex digits.
     """
     return from_hex(value, IDENTITY_BYTES, f"the identity of the {role.value}")

@@ -1,9 +1,9 @@
-"""The identities of each party in the order in which they followed each other, from checked successions.
+"""Orders the identities of each party, from checked successions.
 
-A task names the identities of its three parties, and stays as it is signed. Whose signature counts for a round of it
-follows from the time: everything that is signed for a round (key records, batch records, its certificate) is signed by
-the identities that are in force when the round's keys may first be made. So a round has one signer of each role, a
-retired identity is still right for what it signed, and one that was stolen later makes nothing for later rounds.
+A task names the identities of its three parties, and stays as it is signed. The valid signers of a round follow from
+the time: everything that is signed for a round (key records, batch records, its certificate) is signed by the
+identities in force when the round's keys may first be made. So a round has one signer of each role, a retired
+identity's signatures stay valid, and an identity that is stolen after its end signs nothing valid for later rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hubbub.protos.identity.successions import MOST_SUCCESSIONS, WITNESSES, Succ
 
 @dataclass(frozen=True)
 class HeldIdentity:
-    """An identity (32 bytes) and since when it is its role's, in seconds since 1970; 0 for the first."""
+    """An identity (32 bytes), and the time since which it is its role's, in seconds since 1970; 0 for the first."""
 
     since: int
     identity: bytes
@@ -26,19 +26,19 @@ class HeldIdentity:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The identities of each role, oldest first, and the successions that say so."""
+    """The identities of each role, oldest first, and the successions that prove the order."""
 
     held: Mapping[Role, tuple[HeldIdentity, ...]]
     successions: tuple[Succession, ...]
 
     @classmethod
     def of(cls, known: Mapping[Role, bytes], successions: Iterable[Succession]) -> Lineage:
-        """Return the lineage that those identities (32 bytes by role), which are trusted, are part of.
+        """Return the lineage of these trusted identities (32 bytes by role).
 
         Raises:
-            SuccessionError: where a succession is not signed by its three, or is of another witness than its time's;
-                where two follow one identity (a fork), one leads back to an identity that was in use before (a loop),
-                or begins no later than the one before it; and where one follows none of these identities.
+            SuccessionError: if a succession is not signed by its three, or its witness is not the one in force at its
+                time; if two follow one identity (a fork); if one leads back to an identity that was in use before (a
+                loop), or begins no later than the one before it; or if one follows none of these identities.
         """
         ordered = sorted(
             {canonical(each.body): each for each in successions}.values(), key=lambda each: (each.begins, each.role)
@@ -57,7 +57,7 @@ class Lineage:
         return any(each.identity == identity for each in self.held[role])
 
     def at(self, role: Role, named: bytes, moment: float) -> bytes:
-        """Return the identity of a role at a moment (seconds since 1970); never one before the one that is named."""
+        """Return the identity of a role at a moment (seconds since 1970); never an earlier one than `named`."""
         identities = [each.identity for each in self.held[role]]
         since = identities.index(named)
         later = [each.identity for each in self.held[role][since + 1 :] if each.since <= moment]
@@ -79,7 +79,7 @@ def _first(role: Role, identity: bytes, successions: Sequence[Succession]) -> by
 
 
 def _check_follows(each: Succession, held: Mapping[Role, Sequence[HeldIdentity]], known: Sequence[Succession]) -> None:
-    """Return only if a succession follows the last identity of its role, which all that begin earlier have led to."""
+    """Check that a succession follows the last identity of its role, to which all earlier successions have led."""
     last, seen = held[each.role][-1], {one.identity for found in held.values() for one in found}
     if each.new in seen:
         raise SuccessionError(f"{each.name} is a loop: {fingerprint(each.new)} was in use before; make a new identity")
@@ -99,11 +99,12 @@ def _check_follows(each: Succession, held: Mapping[Role, Sequence[HeldIdentity]]
 
 
 def leading(successions: Iterable[Succession], known: Iterable[tuple[Role, bytes]]) -> list[Succession]:
-    """Return those successions that lead to or from identities that are known, by role; others say nothing of them.
+    """Return the successions that lead to or from known identities, by role; others do not concern these.
 
-    One that somebody witnessed who is no party here is left out, too: after a party was replaced without a succession,
-    as one whose key was stolen is, what it witnessed before is not believed. Nor is what is reached by that one alone,
-    or witnessed by whom it names: of all sets of successions that bear themselves so, this is the largest.
+    A succession whose witness is no party here is left out, too: if a party was replaced without a succession, for
+    example because its key was stolen, the successions that it witnessed are not trusted. Nor are successions that are
+    reached only through such a one, or whose witness it names. The result is the largest set of successions that
+    support each other in this way.
     """
     left, ours = list(successions), frozenset(known)
     while True:
@@ -116,7 +117,7 @@ def leading(successions: Iterable[Succession], known: Iterable[tuple[Role, bytes
 def _reached(
     successions: Iterable[Succession], known: frozenset[tuple[Role, bytes]]
 ) -> tuple[list[Succession], set[tuple[Role, bytes]]]:
-    """Return the successions that lead to or from identities that are known, and all identities that these reach."""
+    """Return the successions that lead to or from known identities, and all identities that they reach."""
     left, found, parties = list(successions), list[Succession](), set(known)
     while more := [each for each in left if {(each.role, each.old), (each.role, each.new)} & parties]:
         parties |= {(each.role, key) for each in more for key in (each.old, each.new)}

@@ -1,4 +1,4 @@
-"""What one holds where it is not what was expected, and whether others can read one that is private."""
+"""Describes unexpected content of a PEM file for errors, and finds private files that others can read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = {
 
 
 def what_it_is(content: bytes, otherwise: str = "not PEM") -> str:
-    """Say what a file holds, for an error: by its first label, and whether it was cut short; else `otherwise`."""
+    """Describe a file for an error, by its first label, and whether it was cut short; or return `otherwise`."""
     if not content.strip():
         return "an empty file"
     found = _BEGIN.search(content)
@@ -32,10 +32,10 @@ def what_it_is(content: bytes, otherwise: str = "not PEM") -> str:
 
 
 def readable_by_others(path: Path) -> str | None:
-    """Say who can read a private key beside its owner, and what to do; None where nobody can.
+    """Return who besides the owner can read a private key, and the remedy; None if nobody can.
 
     Raises:
-        OSError: where the file is not there.
+        OSError: if the file is not there.
     """
     mode = path.stat().st_mode & 0o777
     if not mode & 0o077:

@@ -1,8 +1,8 @@
-"""Signed statements by which one identity of a party follows another from a moment on.
+"""Makes and checks successions: signed statements that one identity of a party follows another from a moment on.
 
-A succession is signed by three: the identity that it replaces, the one that follows (so that it is a key that somebody
-has, and vouches for what was signed before it), and a witness. The witness of a service is the operator, that of the
-operator is the shuffler: the two who sign tasks. Whoever stole one key alone can make no succession.
+A succession is signed by three: the replaced identity, the new one (which proves that its key exists, and vouches for
+earlier signatures), and a witness. The witness of a service is the operator, and that of the operator is the shuffler:
+the two who sign tasks. A thief of one key alone cannot make a succession.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ MOST_SUCCESSIONS = 64
 """Successions of a deployment at most: identities are for years, and each device checks all of them."""
 
 WITNESSES = {Role.OPERATOR: Role.SHUFFLER, Role.SHUFFLER: Role.OPERATOR, Role.ANALYZER: Role.OPERATOR}
-"""Whose signature a succession of a role needs beside those of the role's own two identities."""
+"""The role whose signature a succession needs in addition to those of the succeeding role's own two identities."""
 
 
 class SuccessionError(SignatureError):
-    """Successions that do not make one chain, each signed by those who must: which one, and why."""
+    """Successions do not form one chain with all required signatures; the message names one, and the reason."""
 
 
 @dataclass(frozen=True)
 class Succession:
-    """From `begins` on (seconds since 1970) the identity `new` of a role follows `old`; `witness` says so too.
+    """From `begins` on (seconds since 1970), the identity `new` of a role replaces `old`; `witness` confirms it.
 
     Identities have 32 bytes each. `signatures` are by signer.
     """
@@ -55,12 +55,12 @@ class Succession:
 
     @property
     def name(self) -> str:
-        """How errors call it."""
+        """Its name in errors."""
         return f"the succession of the {self.role.value} from {self.old.hex()[:8]} to {self.new.hex()[:8]}"
 
     @property
     def body(self) -> dict[str, Any]:
-        """What is signed."""
+        """The signed content."""
         return {
             "begins": self.begins,
             "format": SUCCESSION.format,
@@ -72,7 +72,7 @@ class Succession:
 
     @property
     def signers(self) -> dict[bytes, str]:
-        """Who must sign, and what each is called."""
+        """The required signers, and the name of each."""
         return {
             self.old: f"the {self.role.value}'s identity before it",
             self.new: f"the {self.role.value}'s new identity",
@@ -81,15 +81,15 @@ class Succession:
 
     @property
     def missing(self) -> list[str]:
-        """Who is still to sign."""
+        """The signers who have not signed yet."""
         signed = dict(self.signatures)
         return [called for signer, called in self.signers.items() if signer not in signed]
 
     def signed_by(self, identity: Identity) -> Succession:
-        """Add a signature of one who must sign.
+        """Add the signature of a required signer.
 
         Raises:
-            SuccessionError: where it is somebody else's.
+            SuccessionError: if the identity is not one of them.
         """
         if identity.public not in self.signers:
             raise SuccessionError(f"{fingerprint(identity.public)} is none of the three who sign {self.name}")
@@ -98,10 +98,10 @@ class Succession:
         return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
 
     def check(self) -> None:
-        """Return only if all three have signed.
+        """Check that all three have signed.
 
         Raises:
-            SuccessionError: naming who has not.
+            SuccessionError: naming a signer who has not.
         """
         signatures = dict(self.signatures)
         for signer, called in self.signers.items():
@@ -117,7 +117,7 @@ class Succession:
         return {"body": self.body, "signatures": {signer.hex(): each.hex() for signer, each in self.signatures}}
 
     def encode(self) -> bytes:
-        """Return its canonical bytes: what its file holds."""
+        """Return its canonical bytes, which are the content of its file."""
         return canonical(self.as_json())
 
     @classmethod
@@ -125,7 +125,7 @@ class Succession:
         """Read what `as_json` wrote; its signatures are still to be checked.
 
         Raises:
-            SuccessionError: where it is none, or one of another version, by the name of its format.
+            SuccessionError: if it is none, or one of another version, by the name of its format.
         """
         try:
             SUCCESSION.check_named(value["body"])
@@ -143,7 +143,7 @@ class Succession:
         """Read what `encode` wrote; its signatures are still to be checked.
 
         Raises:
-            SignatureError: where it is none, or not in canonical form.
+            SignatureError: if it is none, or not in canonical form.
         """
         if len(document) > LONGEST_SUCCESSION:
             raise SuccessionError(f"not a succession: it has {len(document)} bytes, one at most {LONGEST_SUCCESSION}")
@@ -170,9 +170,9 @@ class Succession:
 
 
 def read_successions(documents: Iterable[bytes]) -> list[Succession]:
-    """Return successions from their bytes; what they say is still to be checked.
+    """Return successions from their bytes; their statements are still to be checked.
 
     Raises:
-        SignatureError: where one is none.
+        SignatureError: if one is none.
     """
     return [Succession.decode(document) for document in documents]

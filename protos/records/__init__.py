@@ -1,1 +1,1 @@
-"""Batch records, the chain of releases, counts and results."""
+"""Defines batch records, the chain of releases, counts and results."""

@@ -1,7 +1,7 @@
-"""One query's permuted inner envelopes, and the signed record of what was released.
+"""Defines the batch of one query's permuted inner envelopes, and the signed record of its release.
 
-Where a task names hops, each of them signs a record of its own around the one that it received, so that the last one's
-holds all of them: whoever has it can check what went in and out at each shuffler.
+If a task names hops, each of them signs its own record around the one that it received. So the last record contains all
+others, and with it anybody can check the input and output of each shuffler.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ from hubbub.protos.task.task import MAXIMUM_DUMMIES, MAXIMUM_HOPS, MAXIMUM_REPOR
 
 
 class LeftOut(StrEnum):
-    """Why an envelope that was delivered is not passed on, or not counted."""
+    """Why a delivered envelope is not passed on, or not counted."""
 
     DUPLICATE = "duplicate"
+    """A byte-identical envelope was counted already."""
     UNOPENABLE = "unopenable"
+    """The envelope does not open with the key that the party has for the round."""
     OUT_OF_DOMAIN = "out_of_domain"
+    """The envelope opens, but has no symbol of the query."""
 
 
 AT_A_HOP = frozenset({LeftOut.DUPLICATE, LeftOut.UNOPENABLE})
-"""The reasons that a hop can have: what is inside an envelope only the analyzer sees."""
+"""The reasons that a hop can have; only the analyzer sees the content of inner envelopes."""
 
 
 @dataclass(frozen=True, order=True)
 class BatchId:
-    """Which batch: the task's id (32 bytes), the round, and the query's index in the task."""
+    """The id of a batch: the task's id (32 bytes), the round, and the query's index in the task."""
 
     task_id: bytes
     round: int
@@ -55,17 +58,17 @@ def released_digest(envelopes: Iterable[bytes]) -> bytes:
 
 
 def begun_digest() -> hashlib._Hash:
-    """Return the hash of a released list before its first envelope, for who gets them one by one."""
+    """Return the hash of a released list before its first envelope, for adding envelopes one by one."""
     # No lengths in between: the envelopes of a query have one length, which the task fixes.
     return hashlib.sha256(Label.BATCH_DIGEST.encode())
 
 
 @dataclass(frozen=True)
 class HopRecord:
-    """A hop's statement about a batch: what it received, what it left out by reason, and what it released.
+    """A hop's statement about a batch: the envelopes that it received, left out (by reason), and released.
 
-    `position` is its own in the chain of shufflers, 2 for the first. `previous` is the record that the batch came with,
-    signed by who released it. `digest` is the `released_digest` of the permuted list of those that opened.
+    `position` is the hop's in the chain of shufflers, 2 for the first hop. `previous` is the record that came with the
+    batch, signed by its sender. `digest` is the `released_digest` of the permuted list of envelopes that opened.
     """
 
     position: int
@@ -96,17 +99,17 @@ class HopRecord:
 
     @classmethod
     def read(cls, document: SignedDocument, identity: bytes) -> HopRecord:
-        """Return the record, checked to be signed by the hop's `identity` (32 bytes); `previous` is still to be read.
+        """Return the record, checked to be signed by the hop's `identity` (32 bytes); `previous` is not checked yet.
 
         Raises:
-            SignatureError: where the signature does not hold or the content is not a hop record's.
+            SignatureError: if the signature is invalid, or the content is not a hop record's.
         """
         content = document.content(HOP_RECORD, identity)
         try:
             record = cls._from_content(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SignatureError(f"not a hop record of {HOP_RECORD.format}: {error!r:.200}") from error
-        # Equal only if the numbers add up, and if there was no other member.
+        # Equal only if the numbers add up, and if there is no other member.
         if record._content() != content:
             raise SignatureError(
                 f"not a hop record of {HOP_RECORD.format}: its numbers do not add up, or it has other members"
@@ -134,14 +137,13 @@ class HopRecord:
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """The shuffler's statement about a batch: how many `reports` of devices it has, its digest, the round's refusals.
+    """The shuffler's statement about a batch: the number of devices' `reports`, its digest, the round's refusals.
 
-    The released list holds `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
-    the shuffler made. `digest` is the list's `released_digest`. `refusals` counts submissions that were refused, by
-    reason. `closed_by` says how the round was cut. `key_set_hash` is the hash that all its envelopes are bound to.
-    `admission` is the mode in which the shuffler let submissions in, `position` the round's among the task's releases.
-    `hops` are the records that hops signed around this one, in their order: what they say is no part of what the
-    shuffler signs.
+    The released list has `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
+    the shuffler made. `digest` is the list's `released_digest`. `refusals` counts refused submissions by reason.
+    `closed_by` names the cause of the cut. `key_set_hash` is the hash to which all its envelopes are bound. `admission`
+    is the mode in which the shuffler admitted submissions, `position` the round's position among the task's releases.
+    `hops` are the records that hops signed around this one, in order; the shuffler's signature does not cover them.
     """
 
     batch: BatchId
@@ -161,7 +163,7 @@ class BatchRecord:
 
     @property
     def envelopes(self) -> int:
-        """How many envelopes the list holds that the last of the chain released: the shuffler, or its last hop."""
+        """The number of envelopes in the list that the end of the chain released: the shuffler, or its last hop."""
         return self.hops[-1].released if self.hops else self.reports + self.dummies
 
     @property
@@ -171,7 +173,7 @@ class BatchRecord:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """How many envelopes the hops left out, by reason, where any was."""
+        """How many envelopes the hops left out, by reason; reasons without any are absent."""
         return dict(sum((Counter(hop.left_out) for hop in self.hops), Counter[str]()))
 
     def signed_by(self, identity: Identity) -> SignedDocument:
@@ -199,12 +201,12 @@ class BatchRecord:
     def read(cls, document: SignedDocument, identity: bytes, hops: Sequence[bytes] = ()) -> BatchRecord:
         """Return the record, checked to be signed by the shuffler's `identity` (32 bytes).
 
-        With the identities of `hops`, in their order, `document` is the record of the last of them, and what is
-        returned has all of theirs.
+        With the identities of `hops`, in order, `document` is the record of the last hop, and the result has the
+        records of all.
 
         Raises:
-            SignatureError: where a signature does not hold, the content is not a record's, or a hop received another
-                number of envelopes than the one before it released.
+            SignatureError: if a signature is invalid, the content is not a record's, or a hop received another number
+                of envelopes than the party before it released.
         """
         if hops:
             return cls._read_behind(HopRecord.read(document, hops[-1]), identity, hops)
@@ -259,10 +261,10 @@ class BatchRecord:
 
 
 def round_named(document: SignedDocument) -> tuple[bytes, int]:
-    """Return the task's id and the round that a record says it is of; nothing in it is checked yet.
+    """Return the task's id and the round that a record names; nothing in it is checked yet.
 
     Raises:
-        SignatureError: where it says so nowhere.
+        SignatureError: if it does not name them.
     """
     try:
         content = json.loads(document.body)
@@ -277,7 +279,7 @@ def round_named(document: SignedDocument) -> tuple[bytes, int]:
 
 
 def left_out_by_hops(document: SignedDocument) -> dict[str, int]:
-    """Return how many envelopes hops left out, by reason, of a record that was checked before it was stored."""
+    """Return how many envelopes hops left out, by reason, from a record that was checked before it was stored."""
     found = Counter[str]()
     # In most tasks there is no hop, and nothing is parsed.
     content = json.loads(document.body) if f'"{HOP_RECORD.format}"'.encode() in document.body else {}

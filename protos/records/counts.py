@@ -1,7 +1,7 @@
-"""What a round's estimates follow from, bound to its certificate by a digest, and checked against it.
+"""Checks the counts of a round against the digest in its certificate.
 
-Estimates follow from the counts and the task alone (`Query.estimates_over`), so who holds the counts of a certificate
-can compute them again.
+Estimates follow from the counts and the task alone (`Query.estimates_over`). So anybody with the counts of a
+certificate can recompute them.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import Tally
 
 DIGEST = "counts_digest"
-"""The member of a certificate."""
+"""The member of a certificate with the digest."""
 
 _STATED = ("reports", "valid", "left_out", "state")
 
 
 class CountsDiffer(HubbubError):
-    """What was counted, or published, is not what the round's certificate is of; the message says where."""
+    """Counted or published numbers differ from those of the round's certificate; the message names the place."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """One query's counted batch: its people's reports, those of them that are valid, what was left out, its tally.
+    """One query's counted batch: its people's reports, the valid ones, those left out by reason, and its tally.
 
-    `tally` holds the dummies too; it is None where the query is withheld.
+    `tally` includes the dummies; it is None if the query is withheld.
     """
 
     reports: int
@@ -49,10 +49,10 @@ class Counted:
 
     @classmethod
     def published(cls, task: Task, result: QueryResult) -> Counted:
-        """Return what was counted of a query by the results that were published.
+        """Return the counted batch of a query from its published results.
 
         Raises:
-            CountsDiffer: where the bytes of its counts cannot be its randomizer's.
+            CountsDiffer: if the bytes of its counts cannot be its randomizer's.
         """
         facts = (result.reports, result.valid, result.left_out)
         if result.counts and result.estimates is not None and result.estimates.table:
@@ -68,18 +68,18 @@ class Counted:
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate's task and content, signed by the task's analyzer; nothing else in it is checked."""
+    """A certificate's task and content, signed by the task's analyzer; nothing else of it is checked."""
 
     task: Task
     content: Mapping[str, Any] = field(repr=False)
-    """What it says of its round's counts: `round`, the members of `queries` that count, the digest, and which
-    rounds are composed with it (`history`: each one's number and the valid reports of its queries; `uncounted`)."""
+    """Its statements about the round's counts: `round`, the relevant members of `queries`, the digest, and the rounds
+    that are composed with it (`history`: each one's number and the valid reports of its queries; `uncounted`)."""
 
     def rounds_before(self, index: int | None = None) -> tuple[int, ...]:
-        """Return the earlier rounds, rising, that estimates over time follow from: those that were counted.
+        """Return the earlier rounds, ascending, on which estimates over time depend: those that were counted.
 
-        With the `index` of a query, those of them in which it is published. No round that was released later, and none
-        that was certified later, is among them: what a round's results are never changes.
+        With the `index` of a query, only rounds in which it is published. Rounds that were released or certified later
+        are never included, so a round's results never change.
         """
         number, least, uncounted = self.content["round"], self.task.minimum_reports, self.content["uncounted"]
         found = [
@@ -91,12 +91,12 @@ class Certified:
 
 
 def read_certified(certificate: bytes) -> Certified:
-    """Return what a certificate states, checked to be signed by the analyzer that the task in it names.
+    """Return the statements of a certificate, checked to be signed by the analyzer that its task names.
 
     `hubbub verify` checks the rest.
 
     Raises:
-        CountsDiffer: where it cannot be read, or somebody else signed it.
+        CountsDiffer: if it cannot be read, or somebody else signed it.
     """
     try:
         value = parse_named(certificate, CERTIFICATE, "body")
@@ -117,7 +117,7 @@ def read_certified(certificate: bytes) -> Certified:
 
 
 def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:
-    """Return the SHA-256 (32 bytes) of what was counted in a round, of each query in the task's order.
+    """Return the SHA-256 (32 bytes) of a round's counts, of each query in the task's order.
 
     Over the label, a zero byte, the task's id (32 bytes), the round (4), and for each query its index (4), the valid
     reports (8), the dummies among the counts (8), whether it is published (1), how many counts there are (8) and each
@@ -134,10 +134,10 @@ def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:
 
 
 def check_tallies(task: Task, counted: Sequence[Counted]) -> None:
-    """Return only if each query's counts can be those of its valid reports and the dummies.
+    """Check that each query's counts can be those of its valid reports and the dummies.
 
     Raises:
-        CountsDiffer: naming the query, what its counts add up to, and what they should.
+        CountsDiffer: naming the query, the sum of its counts, and the expected sum.
     """
     for query, each in zip(task.queries, counted, strict=True):
         if each.tally is not None:
@@ -158,10 +158,10 @@ def _check_tally(query: Query, tally: Tally, valid: int, dummies: int) -> None:
 
 
 def check_counted(task: Task, number: int, counted: Sequence[Counted], certified: Certified) -> None:
-    """Return only if this is what was counted in the round when its certificate was signed.
+    """Check that these are the counts of the round when its certificate was signed.
 
     Raises:
-        CountsDiffer: naming the first thing that is another.
+        CountsDiffer: naming the first difference.
     """
     content = certified.content
     if certified.task.id != task.id or content["round"] != number:
@@ -177,7 +177,7 @@ def check_counted(task: Task, number: int, counted: Sequence[Counted], certified
 def _check_stated(
     task: Task, counted: Sequence[tuple[int, int, Mapping[str, int], bool]], content: Mapping[str, Any]
 ) -> None:
-    """Hold reports, valid reports, what was left out, and whether it is published, to what is stated of each query."""
+    """Compare reports, valid reports, those left out, and publication of each query with the certificate."""
     stated = [tuple(each[name] for name in _STATED) for each in content["queries"]]
     if not len(counted) == len(stated) == len(task.queries):
         raise CountsDiffer(f"{len(counted)} queries were counted, {len(stated)} are certified")
@@ -193,10 +193,10 @@ def _check_stated(
 
 
 def check_published(results: Sequence[QueryResult], task: Task, number: int, certified: Certified) -> list[Counted]:
-    """Return what was counted in a round by its published results, checked against its certificate.
+    """Return the counts in a round's published results, checked against its certificate.
 
     Raises:
-        CountsDiffer: naming the first thing that is another.
+        CountsDiffer: naming the first difference.
     """
     names = [each.name for each in results]
     if names != [query.name for query in task.queries]:

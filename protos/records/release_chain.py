@@ -1,12 +1,12 @@
-"""The shuffler's ledger of what it released, a chain of digests for each task.
+"""Chains the shuffler's releases of each task by digests.
 
-A round is released when its batch records are signed, whatever becomes of it afterwards. Each such record states its
+A round is released when its batch records are signed, whatever happens to it afterwards. Each such record states its
 `ChainPosition`: how many rounds of the task were released before it, and the head of their chain. So a record attests
-every round before it: a list of them that leaves one out, or has another order or other numbers, has another head.
+every earlier round: a list that omits one, or has another order or other numbers, has another head.
 
-The head after no release is SHA-256 over the label, a zero byte and the task's id; after one more it is SHA-256 over
-the label, a one byte, the head before and the release as canonical JSON. Heads have one length, so it is always clear
-where a release begins. Two lists of one head would be a collision of SHA-256.
+The head after no release is SHA-256 over the label, a zero byte and the task's id. After one more release it is SHA-256
+over the label, a one byte, the previous head and the release as canonical JSON. Heads have one length, so the beginning
+of a release is unambiguous. Two lists with one head would be a collision of SHA-256.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class ChainPosition:
 
 @dataclass(frozen=True)
 class Release:
-    """A round that was released: its devices' `reports`, its `dummies` in each batch, and what was signed.
+    """A released round: its devices' `reports`, its `dummies` in each batch, and the hashes of its records.
 
-    `records` holds the SHA-256 of each batch record's body, in the task's order of queries.
+    `records` has the SHA-256 of each batch record's body, in the task's order of queries.
     """
 
     round: int
@@ -48,7 +48,7 @@ class Release:
 
     @classmethod
     def signed(cls, round_number: int, reports: int, dummies: int, documents: Sequence[SignedDocument]) -> Release:
-        """Return the release whose batch records are these."""
+        """Return the release with these batch records."""
         return cls(round_number, reports, dummies, tuple(record_hash(document) for document in documents))
 
     def content(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Release:
 
 
 def record_hash(document: SignedDocument) -> bytes:
-    """Return the SHA-256 (32 bytes) of a signed batch record's body; hops' records around it are looked through."""
+    """Return the SHA-256 (32 bytes) of a signed batch record's body, without hops' records around it."""
     return hashlib.sha256(first_record(document).body).digest()
 
 
@@ -81,7 +81,7 @@ def read_release(content: Any) -> Release:
     """Return what `Release.content` wrote.
 
     Raises:
-        SignatureError: where it has another form.
+        SignatureError: if it has another form.
     """
     if not isinstance(content, dict) or set(content) != _MEMBERS or not isinstance(content["records"], list):
         raise SignatureError(f"a release has the members {', '.join(sorted(_MEMBERS))}, this is {shown(content)}")
@@ -94,10 +94,10 @@ def read_release(content: Any) -> Release:
 
 
 def check_release(task: Task, release: Release) -> None:
-    """Return only if a round of the task may have been released so.
+    """Check that a release is possible for the task.
 
     Raises:
-        SignatureError: where it is no round of the task, under the minimum, or has other queries or dummies.
+        SignatureError: if it is no round of the task, is under the minimum, or has other queries or dummies.
     """
     where = f"the release of round {release.round}"
     if release.round >= task.schedule.rounds:
@@ -113,7 +113,7 @@ def check_release(task: Task, release: Release) -> None:
 
 
 def first_head(task_id: bytes) -> bytes:
-    """Return the head (32 bytes) of a task of which nothing was released."""
+    """Return the head (32 bytes) of a task without releases."""
     return hashlib.sha256(Label.RELEASES.encode() + b"\x00" + task_id).digest()
 
 
@@ -123,7 +123,7 @@ def next_head(head: bytes, release: Release) -> bytes:
 
 
 def head_after(task_id: bytes, releases: Sequence[Release]) -> bytes:
-    """Return the head (32 bytes) of a task after these releases, the first of them first."""
+    """Return the head (32 bytes) of a task after these releases, oldest first."""
     head = first_head(task_id)
     for release in releases:
         head = next_head(head, release)
@@ -131,15 +131,15 @@ def head_after(task_id: bytes, releases: Sequence[Release]) -> bytes:
 
 
 def position_after(task_id: bytes, releases: Sequence[Release]) -> ChainPosition:
-    """Return the position of a round that is released after these."""
+    """Return the position of the next release after these."""
     return ChainPosition(len(releases), head_after(task_id, releases))
 
 
 def attested(task: Task, listed: Any, positions: Iterable[ChainPosition]) -> tuple[Release, ...]:
-    """Return the releases that a certificate lists, if the records of its round, with these positions, attest them.
+    """Return the releases that a certificate lists, checked against the positions in the records of its round.
 
     Raises:
-        SignatureError: where they do not: one was left out, moved, put in or changed; or the list has another form.
+        SignatureError: if a release was omitted, moved, inserted or changed, or the list has another form.
     """
     if not isinstance(listed, list):
         raise SignatureError(f"the releases are {shown(listed)}, must be a list")
@@ -160,26 +160,26 @@ def attested(task: Task, listed: Any, positions: Iterable[ChainPosition]) -> tup
 
 @dataclass(frozen=True)
 class ReleaseChunk:
-    """Releases that follow each other, the first of them at position `first`."""
+    """Consecutive releases, the first of them at position `first`."""
 
     first: int = 0
     releases: tuple[Release, ...] = ()
 
     @property
     def end(self) -> int:
-        """The position behind the last."""
+        """The position after the last."""
         return self.first + len(self.releases)
 
 
 NO_RELEASES = ReleaseChunk()
-"""What comes to a hop: only who counts keeps the releases."""
+"""The releases that a hop receives: none, since only the analyzer stores them."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What a receiver knows of a task's releases: how many, their head, and those rounds of them it has not counted.
+    """A receiver's knowledge of a task's releases: their number, their head, and the rounds among them not counted.
 
-    It has not counted all of a round that is still on its way, and nothing of one that came too late.
+    A round that is still being delivered is not counted completely, and one that came too late not at all.
     """
 
     count: int

@@ -1,4 +1,4 @@
-"""What the analyzer publishes of a round, as values that travel and are printed."""
+"""Defines the published results of a round, as values that are sent and printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hubbub.queries.estimation.estimates import Estimates
 
 
 class QueryState(StrEnum):
-    """Whether a query's estimate is published; it is withheld where too few valid reports were left for the minimum."""
+    """Whether a query's estimate is published; it is withheld if too few valid reports are left for the minimum."""
 
     PUBLISHED = "published"
     WITHHELD = "withheld"
@@ -20,13 +20,13 @@ class AnalysisStage(StrEnum):
     """A round's state at the analyzer: AWAITED → DELIVERING → COUNTED → CERTIFIED, or OVER without a result."""
 
     AWAITED = "awaited"
-    """Its key was made; no batch was announced yet."""
+    """The round's key exists; no batch was announced yet."""
     DELIVERING = "delivering"
     COUNTED = "counted"
     """All batches are counted; the certificate is still to be made."""
     CERTIFIED = "certified"
     OVER = "over"
-    """Its key was destroyed before all was counted: nothing came in time, or it was beyond the budget."""
+    """The round's key was destroyed before all was counted: no batch came in time, or it was beyond the budget."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class RoundId:
 class QueryResult:
     """One query of one round: reports delivered, reports counted, reports left out by reason, and the estimates.
 
-    `estimates` is None where the query is withheld. `counts` are what they follow from, as `Tally.written` writes them,
-    dummies included; empty where it is withheld, and where the estimates' table is these very bytes. Where the question
-    is over time they follow from those of the earlier `rounds` too.
+    `estimates` is None if the query is withheld. `counts` are their source, in the form of `Tally.written`, including
+    dummies; empty if the query is withheld, or if the estimates' table has the same bytes. If the question is over
+    time, the estimates also depend on the counts of the earlier `rounds`.
     """
 
     name: str
@@ -58,7 +58,7 @@ class QueryResult:
 
     @property
     def tallied(self) -> bytes:
-        """What the estimates follow from, in one place or the other; empty where it is withheld."""
+        """The source of the estimates, from `counts` or the table; empty if the query is withheld."""
         return self.counts or (b"" if self.estimates is None else self.estimates.table)
 
 
@@ -73,7 +73,7 @@ class RoundResults:
 
 @dataclass(frozen=True)
 class QueryStatus:
-    """A batch's progress for the operator: its devices' reports, its envelopes with the dummies, how many arrived.
+    """A batch's progress for the operator: its devices' reports, its envelopes including dummies, and those arrived.
 
     `valid` is the number of valid reports, None until the batch is counted; `left_out` counts the others by reason.
     """
@@ -88,7 +88,7 @@ class QueryStatus:
 
 @dataclass(frozen=True)
 class AnalyzerRoundStatus:
-    """A round's progress at the analyzer for the operator: the batches announced so far, and what it waits for."""
+    """A round's progress at the analyzer: the batches announced so far, and the step that it waits for."""
 
     id: RoundId
     progress: AnalysisStage

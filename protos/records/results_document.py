@@ -1,4 +1,4 @@
-"""A round's published numbers as one document: JSON members and table rows, as formats-results.md describes them."""
+"""Writes a round's published numbers as JSON members and table rows, as formats-results.md describes them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ COLUMNS = (
     *("attribute", "group", "attribute_2", "group_2", "at", "simultaneous_lower", "simultaneous_upper"),
     *("p_value", "significant"),
 )
-"""Columns of the table, as formats-results.md describes them: one row per published number. A query that is withheld
-has one row without an estimate."""
+"""Columns of the table, as formats-results.md describes them: one row per published number. A withheld query has one
+row without an estimate."""
 
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row that has an estimate."""
+    """A row with an estimate."""
 
     row: Row
     estimate: Estimate
@@ -37,7 +37,7 @@ class ResultRow:
 
 
 def row_label(group: Group, category: str | None, statistic: str, at: float | None, unit: str = "") -> str:
-    """Return what to show before a row's numbers."""
+    """Return the label of a row's numbers."""
     about = ", ".join(f"{attribute}={value}" for attribute, value in group)
     name = category
     if name is not None and at is not None:
@@ -49,13 +49,13 @@ def row_label(group: Group, category: str | None, statistic: str, at: float | No
 
 
 def result_rows(result: QueryResult) -> tuple[ResultRow, ...]:
-    """Return a query's published numbers in order; none where it is withheld, and none for a row without a value."""
+    """Return a query's published numbers in order; none if it is withheld, and none for a row without a value."""
     rows = () if result.estimates is None else result.estimates.rows
     return tuple(ResultRow(row, row.estimate) for row in rows if row.estimate is not None)
 
 
 def numbers(estimate: Estimate) -> dict[str, float | None]:
-    """Return an estimate as every document and table names its numbers."""
+    """Return an estimate's numbers under their names in documents and tables."""
     named = {
         "estimate": estimate.value,
         "standard_error": estimate.standard_error,
@@ -85,7 +85,7 @@ def results_document(results: RoundResults) -> dict[str, Any]:
 
 
 def counts_document(result: QueryResult) -> dict[str, Any]:
-    """Return how a query's batch was counted."""
+    """Return the counts of a query's batch."""
     return {
         "name": result.name,
         "state": result.state.value,
@@ -96,7 +96,7 @@ def counts_document(result: QueryResult) -> dict[str, Any]:
 
 
 def _tally_document(result: QueryResult) -> dict[str, Any]:
-    """Return what the estimates follow from, so that they can be made again (`hubbub.verification.results`)."""
+    """Return the source of the estimates, so that they can be recomputed (`hubbub.verification.results`)."""
     if not result.tallied:
         return {}
     return {"tally": {"counts": base64.b64encode(result.tallied).decode(), "rounds": list(result.rounds)}}
@@ -107,7 +107,7 @@ def _estimates_of(result: QueryResult) -> dict[str, Any]:
 
 
 def estimates_document(estimates: Estimates) -> dict[str, Any]:
-    """Return rows by statistic, those of groups in `groups`, an object with the group's own statistics each."""
+    """Return rows by statistic; `groups` has an object with the statistics of each group."""
     document: dict[str, Any] = {"kind": estimates.kind}
     if estimates.clipped_to is not None:
         document |= {"unit": estimates.unit, "range": list(estimates.clipped_to)}
@@ -122,7 +122,7 @@ def estimates_document(estimates: Estimates) -> dict[str, Any]:
 
 
 def _statistics(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return an object for a statistic without categories, else a list of objects."""
+    """Return an object for a statistic without categories, otherwise a list of objects."""
     document: dict[str, Any] = {}
     for row in rows:
         value = None if row.estimate is None else numbers(row.estimate)
@@ -144,9 +144,9 @@ def _known(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table_rows(results: RoundResults) -> list[dict[str, Any]]:
-    """Return a round's results as rows with the members `COLUMNS`; None where a column does not apply."""
+    """Return a round's results as rows with the members `COLUMNS`; None if a column does not apply."""
     shared = {"task": results.id.task_name, "round": results.id.round}
-    # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
+    # Read without checks: `hubbub verify` checks a certificate, and reports its faults.
     body = json.loads(results.certificate)["body"]
     privacy = {query["name"]: query for query in body.get("queries", ())}
     total = body.get("round_total", {})
@@ -166,14 +166,14 @@ def _counted(result: QueryResult) -> dict[str, Any]:
 
 
 def _privacy(query: Mapping[str, Any], total: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a certificate says of a query's batch, and of everything one person sent in the round."""
+    """Return a certificate's privacy statements on a query's batch, and on all of one person's reports in the round."""
     members = {name: query.get(name) for name in ("epsilon_upper", "epsilon_local", "delta")}
     return members | {"round_epsilon_upper": total.get("epsilon_upper")}
 
 
 def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
     if result.estimates is None:
-        # A withheld query has a row without numbers, so that a table shows that it was asked.
+        # A withheld query has a row without numbers, so that the table shows that it was asked.
         yield {}
         return
     for line in result_rows(result):

@@ -1,4 +1,4 @@
-"""Callers take and return plain values, gRPC's own types stay in this package."""
+"""Calls the services over gRPC and HTTPS; callers take and return plain values, and gRPC's types stay in here."""
 
 from hubbub.protos.rpc.clients import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
 from hubbub.protos.rpc.health import HealthCaller

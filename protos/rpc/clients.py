@@ -1,4 +1,4 @@
-"""Callers of the services. A call returns a value, or raises `Refusal`, or `Unreachable` where nobody answered."""
+"""Calls the services. A call returns a value, or raises `Refusal`, or `Unreachable` if nobody answered."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def _round(number: int) -> int:
 
 
 def _fitting(request: T) -> T:
-    """Return the request if the other side takes messages of its size."""
-    # gRPC would report it with a status that is also used for an overloaded service, and callers would try again.
+    """Return the request if the other side accepts messages of its size."""
+    # gRPC would report it with the status of an overloaded service, and callers would retry.
     if request.ByteSize() > MAXIMUM_MESSAGE_BYTES:
         raise MessageError(f"{request.ByteSize()} bytes in one call; send at most {MAXIMUM_MESSAGE_BYTES}")
     return request
 
 
 def _receipt_for(destination: Destination, submission: Submission, receipt: Receipt) -> Receipt:
-    # A device erases its sealed bytes when it has a receipt: one for something else would lose the report.
+    # A device erases its sealed bytes when it has a receipt: with a receipt for another one, the report would be lost.
     if (receipt.submission_id, receipt.round) != (submission.id, destination.round):
         raise MessageError("the shuffler's receipt is for another submission or round; send the same bytes again")
     return receipt
 
 
 class HTTPSStub:
-    """The submission service by HTTPS, with the methods of gRPC's stub."""
+    """The submission service over HTTPS, with the methods of gRPC's stub."""
 
     def __init__(self, channel: HTTPSChannel) -> None:
         self._channel = channel
@@ -119,7 +119,7 @@ class SubmissionCaller:
     """The shuffler as devices and gateways see it. Deadlines are seconds."""
 
     def __init__(self, channel: grpc.aio.Channel | HTTPSChannel) -> None:
-        """Call by either port: the calls, what they return and what they raise are the same."""
+        """Call over gRPC or HTTPS: the calls, their results and their errors are the same."""
         self._stub = (
             HTTPSStub(channel)
             if isinstance(channel, HTTPSChannel)
@@ -136,7 +136,7 @@ class SubmissionCaller:
         """Send one submission; return its receipt.
 
         Raises:
-            MessageError: where the receipt is for another submission or round.
+            MessageError: if the receipt is for another submission or round.
         """
         request = submission_pb2.SubmitRequest(
             destination=codec.write_destination(destination), submission=codec.write_submission(submission)
@@ -150,7 +150,7 @@ class SubmissionCaller:
         """Send many submissions; each gets its own answer, in order.
 
         Raises:
-            MessageError: where they do not fit into one call, or an answer does not belong to its submission.
+            MessageError: if they do not fit into one call, or an answer does not belong to its submission.
         """
         request = submission_pb2.SubmitBatchRequest(
             destination=codec.write_destination(destination),
@@ -169,7 +169,7 @@ class SubmissionCaller:
         """Redeem tickets; each gets its own answer, in order.
 
         Raises:
-            MessageError: where there are not as many answers as tickets.
+            MessageError: if there are not as many answers as tickets.
         """
         response = await call(self._stub.Enroll(write_redemptions(redemptions), timeout=deadline), "the shuffler")
         answers = read_enrolled(response)
@@ -197,14 +197,14 @@ class ControlCaller:
         return [codec.read_status(status) for status in answer.rounds]
 
     async def get_incidents(self, deadline: float) -> IncidentReport:
-        """Return what holds the shuffler up."""
+        """Return the open incidents of the shuffler."""
         request = incidents_pb2.GetIncidentsRequest()
         return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), "the shuffler"))
 
     async def manage_credentials(
         self, step: CredentialAction, devices: Sequence[bytes], deadline: float
     ) -> CredentialStatus:
-        """Change what devices are admitted with; return how enrollment stands then."""
+        """Change the credentials that admit devices; return the resulting state of enrollment."""
         request = _fitting(write_credential_action((step, devices)))
         answer = await call(self._stub.ManageCredentials(request, timeout=deadline), "the shuffler")
         return read_credential_status(answer)
@@ -235,7 +235,7 @@ class DeliveryCaller:
         return (await call(self._stub.PutEnvelopes(request, timeout=deadline), "the analyzer")).next_offset
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
-        """Have the batch opened, counted and committed."""
+        """Let the analyzer open, count and commit the batch."""
         request = delivery_pb2.CommitDeliveryRequest(batch=codec.write_batch_id(batch), digest=digest)
         return codec.read_committed(await call(self._stub.CommitDelivery(request, timeout=deadline), "the analyzer"))
 
@@ -265,6 +265,6 @@ class ResultsCaller:
         return [read_round_status(status) for status in answer.rounds]
 
     async def get_incidents(self, deadline: float) -> IncidentReport:
-        """Return what holds the analyzer up."""
+        """Return the open incidents of the analyzer."""
         request = incidents_pb2.GetIncidentsRequest()
         return read_incidents(await call(self._stub.GetIncidents(request, timeout=deadline), "the analyzer"))

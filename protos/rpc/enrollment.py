@@ -1,4 +1,4 @@
-"""Tickets, credentials, and what the operator does with them."""
+"""Encodes and decodes tickets, credentials, and the operator's actions on them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hubbub.protos.v1 import control_pb2, submission_pb2
 from hubbub.queries.errors import shown
 
 MOST_REDEMPTIONS = 1000
-"""Most tickets in one call: checking as many signatures takes about a tenth of a second."""
+"""Most tickets in one call: checking that many signatures takes about a tenth of a second."""
 
 MOST_DEVICES = 10_000
-"""Most devices that are revoked in one call."""
+"""Most devices that one call revokes."""
 
 Enrolled = Credential | Refusal
-"""What the shuffler answers to a ticket."""
+"""The shuffler's answer to a ticket."""
 
 
 def write_redemptions(redemptions: Iterable[Redemption]) -> submission_pb2.EnrollRequest:
-    """Encode tickets with the secrets that they are redeemed by."""
+    """Encode tickets with the secrets that redeem them."""
     made = [submission_pb2.Redemption(ticket=each.ticket, device_key=each.device_key) for each in redemptions]
     return submission_pb2.EnrollRequest(redemptions=made)
 
@@ -33,12 +33,12 @@ def read_redemptions(message: submission_pb2.EnrollRequest) -> list[Redemption]:
     """Decode tickets; their form and signatures are still to be checked.
 
     Raises:
-        MessageError: where there are too many, one is too long, or a secret has another length.
+        MessageError: if there are too many, one is too long, or a secret has another length.
     """
     if len(message.redemptions) > MOST_REDEMPTIONS:
         raise MessageError(f"{len(message.redemptions)} tickets in one call; send at most {MOST_REDEMPTIONS}")
     if any(len(each.ticket) > LONGEST_TICKET for each in message.redemptions):
-        raise MessageError(f"a ticket has more than {LONGEST_TICKET} bytes, as none has")
+        raise MessageError(f"a ticket has more than {LONGEST_TICKET} bytes, the most of any ticket")
     return [
         Redemption(each.ticket, codec.checked(each.device_key, KEY_BYTES, "a device's key"))
         for each in message.redemptions
@@ -71,20 +71,20 @@ def _read_one(message: submission_pb2.Enrolled) -> Enrolled:
             refusal = message.refusal
             return codec.read_refusal(refusal.reason, refusal.message, refusal.retry_after_ms or None)
         case _:
-            raise MessageError("an answer holds neither a credential nor a refusal")
+            raise MessageError("an answer has neither a credential nor a refusal")
 
 
 def write_credential_action(asked: tuple[CredentialAction, Sequence[bytes]]) -> control_pb2.ManageCredentialsRequest:
-    """Encode what the operator asks for, and of which devices."""
+    """Encode the operator's action, and its devices."""
     step, devices = asked
     return control_pb2.ManageCredentialsRequest(step=step.value, devices=devices)
 
 
 def read_credential_action(message: control_pb2.ManageCredentialsRequest) -> tuple[CredentialAction, list[bytes]]:
-    """Decode what the operator asks for, and of which devices.
+    """Decode the operator's action, and its devices.
 
     Raises:
-        MessageError: where the step is unknown, or a device is not one.
+        MessageError: if the step is unknown, or a device is not one.
     """
     if message.step not in set(CredentialAction):
         raise MessageError(
@@ -96,7 +96,7 @@ def read_credential_action(message: control_pb2.ManageCredentialsRequest) -> tup
 
 
 def write_credential_status(status: CredentialStatus) -> control_pb2.ManageCredentialsResponse:
-    """Encode how enrollment stands."""
+    """Encode the state of enrollment."""
     keys = [
         control_pb2.MasterKey(
             generation=key.generation, state=key.state.value, since=key.since, fingerprint=key.fingerprint
@@ -107,10 +107,10 @@ def write_credential_status(status: CredentialStatus) -> control_pb2.ManageCrede
 
 
 def read_credential_status(message: control_pb2.ManageCredentialsResponse) -> CredentialStatus:
-    """Decode how enrollment stands.
+    """Decode the state of enrollment.
 
     Raises:
-        MessageError: where a key has a state that this version does not know.
+        MessageError: if a key has a state that this version does not know.
     """
     if any(key.state not in set(KeyState) for key in message.keys):
         raise MessageError("a master key has a state that is unknown to this version")

@@ -1,7 +1,7 @@
-"""The standard gRPC health protocol, without the package that serves it.
+"""Calls the standard gRPC health protocol, without the package that serves it.
 
-Who only asks has no services installed. A request holds one text and an answer one number, both in field 1, so that
-protobuf's own wrappers are the same bytes as `grpc.health.v1`'s messages.
+A client need not install services. A request has one text and an answer one number, both in field 1, so protobuf's own
+wrappers have the same bytes as the messages of `grpc.health.v1`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 from hubbub.protos.transport.statuses import call
 
 PARTS = ("store", "rounds", "peer", "log", "ports")
-"""The kinds of parts that a service can be asked about, beside whether it serves
+"""The kinds of parts that can be checked, in addition to the service as a whole
 (`service.observability.incidents.IncidentKind`)."""
 
 _SERVING = 1
 
 
 def part_name(kind: str) -> str:
-    """Return the name by which health is asked about a kind of part."""
+    """Return the name of a kind of part in a health check."""
     return f"hubbub.{kind}"
 
 
@@ -34,11 +34,11 @@ class HealthCaller:
         )
 
     async def serves(self, name: str, deadline: float) -> bool:
-        """Return whether what is asked by its name says SERVING; the service as a whole has the name "".
+        """Return whether the part of this name is SERVING; the service as a whole has the name "".
 
         Raises:
-            Unreachable: where nobody answered.
-            HubbubError: where it does not know the name.
+            Unreachable: if nobody answered.
+            HubbubError: if it does not know the name.
         """
         answer = await call(self._check(StringValue(value=name), timeout=deadline), "it")
         return bool(answer.value == _SERVING)

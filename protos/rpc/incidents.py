@@ -1,4 +1,4 @@
-"""What holds a service up, to and from protobuf messages."""
+"""Encodes and decodes the open incidents of a service."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ LATEST_MS = 253_402_300_799_999
 
 
 def write_incidents(incident_report: IncidentReport) -> incidents_pb2.GetIncidentsResponse:
-    """Encode what holds a service up."""
+    """Encode the open incidents of a service."""
     incidents = [_write_incident(incident) for incident in incident_report.incidents]
     return incidents_pb2.GetIncidentsResponse(incidents=incidents, log_lines_lost=incident_report.log_lines_lost)
 
 
 def read_incidents(message: incidents_pb2.GetIncidentsResponse) -> IncidentReport:
-    """Decode what holds a service up.
+    """Decode the open incidents of a service.
 
     Raises:
-        MessageError: where a time is beyond all dates.
+        MessageError: if a time is beyond all dates.
     """
     return IncidentReport(tuple(_read_incident(incident) for incident in message.incidents), message.log_lines_lost)
 

@@ -1,4 +1,4 @@
-"""What a front end asks of the leader of its rounds, to and from protobuf messages, and the calls."""
+"""Calls the leader of rounds for a front end, and encodes and decodes these messages."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class LeaderCaller:
         return read_secrets(await call(self._stub.GetSecrets(request, timeout=deadline), _LEADER))
 
     async def get_admitted(self, version: bytes, deadline: float) -> Admitted | None:
-        """Return what devices are admitted with; None where that is the version that is known."""
+        """Return the credentials that admit devices, or None if the caller already has this version."""
         found = read_admitted(await call(self._stub.GetAdmitted(write_version(version), timeout=deadline), _LEADER))
         return None if found.version == version else found
 
     async def redeem(self, tickets: Sequence[RedeemedTicket], deadline: float) -> list[RedeemedTicket]:
-        """Note tickets as redeemed, and return what is then known of each device, in order."""
+        """Mark tickets as redeemed, and return the resulting redemption of each device, in order."""
         found = read_redeemed(await call(self._stub.RedeemTickets(write_tickets(tickets), timeout=deadline), _LEADER))
         if [each.device for each in found] != [each.device for each in tickets]:
             raise MessageError("the leader answered for other tickets than were asked about")
@@ -63,7 +63,7 @@ def read_secrets(message: leader_pb2.GetSecretsResponse) -> RoundSecrets:
     """Decode a round's secrets.
 
     Raises:
-        MessageError: where one has another length.
+        MessageError: if one has another length.
     """
     whole = STORAGE_BYTES if message.private_key else STORAGE_BYTES - BLOCK_KEY_BYTES
     pseudonym_key = (
@@ -77,7 +77,7 @@ def read_secrets(message: leader_pb2.GetSecretsResponse) -> RoundSecrets:
 
 
 def write_admitted(admitted: Admitted) -> leader_pb2.GetAdmittedResponse:
-    """Encode what devices are admitted with; a version alone where it is the one that is known."""
+    """Encode the credentials that admit devices; only the version if the front end already has it."""
     masters = [
         leader_pb2.MasterSecret(
             generation=each.generation, secret=each.secret, state=each.state.value, since=each.since
@@ -102,16 +102,16 @@ def read_version(message: leader_pb2.GetAdmittedRequest) -> bytes:
     """Decode the version that a front end knows; empty for none.
 
     Raises:
-        MessageError: where it has another length.
+        MessageError: if it has another length.
     """
     return codec.checked(message.version, VERSION_BYTES, "a version") if message.version else b""
 
 
 def read_admitted(message: leader_pb2.GetAdmittedResponse) -> Admitted:
-    """Decode what devices are admitted with.
+    """Decode the credentials that admit devices.
 
     Raises:
-        MessageError: where something of it has another length, or a key a state that there is not.
+        MessageError: if a part has another length, or a key has an unknown state.
     """
     states = {state.value: state for state in KeyState}
     masters = []
@@ -127,29 +127,29 @@ def read_admitted(message: leader_pb2.GetAdmittedResponse) -> Admitted:
 
 
 def write_tickets(tickets: Iterable[RedeemedTicket]) -> leader_pb2.RedeemTicketsRequest:
-    """Encode tickets that are to be redeemed."""
+    """Encode tickets to redeem."""
     return leader_pb2.RedeemTicketsRequest(tickets=map(_write_ticket, tickets))
 
 
 def read_tickets(message: leader_pb2.RedeemTicketsRequest) -> list[RedeemedTicket]:
-    """Decode tickets that are to be redeemed.
+    """Decode tickets to redeem.
 
     Raises:
-        MessageError: where there are too many, or something of one has another length.
+        MessageError: if there are too many, or a part of one has another length.
     """
     return _read_tickets(message.tickets)
 
 
 def write_redeemed(tickets: Iterable[RedeemedTicket]) -> leader_pb2.RedeemTicketsResponse:
-    """Encode what is known of tickets' devices, in order."""
+    """Encode the redemptions of tickets' devices, in order."""
     return leader_pb2.RedeemTicketsResponse(tickets=map(_write_ticket, tickets))
 
 
 def read_redeemed(message: leader_pb2.RedeemTicketsResponse) -> list[RedeemedTicket]:
-    """Decode what is known of tickets' devices, in order.
+    """Decode the redemptions of tickets' devices, in order.
 
     Raises:
-        MessageError: where there are too many, or something of one has another length.
+        MessageError: if there are too many, or a part of one has another length.
     """
     return _read_tickets(message.tickets)
 

@@ -1,4 +1,4 @@
-"""Releases that come with a batch's announcement, and what the analyzer knows of them."""
+"""Encodes and decodes the releases in a batch's announcement, and those that the analyzer knows."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _read_release(message: delivery_pb2.Release) -> Release:
 
 
 def write_known(known: Known) -> delivery_pb2.GetReleasesResponse:
-    """Encode what the analyzer knows of a task's releases."""
+    """Encode the releases of a task that the analyzer knows."""
     return delivery_pb2.GetReleasesResponse(count=known.count, head=known.head, uncounted=known.uncounted)
 
 
 def read_known(message: delivery_pb2.GetReleasesResponse) -> Known:
-    """Decode what the analyzer knows of a task's releases."""
+    """Decode the releases of a task that the analyzer knows."""
     return Known(message.count, codec.checked(message.head, HASH_BYTES, "the head"), tuple(message.uncounted))

@@ -1,4 +1,4 @@
-"""What a shuffler that stands by asks of the leader, to and from protobuf messages, and the calls."""
+"""Calls the leader for a standby, and encodes and decodes these messages."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from hubbub.protos.v1 import replication_pb2, replication_pb2_grpc
 
 
 class ReplicationCaller:
-    """The leader as whoever stands by sees it. Deadlines are seconds."""
+    """The leader as a standby sees it. Deadlines are seconds."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = replication_pb2_grpc.ReplicationServiceStub(channel)
 
     async def follow(self, asked: FollowerPosition, deadline: float) -> KeyringChanges:
-        """Say what is on disk, and return what comes next."""
+        """Report the state of the disk, and return the next changes."""
         request = write_replication_request(asked)
         return read_replication_reply(await call(self._stub.Follow(request, timeout=deadline), "the leader"))
 
 
 def write_replication_request(asked: FollowerPosition) -> replication_pb2.FollowRequest:
-    """Encode what a copy has."""
+    """Encode the state of a copy."""
     return replication_pb2.FollowRequest(
         copy=asked.copy, stream=asked.stream, position=asked.position, offset=asked.offset
     )
 
 
 def read_replication_request(message: replication_pb2.FollowRequest) -> FollowerPosition:
-    """Decode what a copy has.
+    """Decode the state of a copy.
 
     Raises:
-        MessageError: where a name has another length.
+        MessageError: if a name has another length.
     """
     stream = codec.checked(message.stream, COPY_BYTES, "a stream") if message.stream else b""
     return FollowerPosition(codec.checked(message.copy, COPY_BYTES, "a copy"), stream, message.position, message.offset)
 
 
 def write_replication_reply(told: KeyringChanges) -> replication_pb2.FollowResponse:
-    """Encode what comes next."""
+    """Encode the next changes."""
     rows = [replication_pb2.CopiedRow(table=row.table, values=map(_write_value, row.values)) for row in told.rows]
     return replication_pb2.FollowResponse(
         stream=told.stream, position=told.position, rows=rows, keyring=told.keyring, total=told.total
@@ -48,10 +48,10 @@ def write_replication_reply(told: KeyringChanges) -> replication_pb2.FollowRespo
 
 
 def read_replication_reply(message: replication_pb2.FollowResponse) -> KeyringChanges:
-    """Decode what comes next; whether the rows are of tables that there are is still to be checked.
+    """Decode the next changes; the tables of the rows are still to be checked.
 
     Raises:
-        MessageError: where a name has another length.
+        MessageError: if a name has another length.
     """
     rows = tuple(KeyringRow(row.table, tuple(map(_read_value, row.values))) for row in message.rows)
     keyring = codec.checked(message.keyring, COPY_BYTES, "a keyring") if message.keyring else b""

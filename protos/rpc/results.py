@@ -1,4 +1,4 @@
-"""A round's results to and from their generated messages."""
+"""Encodes and decodes a round's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of rounds at the analyzer, to and from protobuf messages."""
+"""Encodes and decodes the states of rounds at the analyzer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_round_status(message: results_pb2.AnalyzerRoundStatus) -> AnalyzerRound
     """Decode a round's state at the analyzer.
 
     Raises:
-        MessageError: where the state is unknown to this version.
+        MessageError: if the state is unknown to this version.
     """
     states = {number: progress for progress, number in _PROGRESS.items()}
     if message.progress not in states:

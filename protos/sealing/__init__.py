@@ -1,1 +1,1 @@
-"""Suites of algorithms, and the envelopes that devices seal."""
+"""Defines the suites of algorithms, and the envelopes that devices seal."""

@@ -1,9 +1,9 @@
-"""HPKE (RFC 9180) envelopes: one inner per query for the analyzer, one outer per submission for the shuffler.
+"""Seals and opens HPKE (RFC 9180) envelopes: an inner one per query for the analyzer, an outer one for the shuffler.
 
-The library's single-shot HPKE has no associated data, so everything that an envelope belongs to goes into `info`: the
-protocol version, role, task id, round and key-set hash, then the submission id (outer) or the query's index (inner).
-Each part has a fixed width. An envelope that is moved to another task, round, query, submission or key set does not
-open.
+A submission has one outer envelope. The library's single-shot HPKE has no associated data, so the full context of an
+envelope goes into `info`: the protocol version, role, task id, round and key-set hash, then the submission id (outer)
+or the query's index (inner). Each part has a fixed width. An envelope that is moved to another task, round, query,
+submission or key set does not open.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NUMBER_LIMIT = 2**32
 """Rounds and queries are below this: an envelope is bound to them in four bytes each."""
 
 FIRST_HOP = 2
-"""The position in the chain of the first hop: the shuffler that devices submit to is the first."""
+"""The position of the first hop in the chain; the shuffler that devices submit to has position 1."""
 
 _OUTER_LABEL = b"hubbub/v1 shuffler"
 _INNER_LABEL = b"hubbub/v1 analyzer"
@@ -33,10 +33,10 @@ _HOP_LABEL = b"hubbub/v1 hop"
 
 @dataclass(frozen=True)
 class Destination:
-    """What every envelope of a round is bound to: task id (32 bytes), round, key-set hash (32 bytes).
+    """The context of every envelope of a round: task id (32 bytes), round, key-set hash (32 bytes).
 
     Raises:
-        EnvelopeError: where a part has another width: only fixed widths keep two destinations apart.
+        EnvelopeError: if a part has another width: only fixed widths make destinations unambiguous.
     """
 
     task_id: bytes
@@ -50,25 +50,25 @@ class Destination:
             raise EnvelopeError(f"round is {self.round}; rounds are numbers from 0 to {NUMBER_LIMIT - 1}")
 
     def _encode(self) -> bytes:
-        # Without separators: every part has one width, which the constructor checks, so no two destinations agree.
+        # No separators are needed: every part has one width, which the constructor checks, so no two encodings agree.
         return self.task_id + self.round.to_bytes(4, "big") + self.key_set_hash
 
 
 def inner_bytes(report_bytes: int, suite: Suite = DEFAULT, layers: int = 1) -> int:
     """Return the length of the inner envelope of a report: the same for every answer and device of its query.
 
-    `layers` are the analyzer's, and one for each hop that it is still to go through.
+    `layers` counts the analyzer's layer, and one for each hop still ahead.
     """
     return report_bytes + layers * suite.overhead_bytes
 
 
 def outer_bytes(inners: Sequence[int], suite: Suite = DEFAULT) -> int:
-    """Return the length of the outer envelope of a task whose queries' inner envelopes have these lengths."""
+    """Return the length of a task's outer envelope, given the lengths of its inner envelopes."""
     return sum(inners) + suite.overhead_bytes
 
 
 def _inner_info(destination: Destination, query: int, hop: int | None) -> bytes:
-    """What an inner envelope is bound to, at the analyzer or at the hop in that position of the chain."""
+    """Return the context of an inner envelope, at the analyzer or at the hop in that position of the chain."""
     label = _INNER_LABEL if hop is None else _HOP_LABEL + hop.to_bytes(4, "big")
     return label + destination._encode() + query.to_bytes(4, "big")
 
@@ -76,11 +76,10 @@ def _inner_info(destination: Destination, query: int, hop: int | None) -> bytes:
 class Sealer:
     """Seals the layers of one round's submissions, all in the task's suite. Takes raw public keys.
 
-    `hop_keys` are those of the hops behind the shuffler, in the order in which batches go through them; the first of
-    them is in position `FIRST_HOP`.
+    `hop_keys` are those of the hops after the shuffler, in the chain's order; the first is in position `FIRST_HOP`.
 
     Raises:
-        EnvelopeError: where a key is none of the suite's.
+        EnvelopeError: if a key does not belong to the suite.
     """
 
     def __init__(
@@ -94,16 +93,16 @@ class Sealer:
         self._outer_info = _OUTER_LABEL + destination._encode()
         self._destination = destination
         self._suite = suite
-        # The last hop first: its layer goes right around the analyzer's.
+        # The last hop first: its layer is directly around the analyzer's.
         self._hops = [(position, suite.public_key(key)) for position, key in enumerate(hop_keys, FIRST_HOP)][::-1]
         self._shuffler = suite.public_key(shuffler_key)
         self._analyzer = suite.public_key(analyzer_key)
 
     def inner(self, report: bytes, query: int) -> bytes:
-        """Seal one query's report to the analyzer, and that to each hop; `inner_bytes` says how long the envelope is.
+        """Seal one query's report to the analyzer, and the result to each hop; `inner_bytes` gives its length.
 
         Raises:
-            EnvelopeError: where a public key cannot be sealed to.
+            EnvelopeError: if a public key cannot be sealed to.
         """
         sealed = self._suite.encrypt(report, self._analyzer, _inner_info(self._destination, query, None))
         for position, key in self._hops:
@@ -114,11 +113,11 @@ class Sealer:
         """Seal the inner envelopes, in the order of the task's queries, to the shuffler.
 
         Raises:
-            EnvelopeError: where the submission id does not have its one length, an inner envelope is too short to be
-                one, or the shuffler's public key cannot be sealed to.
+            EnvelopeError: if the submission id has another length, an inner envelope is too short, or the shuffler's
+                public key cannot be sealed to.
         """
         # All inner envelopes of a query have one length because its reports do, which is checked when they are drawn.
-        # So they are joined without lengths between them: the shuffler knows the lengths from the task.
+        # So they are joined without length fields: the shuffler knows the lengths from the task.
         overhead = self._suite.overhead_bytes
         if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) <= overhead for inner in inners):
             raise EnvelopeError(
@@ -134,7 +133,7 @@ class OuterOpener:
     `inners` are the lengths of the inner envelopes, in the order of the task's queries.
 
     Raises:
-        EnvelopeError: where the key is none of the suite's.
+        EnvelopeError: if the key is none of the suite's.
     """
 
     def __init__(
@@ -150,16 +149,16 @@ class OuterOpener:
         """Return the inner envelopes in the order of the task's queries.
 
         Raises:
-            EnvelopeError: where it does not open, or its content is not as long as these inner envelopes together.
+            EnvelopeError: if it does not open, or its content does not have the total length of the inner envelopes.
         """
         plain = self.open_merged(envelope, submission_id)
         ends = list(accumulate(self._inners))
         return tuple(plain[end - length : end] for end, length in zip(ends, self._inners, strict=True))
 
     def open_merged(self, envelope: bytes, submission_id: bytes) -> bytes:
-        """Return the inner envelopes joined to one piece; raises as `open` does.
+        """Return the inner envelopes joined to one piece; raises the same as `open`.
 
-        The shuffler's processes use this: they hand a submission's envelopes on in one piece.
+        The shuffler's processes use this: they pass a submission's envelopes on in one piece.
         """
         plain = self._suite.decrypt(envelope, self._key, self._info + submission_id)
         if len(plain) != self._length:
@@ -173,7 +172,7 @@ class InnerOpener:
     `hop` is the hop's position in the chain, None for the analyzer.
 
     Raises:
-        EnvelopeError: where the key is none of the suite's.
+        EnvelopeError: if the key is none of the suite's.
     """
 
     def __init__(
@@ -184,11 +183,11 @@ class InnerOpener:
         self._key = suite.private_key(private_key)
 
     def open(self, envelope: bytes) -> bytes:
-        """Return what is inside, shorter by the suite's overhead: a report, or the envelope for the next in the chain.
+        """Return the content, shorter by the suite's overhead: a report, or the envelope for the next party.
 
-        Whether a report is valid its randomizer says.
+        The report's randomizer decides whether it is valid.
 
         Raises:
-            EnvelopeError: where it does not open.
+            EnvelopeError: if it does not open.
         """
         return self._suite.decrypt(envelope, self._key, self._info)

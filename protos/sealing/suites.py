@@ -1,7 +1,7 @@
-"""The HPKE suites (RFC 9180) that a task may name, each one value: its algorithms, and the lengths of its keys.
+"""Defines the HPKE suites (RFC 9180) that a task may name, each with its algorithms and the lengths of its keys.
 
-Everything whose size or form follows from the suite asks it: round keys and their records, envelopes, what opens them.
-HPKE binds an envelope to its suite, so one that was sealed in another suite does not open.
+All code that depends on sizes or forms of a suite asks the suite: round keys and their records, envelopes, openers.
+HPKE binds an envelope to its suite, so an envelope of another suite does not open.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TAG_BYTES = 16
 
 
 class KeyKind(ABC):
-    """How the raw keys of a suite's KEM are made and read, and how long they are."""
+    """Makes and reads the raw keys of a suite's KEM, and knows their lengths."""
 
     private_bytes: int
     public_bytes: int
@@ -36,15 +36,15 @@ class KeyKind(ABC):
 
     @abstractmethod
     def public_of(self, raw: bytes) -> bytes:
-        """Return the raw public key of a raw private key; ValueError where that is none."""
+        """Return the raw public key of a raw private key; ValueError if it is not one."""
 
     @abstractmethod
     def private(self, raw: bytes) -> Any:
-        """Return the library's private key of raw bytes; ValueError where they are none."""
+        """Return the library's private key of raw bytes; ValueError if they are not one."""
 
     @abstractmethod
     def public(self, raw: bytes) -> Any:
-        """Return the library's public key of raw bytes; ValueError where they are none."""
+        """Return the library's public key of raw bytes; ValueError if they are not one."""
 
 
 class _X25519(KeyKind):
@@ -100,7 +100,7 @@ class _MLKEM768X25519(KeyKind):
 
 @dataclass(frozen=True)
 class Suite:
-    """An HPKE suite, by the name that tasks and key records give it; `words` say its algorithms to people."""
+    """An HPKE suite, with its name in tasks and key records; `words` describes its algorithms to people."""
 
     name: str
     words: str
@@ -121,14 +121,14 @@ class Suite:
 
     @property
     def overhead_bytes(self) -> int:
-        """What a layer adds to what it holds: the encapsulated key and the tag."""
+        """Bytes that a layer adds to its content: the encapsulated key and the tag."""
         return self.kem.enc_length() + TAG_BYTES
 
     def generate_key(self) -> tuple[bytes, bytes]:
         """Make a raw key pair from the operating system's randomness: (private, public).
 
         Raises:
-            EnvelopeError: where this machine's library was built without the suite's algorithms.
+            EnvelopeError: if this machine's library was built without the suite's algorithms.
         """
         try:
             return self.keys.generate()
@@ -139,7 +139,7 @@ class Suite:
         """Return the raw public key of a raw private key.
 
         Raises:
-            EnvelopeError: where it is none of this suite.
+            EnvelopeError: if it is none of this suite.
         """
         public: bytes = self._read(self.keys.public_of, raw, self.private_key_bytes, "private")
         return public
@@ -148,7 +148,7 @@ class Suite:
         """Return the library's form of a raw private key.
 
         Raises:
-            EnvelopeError: where it is none of this suite.
+            EnvelopeError: if it is none of this suite.
         """
         return self._read(self.keys.private, raw, self.private_key_bytes, "private")
 
@@ -156,7 +156,7 @@ class Suite:
         """Return the library's form of a raw public key.
 
         Raises:
-            EnvelopeError: where it is none of this suite.
+            EnvelopeError: if it is none of this suite.
         """
         return self._read(self.keys.public, raw, self.public_key_bytes, "public")
 
@@ -164,12 +164,12 @@ class Suite:
         """Seal to a public key; a layer adds `overhead_bytes`.
 
         Raises:
-            EnvelopeError: where nothing can be sealed to it.
+            EnvelopeError: if nothing can be sealed to it.
         """
         try:
             return self._hpke.encrypt(plain, key, info=info)
         except ValueError as error:
-            # With a point of low order the shared secret is the same for everyone: anybody could open the envelope.
+            # With a point of low order, the shared secret is the same for everyone: anybody could open the envelope.
             raise EnvelopeError(
                 "a public key of the round is a point of low order; whoever published it is not to be trusted"
             ) from error
@@ -178,7 +178,7 @@ class Suite:
         """Open with a private key.
 
         Raises:
-            EnvelopeError: where it does not open.
+            EnvelopeError: if it does not open.
         """
         try:
             return self._hpke.decrypt(envelope, key, info=info)
@@ -192,7 +192,7 @@ class Suite:
         return hpke.Suite(self.kem, self.kdf, self.aead)
 
     def _read(self, read: Any, raw: bytes, length: int, half: str) -> Any:
-        # Never the bytes themselves: half of them are secret.
+        # Never the bytes themselves, since private keys are secret.
         wrong = f"a {half} key of the round has {len(raw)} bytes and is no key of {self.name}, which has {length}"
         if len(raw) != length:
             raise EnvelopeError(wrong)
@@ -218,7 +218,7 @@ X25519 = Suite(
     aead=AEAD.CHACHA20_POLY1305,
     keys=_X25519(),
 )
-"""RFC 9180. A quantum computer opens what was sealed in it."""
+"""RFC 9180. A quantum computer can open its envelopes."""
 
 MLKEM768_X25519 = Suite(
     name="MLKEM768-X25519",
@@ -228,20 +228,20 @@ MLKEM768_X25519 = Suite(
     aead=AEAD.CHACHA20_POLY1305,
     keys=_MLKEM768X25519(),
 )
-"""The hybrid of draft-ietf-hpke-pq (KEM 0x647a, X-Wing): it holds as long as one of its two halves does."""
+"""The hybrid of draft-ietf-hpke-pq (KEM 0x647a, X-Wing): it is secure as long as one of its two halves is."""
 
 DEFAULT = X25519
-"""The suite of a task that asks for none."""
+"""The suite of a task that names none."""
 
 SUITES = {suite.name: suite for suite in (X25519, MLKEM768_X25519)}
-"""Every suite that this version knows, by name. A new suite is a value above, and is listed here."""
+"""Every suite that this version knows, by name. A new suite is defined above, and listed here."""
 
 
 def suite_named(name: object) -> Suite:
     """Return the suite of that name.
 
     Raises:
-        SuiteError: where this version does not know it.
+        SuiteError: if this version does not know it.
     """
     found = SUITES.get(name) if isinstance(name, str) else None
     if found is None:

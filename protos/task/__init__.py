@@ -1,1 +1,1 @@
-"""A task: its draft, its signed form, its schedule and who may take part."""
+"""Defines a task: its draft, its signed form, its schedule and its admission."""

@@ -1,7 +1,7 @@
-"""Who may submit to a task, and what its central numbers rest on because of that.
+"""Defines who may submit to a task, and the resulting assumptions of its central numbers.
 
-A certificate's n is worth what admission is worth: who can make reports up can fill a batch with known ones, subtract
-them from what is published, and read the report that is left.
+A certificate's n is only as good as admission: an attacker who can make up reports can fill a batch with known ones,
+subtract them from the published estimates, and read the remaining report.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hubbub.queries.fields import check_keys
 
 
 class Mode(StrEnum):
-    """How a task admits. The value is the mode's name in tasks, batch records and certificates."""
+    """How a task admits devices. The value is the mode's name in tasks, batch records and certificates."""
 
     ENROLLED = "enrolled"
-    """Devices with a credential, which the shuffler gives once for a ticket of the operator: one submission a round."""
+    """Devices with a credential, which the shuffler issues once for an operator's ticket: one submission a round."""
     MTLS = "mtls"
-    """Devices that show a TLS certificate of an authority that the shuffler trusts: one submission a round for each."""
+    """Devices with a TLS certificate of an authority that the shuffler trusts: one submission a round for each."""
     OPEN = "open"
-    """Whoever reaches the shuffler, as often as they like."""
+    """Anybody who reaches the shuffler, any number of times."""
 
 
 _FAKES = {
@@ -63,7 +63,7 @@ a better text is one of a new form."""
 
 @dataclass(frozen=True)
 class AdmissionPolicy:
-    """A task's table `[admission]`: the mode, and a second authority (32 bytes) that must sign each ticket too."""
+    """A task's table `[admission]`: the mode, and a second authority (32 bytes) that must also sign each ticket."""
 
     mode: Mode
     second_authority: bytes | None = None
@@ -80,28 +80,28 @@ class AdmissionPolicy:
 
     @property
     def fakes(self) -> str:
-        """What somebody needs who makes reports up, in words."""
+        """The needs of an attacker who makes up reports, in words."""
         return _FAKES[self.mode]
 
     def statement(self) -> dict[str, str]:
-        """Return a certificate's member `admission`: the mode, and what the central numbers rest on because of it."""
+        """Return a certificate's member `admission`: the mode, and the resulting assumptions of the central numbers."""
         rests_on, words = _RESTS[self.mode]
         return {"mode": self.mode.value, "rests_on": rests_on, "words": words}
 
 
 ENROLLED = AdmissionPolicy(Mode.ENROLLED)
-"""What a draft without the table asks for."""
+"""The policy of a draft without the table."""
 
 OPEN = AdmissionPolicy(Mode.OPEN)
-"""Whoever reaches the shuffler."""
+"""Anybody who reaches the shuffler."""
 
 
 def read_admission(content: Any) -> AdmissionPolicy:
-    """Return what `Admission.content` wrote.
+    """Read the output of `AdmissionPolicy.content`.
 
     Raises:
-        SignatureError: where the second authority is not a key.
-        KeyError, TypeError, ValueError: where it has another form.
+        SignatureError: if the second authority is not a key.
+        KeyError, TypeError, ValueError: if it has another form.
     """
     second = content["second_authority"]
     named = None if second is None else from_hex(second, IDENTITY_BYTES, "the second authority")
@@ -109,7 +109,7 @@ def read_admission(content: Any) -> AdmissionPolicy:
 
 
 def draft_admission(table: Any) -> AdmissionPolicy:
-    """Return what a draft's table `[admission]` says.
+    """Return the policy in a draft's table `[admission]`.
 
     Raises:
         FieldError: naming the key, the value, the limit and what to do.
@@ -125,10 +125,10 @@ def draft_admission(table: Any) -> AdmissionPolicy:
 
 
 def checked(admission: AdmissionPolicy) -> AdmissionPolicy:
-    """Return it, if it makes sense.
+    """Return the policy after a check of its consistency.
 
     Raises:
-        FieldError: where a second authority is to sign the tickets of a task that asks for none.
+        FieldError: if a second authority must sign tickets, but the task uses none.
     """
     if admission.second_authority is not None and admission.mode is not Mode.ENROLLED:
         problem = f"is for enrolled devices, and the mode is '{admission.mode.value}'; leave one of them out"

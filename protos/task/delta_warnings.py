@@ -1,4 +1,4 @@
-"""What is to be said of a task whose δ is larger than goes without saying: signers, services and readers."""
+"""Warns signers, services and readers of a task whose δ is larger than usual."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hubbub.protos.task.task import Task, is_large, largest_delta
 
 
 def delta_warning(task: Task) -> str | None:
-    """Return a warning of a task's δ that is above `largest_delta`, with the reason it gives; None where it is not."""
+    """Return a warning if a task's δ is above `largest_delta`, with the task's reason for it; otherwise None."""
     privacy, reports = task.privacy, task.minimum_reports
     if not is_large(privacy.delta, reports):
         return None

@@ -1,4 +1,4 @@
-"""A task as a person writes it in TOML. Each error names the line, the value, the limit and the remedy."""
+"""Reads a task that a person writes in TOML. Each error names the line, the value, the limit and the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAXIMUM_ROUNDS = 1_000_000
 MINIMUM_DELTA = 1e-15
 MAXIMUM_EPSILON_LOCAL = 20
 LONGEST_REASON = 300
-"""Most characters of the words by which a task asks for a large δ."""
+"""Most characters of a task's reason for a large δ."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])")
@@ -43,7 +43,7 @@ def read_draft(text: str) -> Draft:
     """Return the draft in a TOML text.
 
     Raises:
-        TaskError: the first thing that is wrong: its line, the value, the limit and what to do.
+        TaskError: naming the first fault: its line, the value, the limit and the remedy.
     """
     try:
         tables = tomllib.loads(text)
@@ -94,13 +94,13 @@ def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _privacy_value(key: str, value: Any) -> Any:
-    # TOML tells 1 from 1.0. As floats both give the same task, with the same id; the others are a count and words.
+    # TOML distinguishes 1 and 1.0. As floats, both give the same task and id; the others are a count and words.
     return value if key in ("dummies", "large_delta") else as_float("privacy", key, value)
 
 
 def _schedule(task: dict[str, Any]) -> Schedule:
     start = task["start"]
-    # A time without a zone would be another moment on each machine that reads it.
+    # A time without a zone would mean a different moment on each machine.
     if not isinstance(start, datetime) or start.tzinfo is None:
         wanted = "write a time with its zone, such as 2026-01-01T00:00:00Z"
         raise FieldError("task", "start", f"is {shown(start)}; {wanted}")
@@ -131,10 +131,10 @@ def _question(index: int, content: Any) -> Question:
 
 
 def check_draft(draft: Draft) -> None:
-    """Return only if every value of a draft, or of a frozen task, is within its limits.
+    """Check that every value of a draft, or of a frozen task, is within its limits.
 
     Raises:
-        FieldError: naming the first value that is not, its limit and what to do.
+        FieldError: naming the first value that is not, its limit and the remedy.
     """
     check_name("task", draft.name)
     _check_schedule(draft.schedule)
@@ -167,7 +167,7 @@ def _check_schedule(schedule: Schedule) -> None:
 
 
 def _check_privacy(privacy: Privacy) -> None:
-    # Each test says what is allowed, not what is wrong: every comparison with NaN is false, so NaN is refused.
+    # Each test states the allowed values, not the wrong ones: every comparison with NaN is false, so NaN is refused.
     limits: dict[str, tuple[Callable[[float], bool], str]] = {
         "epsilon": (lambda value: 0 < value <= 100, "must be above 0 and at most 100"),
         "delta": (
@@ -191,7 +191,7 @@ def _check_privacy(privacy: Privacy) -> None:
 
 
 def _check_large_delta(privacy: Privacy, reports: int) -> None:
-    """Refuse a δ at which the promise says little, unless the task says in words that it wants it."""
+    """Refuse a δ at which the guarantee means little, unless the task gives a reason for it in words."""
     reason = privacy.large_delta
     if reason is None and is_large(privacy.delta, reports):
         raise FieldError(
@@ -216,9 +216,9 @@ def _check_suite(name: object) -> None:
 
 
 def _line_of(text: str, table: str, key: str) -> int | None:
-    """Return the line (from 1) of `key` in `table`, else that of the table's header, else None.
+    """Return the line (from 1) of `key` in `table`, otherwise that of the table's header, otherwise None.
 
-    The TOML parser does not say where a value was, so the text is searched. The line is used in messages only.
+    The TOML parser does not report the lines of values, so this searches the text. The line is only used in messages.
     """
     # "query[2]" is the third table that is headed [[query]]; lines before any header belong to "file".
     name, _, rest = table.partition("[")

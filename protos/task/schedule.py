@@ -1,6 +1,6 @@
-"""When a round is prepared, taken and forgotten, and when its keys are valid, in seconds since 1970 (UTC).
+"""Computes when a round is prepared, taken and forgotten, and when its keys are valid, in seconds since 1970 (UTC).
 
-Devices, shuffler and analyzer must agree on these times, so each is computed here and nowhere else. In order:
+Devices, shuffler and analyzer must agree on these times, so each is computed only here. In order:
 
     key valid ≤ prepared < taken ≤ opens < ends ≤ cut ≤ forgotten ≤ key no longer valid
 
@@ -18,11 +18,11 @@ from hubbub.protos.task.task import Schedule
 DAY = 86_400
 
 LONGEST_LEAD = DAY
-"""A round is prepared at most this long before it takes submissions."""
+"""Longest time between the preparation of a round and its first submissions."""
 
 SHORTEST_LEAD = 600
-"""A round is prepared at least this long before it takes submissions: the analyzer, whose key is needed, may be away
-for a moment."""
+"""Shortest time between the preparation of a round and its first submissions: the analyzer, whose key is needed, may be
+unreachable for a moment."""
 
 CLOCK_SECONDS = DAY
 """A key record is valid from this long before it can first be given out: a device's clock may be behind."""
@@ -32,7 +32,7 @@ DELAY_SECONDS = 30 * DAY
 
 
 def at(moment: float) -> str:
-    """Return a time (seconds since 1970) as people read it, in UTC."""
+    """Return a time (seconds since 1970) in a form for people, in UTC."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -50,7 +50,7 @@ def taken_from(schedule: Schedule, round_number: int) -> int:
 
 
 def prepared_from(schedule: Schedule, round_number: int) -> int:
-    """Return when a round's keys are made and from then on given out.
+    """Return when a round's keys are made, and given out from then on.
 
     This is one round's length before submissions are taken, but at least `SHORTEST_LEAD` and at most `LONGEST_LEAD`.
     With a longer lead, a task of short rounds would have many rounds prepared at once.
@@ -65,11 +65,11 @@ def forgotten_after(schedule: Schedule, round_number: int) -> int:
 
 
 def key_validity(schedule: Schedule, round_number: int) -> Validity:
-    """Return the validity of a round's key records, of both services alike.
+    """Return the validity of a round's key records, the same for both services.
 
-    A device seals from when it is given the keys (not before `prepared_from` by the shuffler's clock) until it forgets
-    the round, and refuses a key that is not valid then. So the validity covers all of that whatever the task's grace,
-    which may be a year, and ends within what a time stamp can say.
+    A device seals from the time it gets the keys (not before `prepared_from` by the shuffler's clock) until it forgets
+    the round, and refuses a key that is not valid then. So the validity covers all of that time, whatever the task's
+    grace, which may be a year. It ends within the range of time stamps.
     """
     not_before = max(0, prepared_from(schedule, round_number) - CLOCK_SECONDS)
     not_after = max(schedule.cut(round_number) + DELAY_SECONDS, forgotten_after(schedule, round_number))

@@ -1,4 +1,4 @@
-"""A task with the signatures of the operator and the shuffler, written to and read from a task file."""
+"""Reads, writes and checks signed tasks: a task with the signatures of the operator and the shuffler."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _FLOATS_OF_PRIVACY = ("delta", "epsilon", "epsilon_local", "epsilon_total", "hon
 
 @dataclass(frozen=True)
 class SignedTask:
-    """A task with the signatures of operator and shuffler; None where one has not signed yet."""
+    """A task with the signatures of operator and shuffler; None for a party that has not signed yet."""
 
     task: Task
     operator_signature: bytes | None = None
     shuffler_signature: bytes | None = None
 
     def signed_by(self, identity: Identity) -> SignedTask:
-        """Add the signature of the party whose identity this is.
+        """Add the signature of the party with this identity.
 
         Raises:
-            SignatureError: where it is neither the operator's nor the shuffler's.
+            SignatureError: if it is neither the operator's nor the shuffler's.
         """
         signature = sign(TASK.format, self.task.canonical, identity.key)
         if identity.public == self.task.identities.operator:
@@ -58,15 +58,15 @@ class SignedTask:
     def check(self, operator: bytes, shuffler: bytes, successions: Sequence[Succession] = ()) -> Task:
         """Return the task, checked to name and to be signed by both identities (32 bytes each), known out of band.
 
-        With `successions` an identity is one with those that follow it and those before it.
+        With `successions`, an identity counts as the same as its successors and predecessors.
 
         Raises:
-            SignatureError: naming the party whose identity or signature does not hold, or the succession.
+            SignatureError: naming the party with the wrong identity or signature, or the succession.
         """
         # The task names its own signers, so a valid signature alone proves nothing: anybody can sign a task that names
         # them. The identities must be those that the caller knew beforehand.
         known = {Role.OPERATOR: operator, Role.SHUFFLER: shuffler, Role.ANALYZER: self.task.identities.analyzer}
-        # Those of other deployments say nothing of this task.
+        # Successions of other deployments do not concern this task.
         ours = leading(successions, known.items())
         lineage = Lineage.of(known, ours) if ours else None
         for role in (Role.OPERATOR, Role.SHUFFLER):
@@ -88,16 +88,16 @@ class SignedTask:
         }
 
     def encode(self) -> bytes:
-        """Return the canonical bytes of the signed task: what a task file holds."""
+        """Return the canonical bytes of the signed task, which are the content of a task file."""
         return canonical(self.as_json())
 
     @classmethod
     def from_json(cls, value: Any) -> SignedTask:
-        """Read what `as_json` wrote; `check` is still to be called.
+        """Read the output of `as_json`; the caller still has to call `check`.
 
         Raises:
-            SignatureError: where the form is wrong.
-            TaskError: where the task itself is not one that hubbub runs.
+            SignatureError: if the form is wrong.
+            TaskError: if the task itself is not one that hubbub runs.
         """
         if not isinstance(value, dict) or set(value) != {"signatures", "task"}:
             raise SignatureError(
@@ -111,11 +111,11 @@ class SignedTask:
 
     @classmethod
     def decode(cls, document: bytes) -> SignedTask:
-        """Read a task file; `check` is still to be called.
+        """Read a task file; the caller still has to call `check`.
 
         Raises:
-            SignatureError: where the bytes are not in canonical form, or are not a task at all, saying what they are.
-            TaskError: where the task itself is not one that hubbub runs.
+            SignatureError: if the bytes are not in canonical form, or are not a task at all, describing them.
+            TaskError: if the task itself is not one that hubbub runs.
         """
         try:
             value = parse_named(document, TASK, "task")
@@ -126,7 +126,7 @@ class SignedTask:
 
 
 def _instead(document: bytes) -> str:
-    """Say what a file is that is not even JSON; nothing where it is JSON."""
+    """Describe a file that is not even JSON; return an empty text if it is JSON."""
     content = document.strip()
     if not content:
         return "an empty file, not a signed task; put the whole task there"
@@ -143,7 +143,7 @@ def _instead(document: bytes) -> str:
 
 
 def read_task(content: Any) -> Task:
-    """Return the task that `task_content` wrote; it passes the same checks as a draft, and its randomizers are checked.
+    """Return the task in the output of `task_content`, checked like a draft, together with its randomizers.
 
     Raises:
         TaskError: naming the value, the limit and what to do; one of another version by the name of its format.
@@ -202,7 +202,7 @@ def _task_from(content: Any) -> Task:
 
 
 def _suite_of(name: Any) -> str:
-    """Return the name of a suite that this version knows. It is asked first: what else the task says may follow it."""
+    """Return the name of a suite that this version knows. It is checked first, since other members may depend on it."""
     try:
         return suite_named(name).name
     except SuiteError as error:
@@ -210,7 +210,7 @@ def _suite_of(name: Any) -> str:
 
 
 def _check_promises(draft: Draft, queries: Sequence[Query]) -> None:
-    """Check what a question over time counts on beyond one round: nothing that is certified may rest on a wish."""
+    """Check the multi-round assumptions of questions over time: no certified number may depend on an unchecked one."""
     honest = floor(Fraction(str(draft.privacy.honest_share)) * draft.minimum_reports)
     for index, query in enumerate(queries):
         if isinstance(query.question, Repeated):

@@ -1,4 +1,4 @@
-"""Whose signatures count for a round of a task, and a task as it is run when identities were succeeded."""
+"""Finds the valid signers of a round of a task, and applies successions of identities to a task."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def signers(task: Task, round_number: int) -> Identities:
 
 
 def connected(task: Task, successions: Iterable[Succession]) -> list[Succession]:
-    """Return those successions that lead to or from the identities of a task; others are of other deployments."""
+    """Return the successions that lead to or from the identities of a task; others are of other deployments."""
     return leading(successions, ((role, task.identities.of(role)) for role in CORE_ROLES))
 
 
 def followed(task: Task, successions: Iterable[Succession]) -> Task:
-    """Return the same task, with the identities that follow those it names.
+    """Return the same task, with the successors of the identities that it names.
 
     Raises:
-        SuccessionError: where the successions do not make one chain from them.
+        SuccessionError: if the successions do not make one chain from them.
     """
     successions = list(successions)
     if not successions:

@@ -1,4 +1,4 @@
-"""What is asked, and with which privacy.
+"""Defines a task: the questions, and their privacy.
 
 A `Draft` is what a person writes in TOML. `hubbub plan` makes a `Task` of it: it adds the exact randomizer of each
 query, with probabilities as whole numbers over 2³², and the parties' identities. The operator and the shuffler then
@@ -32,23 +32,23 @@ MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
 
 USUAL_MAXIMUM = 1_000_000
-"""The most reports of a round where a draft names none and ten times its minimum are fewer: about 100 MB of disk."""
+"""The most reports of a round if a draft names none and ten times its minimum is less: about 100 MB of disk."""
 
 DELTA_SHARE = Fraction(1, 10)
-"""The largest δ that goes without saying, as a share of 1 / minimum_reports. At δ = 1 / minimum_reports, publishing the
-answers of one person of a round, whom a draw chose, would be within the promise whatever ε is."""
+"""The largest δ without a stated reason, as a share of 1 / minimum_reports. At δ = 1 / minimum_reports, publishing the
+answers of one randomly chosen person of a round would be within the guarantee, whatever ε is."""
 
 MAXIMUM_DUMMIES = 10_000_000
 """Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes."""
 
 MAXIMUM_HOPS = 7
-"""Most shufflers behind the first one: for each of them a device seals every answer once more."""
+"""Most shufflers after the first one: for each of them, a device seals every answer once more."""
 
 Close = Literal["schedule", "operator"]
 
 
 def hop_name(position: int) -> str:
-    """Return how the shuffler in that position of the chain is called in folders, certificates and texts."""
+    """Return the name of the shuffler in that position of the chain in folders, certificates and texts."""
     return f"hop-{position}"
 
 
@@ -67,7 +67,7 @@ class Schedule:
         return self.start + round_number * self.length
 
     def ends(self, round_number: int) -> int:
-        """When a round ends; what is on its way is still taken for `grace` seconds."""
+        """When a round ends; late submissions are still taken for `grace` seconds."""
         return self.opens(round_number) + self.length
 
     def cut(self, round_number: int) -> int:
@@ -75,14 +75,14 @@ class Schedule:
         return self.ends(round_number) + self.grace
 
     def round_at(self, now: float) -> int | None:
-        """The round whose time `now` (seconds since 1970) is in; None before the first and after the last."""
+        """The round at `now` (seconds since 1970); None before the first and after the last."""
         number = math.floor((now - self.start) / self.length)
         return number if 0 <= number < self.rounds else None
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """What one person is promised for everything sent in a round: (ε, δ), the cap on ε_local, the honest share.
+    """The guarantee to one person for all reports of a round: (ε, δ), the cap on ε_local, the honest share.
 
     `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None means that
     there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round. `large_delta` says
@@ -99,14 +99,14 @@ class Privacy:
 
 
 def largest_delta(reports: int) -> float:
-    """Return the largest δ that goes without saying for rounds of at least that many `reports`: 0.1 / `reports`."""
+    """Return the largest δ without a stated reason for rounds of at least that many `reports`: 0.1 / `reports`."""
     nearest = float(DELTA_SHARE / reports)
-    # What is given here must not be refused: the nearest float may be above the limit.
+    # The result must not be refused itself: the nearest float may be above the limit.
     return math.nextafter(nearest, 0.0) if is_large(nearest, reports) else nearest
 
 
 def is_large(delta: float, reports: int) -> bool:
-    """Return whether δ is above `largest_delta`, read as the decimal number that it is written as."""
+    """Return whether δ, read as its decimal text, is above `largest_delta`."""
     return Fraction(str(delta)) * reports > DELTA_SHARE
 
 
@@ -114,10 +114,10 @@ def is_large(delta: float, reports: int) -> bool:
 class Identities:
     """The raw Ed25519 public keys (32 bytes each) of the parties, no two of them the same.
 
-    `hops` are the shufflers behind the first one, in the order in which batches go through them.
+    `hops` are the shufflers after the first one, in the order of the chain.
 
     Raises:
-        TaskError: where two parties have one key, or there are more than `MAXIMUM_HOPS` hops.
+        TaskError: if two parties have one key, or there are more than `MAXIMUM_HOPS` hops.
     """
 
     operator: bytes
@@ -128,7 +128,7 @@ class Identities:
     def __post_init__(self) -> None:
         if len(self.hops) > MAXIMUM_HOPS:
             raise TaskError(f"{len(self.hops)} hops are named behind the shuffler, at most {MAXIMUM_HOPS} may be")
-        # One party that is both shuffler and analyzer could open every envelope and see who sent which report.
+        # A party that is both shuffler and analyzer could open every envelope and see the sender of each report.
         for (one, its), (other, others) in itertools.combinations(self.named.items(), 2):
             if its == others:
                 raise TaskError(
@@ -138,7 +138,7 @@ class Identities:
 
     @property
     def named(self) -> dict[str, bytes]:
-        """All identities by the parties' names; the second shuffler is called hop-2."""
+        """All identities by the parties' names; the second shuffler's name is hop-2."""
         hops = {hop_name(position): identity for position, identity in enumerate(self.hops, FIRST_HOP)}
         return {**{role.value: self.of(role) for role in CORE_ROLES}, **hops}
 
@@ -151,7 +151,7 @@ class Identities:
 class Draft:
     """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes.
 
-    `maximum_reports` are the most of a round; None leaves them to planning (`most_reports`).
+    `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`).
     """
 
     name: str
@@ -165,7 +165,7 @@ class Draft:
 
     @property
     def most_reports(self) -> int:
-        """The most reports of a round: as it says, else ten times the minimum, and `USUAL_MAXIMUM` at least."""
+        """The most reports of a round: as stated, otherwise ten times the minimum, and at least `USUAL_MAXIMUM`."""
         usual = min(MAXIMUM_REPORTS, max(USUAL_MAXIMUM, 10 * self.minimum_reports))
         return usual if self.maximum_reports is None else self.maximum_reports
 
@@ -183,7 +183,7 @@ class Task:
     (`protos.task.task.signers`); it is no part of the task.
 
     Raises:
-        TaskError: where its second authority is one of its parties.
+        TaskError: if its second authority is one of its parties.
     """
 
     name: str
@@ -241,7 +241,7 @@ class Task:
         """The suite of all keys and envelopes of this task.
 
         Raises:
-            SuiteError: where this version of hubbub does not know the task's.
+            SuiteError: if this version of hubbub does not know the task's.
         """
         return suite_named(self.suite)
 
@@ -249,7 +249,7 @@ class Task:
         """The place of a query in the task.
 
         Raises:
-            TaskError: where the task has no query of that name, naming those it has.
+            TaskError: if the task has no query of that name, naming those it has.
         """
         names = [query.name for query in self.queries]
         if name not in names:

@@ -1,1 +1,1 @@
-"""Addresses, TLS files and channels."""
+"""Defines addresses, TLS files and channels."""

@@ -1,7 +1,7 @@
-"""The names and addresses that parties are called by and listen at, checked here and nowhere else.
+"""Checks the names and addresses at which parties are called or listen; all checks are here.
 
-A name is returned as it goes over the wire and into a certificate: lower case, an international one in its ASCII form
-(IDNA 2008, UTS 46), without the dot of the root. An IPv6 address has brackets only where a port follows it.
+A name is returned in its form on the wire and in certificates: lower case, an international one in ASCII form (IDNA
+2008, UTS 46), without the dot of the root. An IPv6 address has brackets only if a port follows it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LONGEST_LABEL = 63
 LARGEST_PORT = 65_535
 
 HTTPS = "https://"
-"""How the address of a shuffler begins that is called by HTTPS."""
+"""Beginning of the address of a shuffler that is called over HTTPS."""
 
-# An underscore is not for hosts, but container networks hand out such names, and they work.
+# Underscores are not allowed in host names, but container networks assign such names, and they work.
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -33,11 +33,11 @@ _EXAMPLE = "such as shuffler.example.org, 192.0.2.7 or 2001:db8::7"
 
 
 class HostError(HubbubError):
-    """A text that is not a host, or not host:port: which it is, and what is wrong with it."""
+    """A text is not a host, or not host:port; the message names the fault."""
 
 
 def bracketed(host: str) -> str:
-    """Return a host as it is written before a port: an IPv6 address in brackets."""
+    """Return a host in the form before a port: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -78,7 +78,7 @@ def _checked_name(host: str) -> str:
             raise HostError(
                 f"{host!r} is not a host: its part {label!r} is not letters, digits and inner hyphens; give {_EXAMPLE}"
             )
-    # Resolvers take such names for IPv4 addresses: 127.1 is 127.0.0.1 to them.
+    # Resolvers treat such names as IPv4 addresses: 127.1 is 127.0.0.1 to them.
     if _NUMBER.fullmatch(labels[-1]):
         raise HostError(f"{host!r} ends in a number and is not an IPv4 address; give four numbers from 0 to 255")
     return name
@@ -97,7 +97,7 @@ def checked_address(address: str, *, listening: bool = False) -> str:
     """Return host:port with its host checked; with `listening`, port 0 is any free one.
 
     Raises:
-        HostError: where it is not host:port, or its host is not one.
+        HostError: if it is not host:port, or its host is not one.
     """
     host, port = parted(address)
     host = checked_host(host, listening=listening)
@@ -116,7 +116,7 @@ def checked_target(address: str) -> str:
     There may be several, with commas between them: any of them will do.
 
     Raises:
-        HostError: where one is neither, or there are too many.
+        HostError: if one is neither, or there are too many.
     """
     return _each_checked(address, _checked_target)
 
@@ -125,7 +125,7 @@ def checked_addresses(address: str) -> str:
     """Return host:port with its host checked; there may be several, with commas between them.
 
     Raises:
-        HostError: where one is none, or there are too many.
+        HostError: if one is none, or there are too many.
     """
     return _each_checked(address, checked_address)
 
@@ -146,7 +146,7 @@ def parted(address: str) -> tuple[str, int]:
     """Return the host, as it is written, and the port of host:port.
 
     Raises:
-        HostError: where there is no port from 0 to 65535, or an IPv6 address without brackets before it.
+        HostError: if there is no port from 0 to 65535, or an IPv6 address without brackets before it.
     """
     if "/" in address:
         raise HostError(f"{address!r} is a URL or a path; give host:port alone, such as shuffler.example.org:7301")

@@ -1,4 +1,4 @@
-"""TLS credentials, and gRPC channels with the same options everywhere."""
+"""Makes TLS credentials, and gRPC channels with the same options everywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in, check_issued, check_pair, key_in
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
-"""Largest message a service takes: about 40,000 submissions, far above what one call carries."""
+"""Largest message that a service accepts: about 40,000 submissions, far more than one call has."""
 
 MAXIMUM_RESULTS_BYTES = 256 * 1024 * 1024
 """Largest answer a reader of results takes: a table of some 200 million texts, or two million rows.
@@ -29,10 +29,10 @@ SUBMISSION_OVERHEAD = 128
 
 _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
-    # A peer that was restarted is found again within seconds, not after gRPC's default of up to two minutes.
+    # A restarted peer is found again within seconds, not after gRPC's default of up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
-    # A connection whose other end vanished is noticed.
+    # Detects a connection whose other end vanished.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
@@ -89,8 +89,8 @@ class TLS:
         """Credentials of a server; with `mutual`, clients must show a certificate of the same authority.
 
         Raises:
-            HubbubError: where a file is missing.
-            CertificateError: where one cannot be used.
+            HubbubError: if a file is missing.
+            CertificateError: if one cannot be used.
         """
         self.check(time.time(), own=True)
         pair = (read_pem(self.key), read_pem(self.certificate))
@@ -100,7 +100,7 @@ class TLS:
         """Return what the files hold.
 
         Raises:
-            HubbubError: where a file is not named, or missing.
+            HubbubError: if a file is not named, or missing.
         """
         return Pems(read_pem(self.authority), read_pem(self.certificate), read_pem(self.key))
 
@@ -108,8 +108,8 @@ class TLS:
         """Credentials of a client, with its own certificate where there is one.
 
         Raises:
-            HubbubError: where a file is missing.
-            CertificateError: where one cannot be used.
+            HubbubError: if a file is missing.
+            CertificateError: if one cannot be used.
         """
         self.check(time.time())
         if self.certificate is None:
@@ -120,8 +120,8 @@ class TLS:
         """Return the certificates, "authority" and "own" (where there is one, or `own` says that there must be).
 
         Raises:
-            HubbubError: where a file is not named, or missing.
-            CertificateError: where a file is not what it should be, is not valid at `now` (seconds since 1970), or the
+            HubbubError: if a file is not named, or missing.
+            CertificateError: if a file is not what it should be, is not valid at `now` (seconds since 1970), or the
                 key is another certificate's; with `own` also where the authority did not issue the certificate.
         """
         where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
@@ -145,7 +145,7 @@ def read_pem(path: Path | bytes | None) -> bytes:
     """Return what a TLS file holds; bytes are returned as they are.
 
     Raises:
-        HubbubError: where it is not named, or cannot be read.
+        HubbubError: if it is not named, or cannot be read.
     """
     if isinstance(path, bytes):
         return path

@@ -1,4 +1,4 @@
-"""Content types and error codes of the Connect protocol, which clients and servers share.
+"""Defines the content types and error codes of the Connect protocol, which clients and servers share.
 
 Source: https://connectrpc.com/docs/protocol, "Unary".
 """

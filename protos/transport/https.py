@@ -1,4 +1,4 @@
-"""Calls of devices by the other port, with the standard library's HTTP client in threads.
+"""Makes the calls of devices over HTTPS, with the standard library's HTTP client in threads.
 
 The bare install is enough: nothing is imported that a device does not have. A call is a POST of the message; see
 `hubbub.service.rpc.connect` for what errors look like.
@@ -45,8 +45,8 @@ class HTTPSChannel:
         """Open none yet.
 
         Raises:
-            HubbubError: where a TLS file is missing.
-            CertificateError: where one cannot be used.
+            HubbubError: if a TLS file is missing.
+            CertificateError: if one cannot be used.
         """
         host, self._port = parted(address.removeprefix(HTTPS))
         self._host = host.strip("[]")
@@ -75,9 +75,9 @@ class HTTPSChannel:
 
         Raises:
             Refusal: as the shuffler raised it.
-            Unreachable: where nobody answered in time; the call may be made again.
-            MessageError: where the answer is not a message of this version.
-            HubbubError: where the other side does not know the call.
+            Unreachable: if nobody answered in time; the call may be made again.
+            MessageError: if the answer is not a message of this version.
+            HubbubError: if the other side does not know the call.
         """
         until = time.monotonic() + seconds
         exchange = partial(self._exchange, method, request.SerializeToString(), until)
@@ -103,7 +103,7 @@ class HTTPSChannel:
             try:
                 return self._asked(connection, method, body, until)
             except (http.client.RemoteDisconnected, ConnectionError):
-                # It was closed between two calls, as every server may; a call may be made again.
+                # A server may close a connection between two calls; the call may be repeated.
                 pass
         made = http.client.HTTPSConnection(self._host, self._port, context=self._context, timeout=_left(until))
         return self._asked(made, method, body, until)
@@ -148,7 +148,7 @@ def _left(until: float) -> float:
 
 
 def _shut(connection: http.client.HTTPSConnection) -> None:
-    # The thread that reads wakes up; under TLS `close` alone would not wake it.
+    # This wakes the reading thread; under TLS, `close` alone would not.
     if connection.sock is not None:
         with contextlib.suppress(OSError):
             connection.sock.shutdown(socket.SHUT_RDWR)
@@ -175,12 +175,12 @@ def _said(error: Exception) -> str:
 
 
 def _failed(status: int, headers: Mapping[str, str], body: bytes) -> HubbubError:
-    """Return the error that an answer tells; where it is not Connect's, what its status tells."""
+    """Return the error in an answer; if it is not in Connect's form, the error of its HTTP status."""
     try:
         document = json.loads(body)
         code, message = str(document["code"]), str(document.get("message", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        # A proxy in front of it, perhaps: those that fail for now are called again.
+        # Perhaps from a proxy in front of the shuffler: temporary failures are retried.
         code, message = _BY_STATUS.get(status, ""), f"HTTP status {status}"
         if status in _GATEWAY or status == http.HTTPStatus.REQUEST_TIMEOUT:
             code = "unavailable"

@@ -1,4 +1,4 @@
-"""What a refusal is on the wire, and the error that an answer with a status of gRPC becomes on the calling side."""
+"""Maps refusals to gRPC statuses, and statuses back to errors on the calling side."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ STATUS = {
 REASON_KEY = "hubbub-reason"
 RETRY_KEY = "hubbub-retry-after-ms"
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
-# Statuses that come from gRPC or from a failing service, without a reason of ours: it is worth calling again.
+# Statuses from gRPC or from a failing service, without a reason of ours: a retry may succeed.
 _UNANSWERED = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -87,11 +87,11 @@ _CAUSES = (
     ("Connection refused", "nobody listens there (connection refused)"),
     ("Socket closed", "it closed the connection: it stops, or does not take the TLS certificate that it was shown"),
 )
-"""What gRPC says of a connection that failed, and what it means; the first that fits."""
+"""Fragments of gRPC's errors for failed connections, with their meaning; the first match counts."""
 
 
 def unreachable(what: str, details: str) -> Unreachable:
-    """Return the error for a connection to `what` that failed, in words where gRPC's are known."""
+    """Return the error for a failed connection to `what`, in plain words if gRPC's error is known."""
     for kind, causes in ((Distrusted, _DISTRUSTED), (Unreachable, _CAUSES)):
         for said, cause in causes:
             if said in details:
@@ -100,7 +100,7 @@ def unreachable(what: str, details: str) -> Unreachable:
 
 
 def metadata_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
-    """Return what tells a refusal's reason, and when to call again, beside its status: the same by both servers."""
+    """Return the metadata of a refusal in addition to its status: its reason, and when to retry; for both servers."""
     reason = (REASON_KEY, refusal.reason.value)
     retry_after_ms = codec.retry_after_ms(refusal)
     return (reason,) if retry_after_ms is None else (reason, (RETRY_KEY, str(retry_after_ms)))
@@ -111,9 +111,9 @@ async def call(pending: Awaitable[T], what: str) -> T:
 
     Raises:
         Refusal: as the other side raised it.
-        Unreachable: where nobody answered; the call may be made again.
-        MessageError: where the answer is not one that the contract allows.
-        HubbubError: where the other side does not know the call.
+        Unreachable: if nobody answered; the call may be made again.
+        MessageError: if the answer is not one that the contract allows.
+        HubbubError: if the other side does not know the call.
     """
     try:
         answer = await pending
@@ -128,7 +128,7 @@ async def call(pending: Awaitable[T], what: str) -> T:
 def failure(what: str, code: grpc.StatusCode, details: str, metadata: Mapping[str, str]) -> HubbubError:
     """Return the error for an answer of `what` that is none: `Refusal`, `Unreachable`, or no such call."""
     details = codec.plain(details or code.name)
-    # The reason first: several reasons share a status, and some statuses also come from gRPC itself.
+    # The reason first: several reasons share a status, and gRPC itself also sends some statuses.
     if REASON_KEY in metadata:
         retry = metadata.get(RETRY_KEY, "")
         retry_after_ms = int(retry) if _MILLISECONDS.fullmatch(retry) else None

@@ -1,6 +1,6 @@
-"""TLS certificates and their keys, looked at before gRPC gets them: it would not say what is wrong with which file.
+"""Checks TLS certificates and keys before gRPC gets them, since gRPC does not name the faulty file.
 
-They protect connections only; what is signed (tasks, records, certificates of privacy) is signed with other keys.
+They protect connections only. Statements (tasks, records, certificates of privacy) are signed with other keys.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.identity.pem import what_it_is
 
 WARNING_DAYS = 30
-"""Days before a certificate's end from which on it is warned of: new ones have to reach every host by then."""
+"""Days before a certificate's end at which warnings begin, so that new ones can reach every host in time."""
 
 _UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
 _DAY_SECONDS = 86_400
 
 
 class TlsCertificateError(HubbubError):
-    """A TLS certificate or key that cannot be used: which file, what is wrong with it, and what to run."""
+    """A TLS certificate or key cannot be used; the message names the file, the fault and the command to run."""
 
 
 @dataclass(frozen=True)
 class TlsCertificate:
-    """A TLS certificate: `where` is how errors call it, `party` its common name, `hosts` what it may be called by."""
+    """A TLS certificate: `where` names it in errors, `party` is its common name, `hosts` are its host names."""
 
     where: str
     party: str
@@ -55,11 +55,11 @@ class TlsCertificate:
         )
 
     def days_left(self, now: float) -> float:
-        """Return for how many days from `now` (seconds since 1970) it is valid; negative once it is not."""
+        """Return how many days from `now` (seconds since 1970) it is still valid; negative once it has expired."""
         return (self.not_after.timestamp() - now) / _DAY_SECONDS
 
     def check_time(self, now: float) -> None:
-        """Return only if it is valid at `now` (seconds since 1970).
+        """Check that it is valid at `now` (seconds since 1970).
 
         Raises:
             CertificateError: naming the file and the date.
@@ -76,14 +76,14 @@ class TlsCertificate:
 
     @property
     def remedy(self) -> str:
-        """What makes the next one."""
+        """The action that makes the next one."""
         if self.is_authority:
             return "have the operator make a new authority (`hubbub keys add authority`), and give it to everyone"
         return f"have the operator run `hubbub certificate {self.party} --authority DIR`, and put the new one there"
 
 
 def at(moment: datetime) -> str:
-    """Return a time as people read it, in UTC."""
+    """Return a time in a form for people, in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -121,7 +121,7 @@ def _instead(pem: bytes, where: str, wanted: str) -> str:
 
 
 def check_pair(certificate: x509.Certificate, key: PrivateKeyTypes, certificate_at: str, key_at: str) -> None:
-    """Return only if the key is the certificate's.
+    """Check that the key belongs to the certificate.
 
     Raises:
         CertificateError: naming both files.
@@ -142,7 +142,7 @@ def check_issued(
     certificate: TlsCertificate,
     authority: str,
 ) -> None:
-    """Return only if the first of `chain` leads to one of the authorities, through any of the others.
+    """Check that the first of `chain` leads to one of the authorities, possibly through the others.
 
     Raises:
         CertificateError: naming both files.
@@ -152,7 +152,7 @@ def check_issued(
         last = reached.pop()
         if last in authorities or any(_is_issued_by(last, each) for each in authorities):
             return
-        # Each is looked at once, in whatever order the file has them.
+        # Each is checked once, in any order of the file.
         issuers = [each for each in others if _is_issued_by(last, each)]
         others = [each for each in others if each not in issuers]
         reached.extend(issuers)
@@ -165,10 +165,9 @@ def check_issued(
 def check_apart(
     devices: Sequence[x509.Certificate], devices_at: str, parties: Sequence[x509.Certificate], parties_at: str
 ) -> None:
-    """Return only if no authority of devices is one of the parties', so that no certificate counts as the other's.
+    """Check that no authority of devices is one of the parties', so that no certificate counts as the other's.
 
-    Two are one where they have one key, whatever else their certificates say; where they have one name, by which
-    certificates say who issued them; and where one of them issued the other.
+    Two authorities count as the same if they share a key or a subject name, or if one issued the other.
 
     Raises:
         CertificateError: naming both files, what they share, and what to do.
@@ -184,7 +183,7 @@ def check_apart(
 
 
 def _shared(device: x509.Certificate, device_at: str, party: x509.Certificate, party_at: str) -> str | None:
-    """Say in words what two authorities share; None where they are apart."""
+    """Describe the common property of two authorities; None if they differ."""
     try:
         one_key = device.public_key() == party.public_key()
     except _UNREADABLE as error:
@@ -209,7 +208,7 @@ def _name(certificate: x509.Certificate) -> str:
 
 
 def _comparable(name: x509.Name) -> str:
-    """Return a name so that two are equal where X.509 has them match (RFC 5280, section 7.1): case and spaces aside."""
+    """Return a name in a form that is equal for names that X.509 matches (RFC 5280, 7.1): case and spaces aside."""
     return " ".join(name.rfc4514_string().casefold().split())
 
 

@@ -1,1 +1,1 @@
-"""What tasks have spent, and the chain of releases."""
+"""Keeps the ledger of each task's budget, and checks its chain of releases."""

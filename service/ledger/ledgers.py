@@ -1,10 +1,11 @@
-"""What each task has spent, kept by each service beside what was paid for.
+"""Charges each task's ledger, which every service stores together with the outputs that the charges pay for.
 
-A round is charged whole, at the minimum its task fixed, in the transaction that stores what is paid for: the shuffler's
-batch records, or the analyzer's first counts. A round that would pass the task's budget is never mixed or counted. So
-nobody, however often it is asked, gets more than the budget.
+A round is charged whole, at the minimum that its task fixed. The charge is in the transaction that stores its outputs:
+the shuffler's batch records, or the analyzer's first counts. A round that would exceed the task's budget is never mixed
+or counted. So nobody gets more than the budget, however often a service is asked.
 
-This brings the accountant, and with it scipy: a service that starts without it loads this module when it first charges.
+This module loads the accountant, and with it scipy. A service that starts without it loads this module when it first
+charges.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ RoundId = tuple[bytes, int]
 
 
 def charges_for(task: Task, number: int, stored: Charges, counted: Counted = ()) -> list[Charge]:
-    """Return what round `number` adds to the task's `stored` charges: nothing where it is charged already.
+    """Return the charges that round `number` adds to the task's `stored` charges: none if it is charged already.
 
-    Batches `counted` with fewer valid honest reports than the task's minimum gives count as what
-    they were. Composes, which takes some 0.1 s: call it in a thread.
+    Batches `counted` with fewer valid honest reports than the task's minimum gives are charged at their actual number.
+    Composes, which takes some 0.1 s: call it in a thread.
 
     Raises:
-        BudgetExceeded: where the round would pass the budget; the message says which rounds spent what.
-        AccountingError: where the stored charges do not hold.
+        BudgetExceeded: if the round would exceed the budget; the message names the rounds and their shares.
+        AccountingError: if the stored charges are inconsistent.
     """
     before = ledger(Terms.of(task), task.id.hex(), _records(stored), counted)
     queries = [(query.name, query.mechanism) for query in task.queries]
@@ -43,33 +44,33 @@ def charges_for(task: Task, number: int, stored: Charges, counted: Counted = ())
 
 
 def epsilon_of(task: Task, charges: Charges, counted: Counted = ()) -> float:
-    """Return the ε of a task's charges, composed; batches `counted` short of the minimum as what they were."""
+    """Return the composed ε of a task's charges; batches `counted` below the minimum at their actual number."""
     return epsilon_spent(Terms.of(task), task.id.hex(), _records(charges), counted)
 
 
 def check_ledgers(whose: str, charges: Mapping[bytes, Charges], paid_for: Mapping[RoundId, int]) -> None:
-    """Return only if every task's chain holds, and charges exactly the rounds that were paid for, each query once.
+    """Check that every task's chain is valid, and charges exactly the rounds that were paid for, each query once.
 
-    `paid_for` says how many queries of each round something was made of; `whose` ledgers they are is for errors. The
-    chain of digests alone would not show that its last charges were left off: the rounds that were made of them do.
+    `paid_for` gives the number of queries with outputs, by round; `whose` names the service in errors. The chain of
+    digests alone would not show that its last charges were removed; the rounds with outputs show it.
 
     Raises:
-        StoreError: where it does not: the file was changed by somebody else, or is an old copy in part.
+        StoreError: if one is not: somebody else changed the file, or parts of it are an old copy.
     """
     charged: Counter[RoundId] = Counter()
     for task_id, stored in charges.items():
         try:
-            # Budget and δ are the task's, which is not looked at here.
+            # Budget and δ belong to the task, and are not checked here: the values are placeholders.
             kept = Ledger.from_records(task_id.hex(), math.inf, 0.5, _records(stored))
         except AccountingError as error:
-            raise StoreError(f"the {whose}'s ledger does not hold: {error}") from error
+            raise StoreError(f"the {whose}'s ledger is invalid: {error}") from error
         charged.update((task_id, entry.round) for entry in kept.entries)
     wrong = sorted(key for key in charged.keys() | paid_for.keys() if charged[key] != paid_for.get(key, 0))
     if wrong:
         task_id, number = wrong[0]
         raise StoreError(
-            f"the {whose}'s ledger charges {charged[wrong[0]]} queries of round {number} of task {task_id.hex()}, "
-            f"{paid_for.get(wrong[0], 0)} of it were paid for; restore the store from a copy"
+            f"the {whose}'s ledger charges {charged[wrong[0]]} queries of round {number} of task {task_id.hex()}, but "
+            f"the store has outputs of {paid_for.get(wrong[0], 0)}; restore the newest copy of the store"
         )
 
 

@@ -1,4 +1,4 @@
-"""Whether a task's releases go on where they were, at whoever receives them, and in a store that is opened."""
+"""Checks that a task's releases continue its chain, at each receiver of batches and in each store that is opened."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from hubbub.protos.task.task import Task
 from hubbub.service.errors import StoreError
 
 Signed = tuple[bytes, int, SignedDocument]
-"""A batch record in a store: its task's id, its query, the document."""
+"""A stored batch record: its task's id, its query, the document."""
 
 
 def check_chain(
     task: Task, record: BatchRecord, document: SignedDocument, sent: ReleaseChunk, stored: Sequence[Release]
 ) -> None:
-    """Return only if a batch's round goes on where the task's `stored` releases are, or stands among them already.
+    """Check that a batch's round continues the task's `stored` releases, or is already among them.
 
-    `sent` are the releases that came with the record, the last of them its own round's. Releases of rounds that never
-    came here may be among them: whatever was signed was released.
+    `sent` are the releases that came with the record; the last of them is its own round's. They may include releases of
+    rounds that were never delivered here: every signed round was released.
 
     Raises:
-        Refusal: FORKED where the sender's releases are not those that are stored, BAD_RECORD where what it sent does
-            not hold in itself, INCOMPLETE where releases are missing between the stored ones and those sent.
+        Refusal: FORKED if the sender's releases differ from the stored ones, BAD_RECORD if the sent releases are
+            inconsistent in themselves, INCOMPLETE if releases between the stored and the sent ones are missing.
     """
     _check_sent(task, record, document, sent)
     if sent.first > len(stored):
@@ -51,16 +51,16 @@ def check_chain(
             )
     before = [*stored[: sent.first], *sent.releases[:-1]]
     if len({release.round for release in before} | {record.batch.round}) != len(before) + 1:
-        raise Refusal(Reason.BAD_RECORD, f"a round is twice among the releases of task {task.name}")
+        raise Refusal(Reason.BAD_RECORD, f"a round occurs twice among the releases of task {task.name}")
     if head_after(task.id, before) != record.position.head:
-        raise _forked(task, f"the head before round {record.batch.round} is another than that of the rounds before it")
+        raise _forked(task, f"the head before round {record.batch.round} is not that of the rounds before it")
 
 
 def _forked(task: Task, what: str) -> Refusal:
     return Refusal(
         Reason.FORKED,
         f"the shuffler's releases of task {task.name} are not those that it had: {what}. Its store is an old copy, or "
-        "somebody else signs with its key: put its newest store back, or end the task",
+        "somebody else signs with its key: restore its newest store, or end the task",
     )
 
 
@@ -81,12 +81,12 @@ def _check_sent(task: Task, record: BatchRecord, document: SignedDocument, sent:
 def check_chains(
     whose: str, chains: Mapping[bytes, Sequence[tuple[Release, bytes]]], records: Iterable[Signed], *, own: bool
 ) -> None:
-    """Return only if every task's releases follow each other, and hold the batch records that are stored.
+    """Check that every task's releases form a chain, and include the batch records that are stored.
 
     `own`: these are the releases of the store's own service, which has signed a record of each of them.
 
     Raises:
-        StoreError: where they do not: the file was changed by somebody else, or is an old copy in part.
+        StoreError: if they do not: somebody else changed the file, or parts of it are an old copy.
     """
     for task_id, chain in chains.items():
         _check_heads(whose, task_id, chain)
@@ -94,14 +94,14 @@ def check_chains(
     for task_id, query, document in records:
         content = json.loads(first_record(document).body)
         if not _stands(chains.get(task_id, ()), content, query, document):
-            raise _broken(whose, task_id, f"round {content['round']} was signed, and is not among them as it was")
+            raise _broken(whose, task_id, f"round {content['round']} was signed, and is not among them unchanged")
         found += 1
     held = sum(len(release.records) for chain in chains.values() for release, _ in chain)
     if own and found != held:
-        raise StoreError(f"the {whose}'s releases hold {held} batch records, and {found} are stored; {_RESTORE}")
+        raise StoreError(f"the {whose}'s releases name {held} batch records, but {found} are stored; {_RESTORE}")
 
 
-_RESTORE = "put the newest copy of the store back, or end its tasks"
+_RESTORE = "restore the newest copy of the store, or end its tasks"
 
 
 def _check_heads(whose: str, task_id: bytes, chain: Sequence[tuple[Release, bytes]]) -> None:
@@ -120,4 +120,4 @@ def _stands(
 
 
 def _broken(whose: str, task_id: bytes, what: str) -> StoreError:
-    return StoreError(f"the {whose}'s releases of task {task_id.hex()} do not hold: {what}; {_RESTORE}")
+    return StoreError(f"the {whose}'s releases of task {task_id.hex()} are invalid: {what}; {_RESTORE}")

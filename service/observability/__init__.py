@@ -1,1 +1,1 @@
-"""Logs, metrics and incidents."""
+"""Reports the state of a service: logs, metrics and incidents."""

@@ -1,7 +1,7 @@
-"""What the metrics of both services have in common: labels, ages, and the ε that each task has spent.
+"""Collects the metrics that services share: labels, ages, and the ε that each task has spent.
 
-Prometheus asks in a thread of the metrics port; the stores answer in the service's event loop. So a collector takes one
-picture of its service there, and makes its metrics of that.
+Prometheus asks in a thread of the metrics port, while stores answer in the service's event loop. So a collector takes a
+snapshot of its service in the event loop, and makes its metrics from that.
 """
 
 from __future__ import annotations
@@ -24,13 +24,19 @@ from hubbub.protos.task.task import Task
 from hubbub.service.ledger.charges import Charges
 
 TASK = ("task", "task_id")
-"""Labels of everything that is one task's; ids tell tasks with one name apart."""
+"""Labels of every metric of a task; the id distinguishes tasks of the same name."""
 
 TASK_ID_DIGITS = 12
 """How many digits of a task's id are in labels, as in `hubbub status`."""
 
+SPENT = (
+    "ε of all rounds charged so far, composed at the task's δ and minimum; at the analyzer batches with fewer valid "
+    "honest reports at those."
+)
+BUDGET = "The task's epsilon_total, if it has one."
+
 SNAPSHOT_SECONDS = 10.0
-"""How long the event loop may take to answer: a service that is that busy is shown as not answering."""
+"""How long the event loop may take to answer; a busier service is shown as not answering."""
 
 P = TypeVar("P")
 
@@ -41,7 +47,7 @@ def names(task: Task) -> tuple[str, str]:
 
 
 class SnapshotCollector(Collector, Generic[P]):
-    """A collector that is made in the service's event loop, and takes its pictures there."""
+    """A collector that is made in the service's event loop, and takes its snapshots there."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -53,15 +59,15 @@ class SnapshotCollector(Collector, Generic[P]):
 
     @abstractmethod
     def _metrics(self, snapshot: P) -> Iterator[Metric]:
-        """Return the metrics of a picture; it may take its time, as nothing but the one who asks waits for it."""
+        """Return the metrics of a snapshot; it may be slow, since only the caller waits for it."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return everything as it is now; blocks, and is called in any thread but the event loop's.
+        """Return all metrics as they are now; blocks, so call it in another thread than the event loop's.
 
-        Nothing where the store cannot be read: that is among the incidents, which are shown all the same.
+        Returns nothing if the store cannot be read; that is an incident, and incidents are still shown.
 
         Raises:
-            TimeoutError: where the event loop does not answer.
+            TimeoutError: if the event loop does not answer.
         """
         with self._lock, contextlib.suppress(HubbubError):
             yield from self._metrics(_asked(self._snapshot(), self._loop))
@@ -72,17 +78,17 @@ def _asked(snapshot: Coroutine[Any, Any, P], loop: asyncio.AbstractEventLoop) ->
 
 
 class Ages:
-    """How long each key was seen: its time begins when it is first asked about, and ends when it no longer is."""
+    """Measures how long each key has been present: from the first call that names it to the first that does not."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._first_seen: dict[Any, float] = {}
 
     def of(self, keys: Iterable[Any]) -> dict[Any, float]:
-        """Return for each of the keys that there are now how many seconds ago it was first seen; forget all others."""
+        """Return for each of the present keys how many seconds ago it was first seen; forget all others."""
         now = self._clock()
         self._first_seen = {key: self._first_seen.get(key, now) for key in keys}
-        # A clock that was set back makes nothing younger than new.
+        # If the clock was set back, no age is negative.
         return {key: max(0.0, now - seen) for key, seen in self._first_seen.items()}
 
 
@@ -100,8 +106,8 @@ class SpentEpsilonMetric:
         counted: Mapping[bytes, Sequence[tuple[int, QueryCount]]] = MappingProxyType({}),
     ) -> Iterator[Metric]:
         """Return ε and budget of tasks with these charges, and these batches counted (by their ids)."""
-        spent = GaugeMetricFamily(f"{self._prefix}_epsilon_spent", "ε of all rounds charged, composed.", labels=TASK)
-        budget = GaugeMetricFamily(f"{self._prefix}_epsilon_budget", "Cap on ε, where the task has one.", labels=TASK)
+        spent = GaugeMetricFamily(f"{self._prefix}_epsilon_spent", SPENT, labels=TASK)
+        budget = GaugeMetricFamily(f"{self._prefix}_epsilon_budget", BUDGET, labels=TASK)
         for task in tasks:
             spent.add_metric(names(task), self._by(task, charges.get(task.id, ()), counted.get(task.id, ())))
             if task.privacy.epsilon_total is not None:
@@ -109,11 +115,11 @@ class SpentEpsilonMetric:
         yield from (spent, budget)
 
     def _by(self, task: Task, charges: Charges, counted: Sequence[tuple[int, QueryCount]]) -> float:
-        """Return the task's ε, composed anew (about 0.1 s) only when there are more charges or counts."""
+        """Return the task's ε, composed again (about 0.1 s) only if charges or counts were added."""
         count, epsilon = self._known.get(task.id, ((0, 0), 0.0))
         now = len(charges), len(counted)
         if charges and now != count:
-            # The accountant brings scipy, which would double a service's start-up time; charges come later.
+            # The accountant loads scipy, which would double a service's start-up time; charges come later.
             from hubbub.service.ledger.ledgers import epsilon_of
 
             epsilon = epsilon_of(task, charges, counted)

@@ -1,7 +1,7 @@
-"""What holds a service up at this moment, for its log, `hubbub status`, the metrics and health.
+"""Tracks the open problems of a service, for its log, `hubbub status`, the metrics and health.
 
-A step that fails is tried again for ever, and would be logged each time. So an incident is logged when it begins, when
-it says something else, once in `REMINDER_SECONDS` with how often it was met, and when it is over.
+A failing step is retried forever, and would be logged each time. So an incident is logged when it begins, when its text
+changes, once in `REMINDER_SECONDS` with its count, and when it is over.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from hubbub.service.observability import logs
 from hubbub.service.sqlite.group_commit import Outcome
 
 REMINDER_SECONDS = 600.0
-"""How often an incident that goes on is logged, and one that comes and goes."""
+"""How often an incident that lasts, or that comes and goes, is logged."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class IncidentKind(StrEnum):
-    """What has an incident."""
+    """The part of a service that has an incident."""
 
     STORE = "store"
-    """The store's disk does not take or give what was asked."""
+    """The store cannot be read or written."""
     ROUNDS = "rounds"
     """A step of a round fails at this service."""
     PEER = "peer"
     """The other service does not answer, or refuses."""
     LOG = "log"
-    """Lines of the log are lost."""
+    """Log lines are lost."""
     PORTS = "ports"
-    """Calls are refused, as a limit of a port is full."""
+    """Calls are refused because a limit of a port is reached."""
 
 
 @dataclass
 class _Open:
-    """An incident, whether it goes on, what else is logged with it, and when that was done for the last time."""
+    """An incident, with its log event, the time of its last log line, and whether it still lasts."""
 
     incident: Incident
     event: str
@@ -58,9 +58,9 @@ class _Open:
 
 
 class Incidents:
-    """The incidents of a service; may be told of them from any thread. `clock` gives seconds since 1970.
+    """The incidents of a service; may be called from any thread. `clock` gives seconds since 1970.
 
-    Those that are not `logged` here are logged by whoever is told of them (`active`).
+    If they are not `logged` here, another process that reads them (`active`) logs them.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time, *, logged: bool = True) -> None:
@@ -72,9 +72,9 @@ class Incidents:
     def open(
         self, key: Hashable, kind: IncidentKind, event: str, text: str, error: Exception | None = None, **names: Any
     ) -> None:
-        """Note an incident that was met, under a key of its own; log `event`, with `names`, where that is due.
+        """Record an occurrence of an incident, under its own key; log `event`, with `names`, if that is due.
 
-        An `error` that nobody foresaw is logged with its traceback.
+        An unexpected `error` is logged with its traceback.
         """
         with self._lock:
             met, due = self._noted(key, Incident(kind, text, self._clock(), 1), event, names)
@@ -95,7 +95,7 @@ class Incidents:
         return self._open[key], not told
 
     def resolve(self, key: Hashable) -> None:
-        """Note that an incident is over, or that there is none."""
+        """Record that an incident is over, or that there is none."""
         with self._lock:
             met = self._open.get(key)
             if met is None or not met.lasts:
@@ -107,7 +107,7 @@ class Incidents:
             _LOG.info(f"{met.event}: over", **met.names, count=met.incident.count, seconds=seconds)
 
     def _forget(self) -> None:
-        # What is over is kept as long as it would not be logged again.
+        # An incident that is over is kept for as long as a repetition would not be logged.
         due = self._clock() - REMINDER_SECONDS
         self._open = {key: met for key, met in self._open.items() if met.lasts or met.logged > due}
 
@@ -122,22 +122,22 @@ class Incidents:
             return [key for key, met in self._open.items() if met.lasts and met.incident.kind == kind]
 
     def active(self) -> list[tuple[Hashable, str, Incident]]:
-        """Return all that last, with the key and the event that they were met under."""
+        """Return all open incidents, with their key and event."""
         with self._lock:
             return [(key, met.event, met.incident) for key, met in self._open.items() if met.lasts]
 
     def now(self) -> tuple[Incident, ...]:
-        """Return all that last, the oldest first; lines of the log that were lost and that it does not speak of yet."""
+        """Return all open incidents, oldest first, including lost log lines that the log does not report yet."""
         with self._lock:
             found = [met.incident for met in self._open.values() if met.lasts]
         lines, since, why = logs.unreported()
         if lines:
-            text = f"{lines} lines of the log were lost: {why}; work goes on, look at where its stderr goes"
+            text = f"{lines} lines of the log were lost: {why}; work continues, check the destination of its stderr"
             found.append(Incident(IncidentKind.LOG, text, since, lines))
         return tuple(sorted(found, key=lambda incident: incident.since))
 
     def of_store(self, path: Path, event: str = "a transaction failed") -> Outcome:
-        """Return what is told what the disk of the store in a file does not take, and that it takes it."""
+        """Return a callback for the outcome of each transaction of the store in a file: it opens or resolves."""
 
         def told(error: Exception | None) -> None:
             if error is None:
@@ -154,5 +154,5 @@ class Incidents:
         return sum(incident.kind == kind for incident in self.now())
 
     def report(self) -> IncidentReport:
-        """Return what the operator is shown."""
+        """Return the report for the operator."""
         return IncidentReport(self.now(), logs.lost())

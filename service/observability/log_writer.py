@@ -1,8 +1,8 @@
-"""What is logged is written by a thread of its own, so that a log that takes nothing stops no work.
+"""Writes log lines in a separate thread, so that a blocked log stops no work.
 
-A log may be on a full disk, and its reader may be gone, or be there and never read: a write fails, or does not return.
-Whoever logs only puts a line into a queue that is bounded. A line that cannot be written, or finds the queue full, is
-lost and counted, and as soon as a write succeeds again the log itself says how many were lost.
+The disk of a log may be full, and its reader may be gone or never read: a write fails, or does not return. So logging
+only puts a line into a bounded queue. A line that cannot be written, or finds the queue full, is lost and counted. As
+soon as a write succeeds again, the log itself reports how many lines were lost.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from collections.abc import Callable
 from typing import Any
 
 LINES_WAITING = 4096
-"""Most lines that wait to be written: a burst at level debug fits, and memory stays bounded where nobody reads."""
+"""Most lines that wait to be written: a burst at level debug fits, and memory stays bounded if nobody reads."""
 
 RETRY_SECONDS = 5.0
-"""How often it is tried, where nothing else is logged, to tell how many lines were lost."""
+"""How often the writer tries to report lost lines if nothing else is logged."""
 
 Notice = Callable[[int, float, str], str]
-"""Makes the line that says how many were lost, since when (seconds since 1970), and why."""
+"""Makes the line that reports how many lines were lost, since when (seconds since 1970), and why."""
 
 
 def standard_error() -> Any:
-    """Return whatever stderr is at this moment; None where it is closed."""
+    """Return the present stderr; None if it is closed."""
     return sys.stderr
 
 
 class LogWriter:
-    """Writes lines to `stream`; `notice` makes the line about those that were lost."""
+    """Writes lines to `stream`; `notice` makes the line about lost ones."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class LogWriter:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin with nothing waiting: at first, and in a forked process, which has none of its parent's threads."""
+        """Begin with an empty queue: at first, and in a forked process, which has none of its parent's threads."""
         self._process = os.getpid()
-        # Its lock can be taken again by the thread that holds it: garbage that is collected under it may log.
+        # Its lock is reentrant: the garbage collector may run under it, and finalizers may log.
         self._changed = threading.Condition()
         self._waiting: deque[str] = deque()
         self._thread: threading.Thread | None = None
@@ -74,12 +74,12 @@ class LogWriter:
 
     @property
     def unreported(self) -> tuple[int, float, str]:
-        """How many lines were lost that the log does not speak of yet, since when, and why; 0 where it works."""
+        """How many lost lines the log has not reported yet, since when, and why; 0 if the log works."""
         with self._changed:
             return self._unreported, self._since, self._why
 
     def put(self, line: str) -> None:
-        """Have a line written; returns at once, and never raises."""
+        """Queue a line for writing; returns immediately, and never raises."""
         try:
             if self._process != os.getpid():
                 self._begin()
@@ -94,7 +94,7 @@ class LogWriter:
             self.lose(f"{error}")
 
     def lose(self, why: str) -> None:
-        """Count a line that is lost."""
+        """Count a lost line."""
         with self._changed:
             self._lost += 1
             self._since = self._since if self._unreported else self._clock()
@@ -102,13 +102,13 @@ class LogWriter:
             self._why = why
 
     def flush(self, seconds: float) -> bool:
-        """Wait until all lines are written or lost, at most so many seconds; return whether they are."""
+        """Wait until all lines are written or lost, at most `seconds`; return whether they are."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._writing, seconds)
 
     def _start(self) -> None:
         if self._thread is None:
-            # A daemon, so that a write that does not return keeps no process from ending.
+            # A daemon, so that a blocked write does not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name="log", daemon=True)
             self._thread.start()
 
@@ -128,17 +128,17 @@ class LogWriter:
             self._tell()
             if line is not None:
                 self._push(line)
-        except Exception as error:  # whatever stderr is: it may be closed, or anything that an application put there
+        except Exception as error:  # stderr may be closed, or any object that an application put there
             if line is not None:
                 self.lose(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
     def _tell(self) -> None:
-        """Write how many lines were lost, where that was not said yet: before anything else, so that it is in order."""
+        """Report lost lines that were not reported yet, before any other line, to preserve the order."""
         count, since, why = self.unreported
         if count:
             self._push(self.notice(count, since, why))
             with self._changed:
-                # A full queue may have lost more while this was written.
+                # A full queue may have lost more meanwhile.
                 self._unreported -= count
                 self._since = self._clock()
 
@@ -153,16 +153,16 @@ class LogWriter:
             stream.write(text.decode(errors="replace"))
             stream.flush()
         else:
-            # Not through the stream: it keeps what it could not write, and would write it in front of the next line.
+            # Not through the stream: it buffers unwritten text, and would write it before the next line.
             self._push_bytes(descriptor, text)
 
     def _push_bytes(self, descriptor: int, text: bytes) -> None:
-        # A disk that is nearly full takes a part of a line; the next one does not continue it.
+        # A nearly full disk accepts a part of a line; the next line must not continue it.
         text = b"\n" + text if self._torn else text
         while text:
             try:
                 written = os.write(descriptor, text)
-            except BlockingIOError:  # somebody who shares the pipe has made it so
+            except BlockingIOError:  # another process that shares the pipe made it non-blocking
                 poll = select.poll()
                 poll.register(descriptor, select.POLLOUT)
                 poll.poll()

@@ -1,4 +1,4 @@
-"""Structured lines on stderr, without the values of variables."""
+"""Configures structured log lines on stderr, without the values of variables."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hubbub.service.observability.log_writer import LogWriter
 from hubbub.service.settings import LogSettings
 
 FLUSH_SECONDS = 2.0
-"""How long a service that ends waits for its last lines to be written: a log that nobody reads takes none of them."""
+"""How long an ending service waits for its last lines to be written; a log without a reader accepts none."""
 
 
 class _StderrHandler(logging.Handler):
-    """Has lines written to stderr; neither waits for them nor raises."""
+    """Queues lines for stderr; neither waits for them nor raises."""
 
     def __init__(self, earlier: _StderrHandler | None) -> None:
         super().__init__()
-        # One thread writes for the whole process, and lines that wait are not waited for.
+        # One thread writes for the whole process, and a new configuration keeps it with its waiting lines.
         self.lines: LogWriter = LogWriter(self._notice) if earlier is None else earlier.lines
         self.lines.notice = self._notice
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            # A traceback has several lines, whose texts did not come through `_readable`; none looks like a new one.
+            # The lines of a traceback did not pass `_readable`; indented, none looks like a new log line.
             line = readable_lines(self.format(record)).replace("\n", "\n  ")
-        except Exception as error:  # a value that cannot be shown is no reason to stop what was logged about
+        except Exception as error:  # a value that cannot be formatted must not stop the caller
             self.lines.lose(f"it could not be formatted: {type(error).__name__}")
         else:
             self.lines.put(line)
@@ -44,13 +44,13 @@ class _StderrHandler(logging.Handler):
             "why": why,
         }
         record = logging.makeLogRecord({"msg": event, "levelno": logging.WARNING, "levelname": "WARNING"})
-        # As structlog marks its own: the formatter then takes the event as it is.
+        # Mark the record as structlog does, so that the formatter accepts the event as it is.
         record._logger, record._name = None, "warning"
         return self.format(record)
 
 
 _OF_SEVERAL_LINES = frozenset({"exception", "stack"})
-"""What structlog itself writes over several lines."""
+"""Fields that structlog itself writes over several lines."""
 
 
 def _iso(moment: datetime) -> str:
@@ -58,7 +58,7 @@ def _iso(moment: datetime) -> str:
 
 
 def _readable(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Make the texts of a line readable, so that none of them begins another line; a traceback has several."""
+    """Escape the texts of a line, so that none of them begins another line; tracebacks keep their lines."""
     return {
         name: readable(value) if isinstance(value, str) and name not in _OF_SEVERAL_LINES else value
         for name, value in event.items()
@@ -66,18 +66,18 @@ def _readable(_logger: object, _method: str, event: structlog.typing.EventDict) 
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a line is about this service: gRPC logs a traceback for whatever bytes anybody sends to a port."""
+    """Whether a line is about this service: gRPC also logs a traceback for malformed bytes that anybody sends."""
     return record.exc_info is None or not isinstance(record.exc_info[1], DecodeError)
 
 
 def configure(settings: LogSettings) -> None:
-    """Send this process's log lines, our own and libraries', to stderr in one format."""
+    """Send all log lines of this process, including those of libraries, to stderr in one format."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    # Tracebacks without the values of variables: those could be keys or submissions.
+    # Tracebacks without the values of variables, which could be keys or submissions.
     plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     last: list[structlog.typing.Processor] = [plain]
     if settings.format == "json":
@@ -93,7 +93,7 @@ def configure(settings: LogSettings) -> None:
     processors = [remove, _readable, *last]
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=processors))
     logging.getLogger("grpc._cython.cygrpc").addFilter(_is_ours)
-    for chatty in ("grpc", "asyncio"):  # at level debug they tell of every event loop they meet
+    for chatty in ("grpc", "asyncio"):  # at level debug they log every event loop
         logging.getLogger(chatty).setLevel(logging.INFO)
     root = logging.getLogger()
     for each in earlier:
@@ -122,5 +122,5 @@ def unreported() -> tuple[int, float, str]:
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> bool:
-    """Wait until what was logged is written or lost, at most so many seconds; return whether it is."""
+    """Wait until all log lines are written or lost, at most `seconds`; return whether they are."""
     return all(handler.lines.flush(seconds) for handler in _handlers())

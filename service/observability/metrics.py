@@ -1,8 +1,8 @@
-"""What the metrics of all services share: the registry, durations of stages, the store's disk, incidents.
+"""Provides the metrics that all services share: the registry, durations of stages, the store's disk, incidents.
 
 A service's own metrics are in its `metrics.py`.
 
-Labels come from a service's settings and code alone, so nobody outside can make new ones.
+Labels come only from a service's settings and code, so no outsider can create new ones.
 """
 
 from __future__ import annotations
@@ -26,28 +26,30 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 
 
 class Metrics:
-    """A service's registry: the process, the version, how long each of its `stages` takes, and collectors to come."""
+    """A service's registry: the process, the version, durations of its `stages`, and collectors that it adds."""
 
     def __init__(
         self, service: str, stages: Iterable[str], registry: prometheus_client.CollectorRegistry | None = None
     ) -> None:
-        """Begin in a registry of its own, or in this one, which may round what it shows (`RoundedRegistry`)."""
+        """Begin in a new registry, or in the given one, which may round its values (`RoundedRegistry`)."""
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = prometheus_client.CollectorRegistry() if registry is None else registry
         prometheus_client.ProcessCollector(registry=self.registry)
-        about = prometheus_client.Info(f"hubbub_{service}_build", "Version of hubbub.", registry=self.registry)
+        about = prometheus_client.Info(
+            f"hubbub_{service}_build", "1, with the version of hubbub.", registry=self.registry
+        )
         about.info({"version": __version__})
-        name, what = f"hubbub_{service}_stage_duration_seconds", "How long one piece of a stage's work took."
+        name, what = f"hubbub_{service}_stage_duration_seconds", "How long pieces of work took, by stage."
         self._stages = prometheus_client.Histogram(name, what, ["stage"], registry=self.registry, buckets=BUCKETS)
         self._known = {stage: self._stages.labels(stage).observe for stage in stages}
 
     def stage(self, name: str) -> Observe:
-        """Return what is told of each piece of a stage's work; only stages named at the start have one."""
+        """Return the callback for the duration of a stage's work; only stages named at the start have one."""
         return self._known[name]
 
 
 class Disk(Collector):
-    """How large a store is, and how much room its disk has."""
+    """The size of a store, and the free space on its disk."""
 
     def __init__(self, service: str, folder: Path) -> None:
         self._prefix = f"hubbub_{service}_store"
@@ -62,7 +64,7 @@ class Disk(Collector):
 
 
 class IncidentCollector(Collector):
-    """What holds a service up, by kind, and how its log is doing."""
+    """The open incidents of a service, by kind, and the state of its log."""
 
     def __init__(self, service: str, incidents: Incidents) -> None:
         self._prefix = f"hubbub_{service}"
@@ -70,12 +72,14 @@ class IncidentCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return it as it is now."""
-        found = GaugeMetricFamily(f"{self._prefix}_incidents", "What holds the service up.", labels=("kind",))
+        found = GaugeMetricFamily(f"{self._prefix}_incidents", "What holds the service up, by kind.", labels=("kind",))
         for kind in IncidentKind:
             found.add_metric((kind.value,), self._incidents.count(kind))
-        lost = CounterMetricFamily(f"{self._prefix}_log_lines_lost", "Lines of the log that were lost.")
+        lost = CounterMetricFamily(
+            f"{self._prefix}_log_lines_lost", "Lines of the log that could not be written since the start."
+        )
         lost.add_metric((), logs.lost())
-        waiting = GaugeMetricFamily(f"{self._prefix}_log_lines_waiting", "Lines of the log to be written.")
+        waiting = GaugeMetricFamily(f"{self._prefix}_log_lines_waiting", "Lines of the log that wait to be written.")
         waiting.add_metric((), logs.waiting())
         yield from (found, lost, waiting)
 

@@ -1,9 +1,8 @@
-"""What a service shows of people who submit, rounded so that no single submission is seen to arrive.
+"""Rounds the metrics that submissions change, so that no single submission is seen to arrive.
 
-A number that is read every few seconds, and that each submission changes, tells when a person submitted. So whatever a
-submission changes is shown in steps: counts, latencies, bytes, processor time. `RoundedRegistry` holds to that: it
-rounds whatever is exported, but for what is named as changed by no submission, so that a new metric is rounded unless
-somebody says otherwise.
+A number that every submission changes, read every few seconds, reveals when a person submitted. So every such number is
+shown in steps: counts, latencies, bytes, processor time. `RoundedRegistry` enforces that: it rounds every exported
+sample, except those named as independent of submissions. So a new metric is rounded by default.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
 BYTES = 65_536
-"""Bytes that count as one submission: many times what one takes in a store and its log."""
+"""Bytes that count as one submission: many times the bytes of one in a store and its log."""
 
 PROCESSOR_SECONDS = 0.1
-"""Seconds of processor time that count as one submission: many times what one takes."""
+"""Seconds of processor time that count as one submission: many times the cost of one."""
 
 Exact = Callable[[str, Mapping[str, str]], bool]
-"""Whether no submission changes the sample of this name and these labels, or whoever makes it has rounded it."""
+"""Whether no submission changes the sample of this name and these labels, or its collector has rounded it."""
 
 
 @dataclass(frozen=True)
 class CountRounding:
-    """Rounds counts down to multiples of `step`; with a step of 1 they stay as they are."""
+    """Rounds counts down to multiples of `step`; a step of 1 leaves them unchanged."""
 
     step: int = 1
 
     def round_down(self, count: int) -> int:
-        """Return the largest multiple of the step that is not above a count."""
+        """Return the largest multiple of the step up to a count."""
         return count - count % self.step
 
 
 class RoundedRegistry(CollectorRegistry):
-    """A registry that shows everything rounded by `counts`, but for what `exact` names."""
+    """A registry that shows every sample rounded by `counts`, except those that `exact` names."""
 
     def __init__(self, counts: CountRounding, exact: Exact) -> None:
-        """Begin empty."""
+        """Make an empty registry."""
         super().__init__()
         self._counts = counts
         self._exact = exact
@@ -55,16 +54,16 @@ class RoundedRegistry(CollectorRegistry):
             yield self._rounded(family)
 
     def gathered(self) -> Iterator[Metric]:
-        """Return all metrics as they are."""
+        """Return all metrics unrounded."""
         return iter(super().collect())
 
-    def restricted_registry(self, names: Any) -> Any:  # noqa: ARG002 - what would be asked for
-        """Return all metrics, whichever are asked for: the library would take some from around the rounding."""
+    def restricted_registry(self, names: Any) -> Any:  # noqa: ARG002 - the library's parameter
+        """Return all metrics, whatever the names: the library's own method would bypass the rounding."""
         return self
 
     def _rounded(self, family: Metric) -> Metric:
         shown = Metric(family.name, family.documentation, family.type, family.unit)
-        # How often each was timed, by its labels: a sum goes by it.
+        # The count of each histogram, by labels: its sum is rounded with it.
         times = {_labels(each): int(each.value) for each in family.samples if each.name == f"{family.name}_count"}
         shown.samples = [each._replace(value=self._value(each, times.get(_labels(each)))) for each in family.samples]
         return shown
@@ -81,12 +80,12 @@ class RoundedRegistry(CollectorRegistry):
         return float(self._counts.round_down(int(sample.value)))
 
     def _sum(self, sample: Sample, times: int) -> float:
-        """Return the sum as it was when the shown count last changed; it never falls while that rises."""
+        """Return the sum as of the last change of the shown count; it never falls while the count rises."""
         key, shown = (sample.name, _labels(sample)), self._counts.round_down(times)
         with self._guard:
             count, value = self._held.get(key, (0, 0.0))
             if shown != count:
-                # Never less than before where the count rose: monitoring would take that for a restart.
+                # Never less than before if the count rose: monitoring would see a restart.
                 value = max(sample.value * shown / times, value if shown > count else 0.0)
                 self._held[key] = shown, value
         return value

@@ -1,12 +1,12 @@
-"""The callback that is told how long each piece of a service's work took."""
+"""Defines the callback that receives the duration of each piece of a service's work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Observe = Callable[[float], None]
-"""Is told how many seconds a piece of work took; called from any thread."""
+"""Receives the seconds of a piece of work; called from any thread."""
 
 
 def unobserved(_seconds: float) -> None:
-    """Tell nobody."""
+    """Ignore the duration."""

@@ -1,1 +1,1 @@
-"""Sessions, migrations, sealing, the keyring's file, ledger and releases."""
+"""Stores data in PostgreSQL: sessions, migrations, sealing, the keyring's file, ledger and releases."""

@@ -1,4 +1,4 @@
-"""A database says which keyring it belongs to, so that neither is ever used with another's."""
+"""Binds a database to its keyring, so that neither is ever used with another store's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hubbub.service.postgres.keyring import KeyringFile
 from hubbub.service.postgres.schema import Schema
 from hubbub.service.postgres.sessions import Connection, as_store_error, lock, shown
 
-_NEWEST = "put the newest copy of both back, or end the store's tasks, and start new ones in a new store"
+_NEWEST = "restore the newest copy of both, or end the store's tasks and start new ones in a new store"
 
 
 def is_kept(address: str, schema: Schema) -> bool:
     """Return whether a database belongs to a keyring.
 
     Raises:
-        StoreError: where the server cannot be used.
+        StoreError: if the server cannot be used.
     """
     try:
         with psycopg.connect(address, autocommit=True) as connection:
@@ -31,35 +31,35 @@ def is_kept(address: str, schema: Schema) -> bool:
 
 
 def check_new(address: str, schema: Schema, whose: str) -> None:
-    """Return only if a database belongs to no keyring yet; `whose` store it is to be, for errors.
+    """Check that a database belongs to no keyring yet; `whose` names the store in errors.
 
     Raises:
-        StoreError: where it does, or the server cannot be used.
+        StoreError: if it belongs to one, or the server cannot be used.
     """
     if is_kept(address, schema):
         raise StoreError(
-            f"{shown(address)} holds {whose} store; nothing was made. --create-store is for a first start alone, "
-            "leave it out of what starts the service, or name another database"
+            f"{shown(address)} has {whose} store; nothing was made. --create-store is for the first start only; "
+            "remove it from the command that starts the service, or name another database"
         )
 
 
 def bind(connection: Connection, keyring: KeyringFile[Any], address: str) -> None:
-    """Return only if the database belongs to the keyring, from now on where both are new.
+    """Check that the database belongs to the keyring; if both are new, bind them.
 
     Raises:
-        StoreError: where one of them belongs to another, or is lost.
+        StoreError: if one of them belongs to another, or is lost.
     """
     lock(connection, "keyring", "")
     row = connection.execute("SELECT id FROM keyring").fetchone()
     if row is None and keyring.rounds:
         raise StoreError(
-            f"{shown(address)} holds no store, and the keyring {keyring.path} is of one: is another database meant, or "
-            f"was it lost? {_NEWEST}"
+            f"{shown(address)} has no store, but the keyring {keyring.path} belongs to one. Name the right database in "
+            f"`store`; if it was lost, {_NEWEST}"
         )
     if row is None:
         connection.execute("INSERT INTO keyring (id) VALUES (%s)", (keyring.id,))
     elif row[0] != keyring.id:
         raise StoreError(
             f"{shown(address)} is the store of another keyring than {keyring.path}; name its own database in `store`, "
-            f"or its own folder in `data`; where one of them was lost, {_NEWEST}"
+            f"or its own folder in `data`. If one of them was lost, {_NEWEST}"
         )

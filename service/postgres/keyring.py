@@ -1,7 +1,7 @@
-"""A small SQLite file beside a store on PostgreSQL, with what must be erasable: the secrets of rounds.
+"""Keeps the secrets of rounds, which must be erasable, in a small SQLite file next to a store on PostgreSQL.
 
-None of it is ever in the database. A round's row stays when its secrets are destroyed, without them: so a round that is
-being erased is told from one whose secrets were lost.
+The secrets are never in the database. A round's row stays in the keyring after its secrets are destroyed. So an erased
+round differs from one whose secrets were lost.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ INSERT INTO keyring VALUES (randomblob(16));
 
 
 class KeyringFile(ABC, Generic[S]):
-    """A keyring in a folder, for one process at a time, from any thread. What was answered is on disk.
+    """A keyring in a folder, for one process at a time, from any thread. Every result that it returned is on disk.
 
-    `lock` is held while what is on disk and what is known of it are changed together.
+    `lock` is locked while the disk and the copy in memory are changed together.
     """
 
     layout: ClassVar[Layout]
@@ -51,10 +51,10 @@ class KeyringFile(ABC, Generic[S]):
 
     @classmethod
     def create(cls, folder: Path) -> Path:
-        """Make a new keyring in `folder`, and return its file.
+        """Create a new keyring in `folder`, and return its file.
 
         Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
+            StoreError: if there is one already, or any file of one is left; then nothing was created.
         """
         return create(folder, FILE_NAME, cls.layout)
 
@@ -68,7 +68,7 @@ class KeyringFile(ABC, Generic[S]):
         """Open the keyring in `folder`.
 
         Raises:
-            StoreError: where there is none, another process uses it, or another version wrote it.
+            StoreError: if there is none, another process uses it, or another version wrote it.
         """
         self.folder = folder
         self.lock = threading.RLock()
@@ -87,40 +87,41 @@ class KeyringFile(ABC, Generic[S]):
         return self._database.path
 
     def accept(self) -> None:
-        """Go on with the keyring, which belongs to the database; cut what a killed process left of its log."""
+        """Accept the keyring, which belongs to the database, and truncate the log that a killed process left."""
         self._database.accept()
 
     def close(self) -> None:
-        """Close the file and let the folder go."""
+        """Close the file and release the folder."""
         with self.lock:
             self._database.close()
 
     def of(self, round_: RoundId) -> S:
-        """Return what is held of a round.
+        """Return the secrets of a round.
 
         Raises:
-            StoreError: where the keyring never had anything of it.
+            StoreError: if the keyring never had secrets of it.
         """
         found = self._secrets.get(round_)
         if found is None:
             raise StoreError(
-                f"the keyring {self.path} knows nothing of round {round_[1]} of task {round_[0].hex()}, which the "
-                "database has: one of them is an old copy; put the newest of both back, or end the store's tasks"
+                f"the keyring {self.path} lacks round {round_[1]} of task {round_[0].hex()}, which the database has: "
+                "one of them is an old copy. Restore the newest copy of both, or end the store's tasks"
             )
         return found
 
     @property
     def rounds(self) -> list[RoundId]:
-        """The rounds that something is held of, or was."""
+        """The rounds that have or had secrets here."""
         return list(self._secrets)
 
     def change(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
-        """Do work in one transaction, and return what it returned once that is on disk.
+        """Do work in one transaction, and return its result once it is on disk.
 
-        On the disks of those who follow, too, unless it need not be `everywhere` yet: with the next change that does.
+        With `everywhere`, it is then also on the disks of all standbys. Without, it reaches them with the next change
+        that is.
 
         Raises:
-            StoreError: where it could not be done; nothing was changed.
+            StoreError: if the transaction fails; nothing was changed.
         """
         with self.lock:
             result = self._change(work)
@@ -129,22 +130,22 @@ class KeyringFile(ABC, Generic[S]):
         return result
 
     def _gathered(self) -> Callable[[], None]:
-        """Return what is to be done once the transaction that ends now is on disk, for those who follow changes."""
+        """Return a function to call once the ending transaction is on disk; it announces the changes to standbys."""
         return lambda: None
 
     def _everywhere(self) -> None:
-        """Return once a change is wherever it must be besides. Without the lock: others go on meanwhile."""
+        """Return once all standbys have a change. Called without the lock, so that other changes continue meanwhile."""
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what is read on disk."""
+        """Do work that only reads the disk, and return its result."""
         with self.lock, self._failing():
             return work(self._database.reader)
 
     def clean(self) -> None:
-        """Leave nothing of what was deleted in any file.
+        """Remove all deleted data from every file.
 
         Raises:
-            StoreError: where it could not be done; it may be called again.
+            StoreError: if a step fails; the call may be repeated.
         """
         with self.lock, self._failing():
             self._database.clean()

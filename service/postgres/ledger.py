@@ -1,4 +1,4 @@
-"""Ledger and releases of each task as tables on PostgreSQL, which only grow: the database refuses everything else."""
+"""Stores the ledger and releases of each task in append-only tables on PostgreSQL; the database refuses changes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def charges_of(connection: Connection, task_id: bytes) -> list[Charge]:
 
 
 def check_charges(connection: Connection, task_id: bytes, more: Charges) -> None:
-    """Return only if charges follow those that a task has.
+    """Check that charges follow those of a task.
 
     Raises:
-        LedgerMoved: where they do not.
+        LedgerMoved: if they do not.
     """
     row = connection.execute("SELECT count(*) FROM ledger WHERE task = %s", (task_id,)).fetchone()
     check_follows(0 if row is None else row[0], more)
@@ -48,7 +48,7 @@ def insert_charges(connection: Connection, task_id: bytes, more: Charges) -> Non
 
 
 def releases(connection: Connection) -> dict[bytes, list[tuple[Release, bytes]]]:
-    """Return every task's releases, the first of them first, each with the head that is stored beside it."""
+    """Return every task's releases, oldest first, each with its stored head."""
     found: dict[bytes, list[tuple[Release, bytes]]] = {}
     with damage_in("a release's"):
         for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, position"):
@@ -57,14 +57,14 @@ def releases(connection: Connection) -> dict[bytes, list[tuple[Release, bytes]]]
 
 
 def releases_of(connection: Connection, task_id: bytes) -> list[Release]:
-    """Return a task's releases, the first of them first."""
+    """Return a task's releases, oldest first."""
     rows = connection.execute("SELECT entry FROM chain WHERE task = %s ORDER BY position", (task_id,))
     with damage_in("a release's"):
         return [read_release(json.loads(entry)) for (entry,) in rows]
 
 
 def last_of(connection: Connection, task_id: bytes) -> tuple[int, bytes]:
-    """Return how many releases a task has, and their head."""
+    """Return the number of a task's releases, and their head."""
     row = connection.execute(
         "SELECT position, head FROM chain WHERE task = %s ORDER BY position DESC LIMIT 1", (task_id,)
     ).fetchone()

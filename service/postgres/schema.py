@@ -1,7 +1,7 @@
-"""The tables of a store, by migrations that Alembic runs at the start, one process at a time.
+"""Creates and migrates the tables of a store with Alembic at the start, one process at a time.
 
-A change adds a file to the store's `migrations/versions/` with a revision after the last. A database that a newer
-hubbub wrote is refused by the name of its revision.
+A change adds a file to the store's `migrations/versions/`, with a revision after the last. A database of a newer hubbub
+is refused, and the error names its revision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import as_store_error, shown
 
 _ALONE = threading.Lock()
-"""Alembic hands a migration its connection through a name of its module, so there is one at a time in a process."""
+"""Alembic passes a migration its connection in a module variable, so a process runs one migration at a time."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Schema:
 
 
 def bring_forward(address: str, schema: Schema) -> None:
-    """Have the tables of this version in a database, in one transaction, while nobody else does.
+    """Migrate the tables of a database to this version, in one transaction and under a lock.
 
     Raises:
-        StoreError: where a newer version wrote the database, or the server could not do it; nothing was changed.
+        StoreError: if a newer version wrote the database, or the server fails; nothing was changed.
     """
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(address), poolclass=NullPool)
     try:
@@ -74,5 +74,5 @@ def _check_known(found: str | None, scripts: ScriptDirectory, address: str) -> N
     if found is not None and found not in known:
         raise StoreError(
             f"the store {shown(address)} is of version {found}, this hubbub knows {known[0]}; nothing was touched: "
-            "install the hubbub that wrote it, or one newer than that"
+            "install the hubbub that wrote it, or a newer one"
         )

@@ -1,11 +1,11 @@
-"""How blocks of envelopes are enciphered before they go into a database.
+"""Encrypts blocks of envelopes before they are stored in a database.
 
-A server's write-ahead log, dead rows, replicas and backups keep what was deleted. So nothing of a round that must be
-erased is ever there in the clear: each round has a secret of 32 bytes that never enters the database, and from it
-(HKDF-SHA256, RFC 5869) a key for each use. When the secret is destroyed, all that was written under it means nothing.
+A server's write-ahead log, dead rows, replicas and backups keep deleted data. So data of a round that must be erasable
+is never there in the clear. Each round has a secret of 32 bytes that never enters the database, and a key for each use
+is derived from it (HKDF-SHA256, RFC 5869). Once the secret is destroyed, everything written under it is unreadable.
 
-Blocks are sealed by AES-256-GCM, a fresh random nonce in front, with what the block is as associated data, so that none
-opens in another's place.
+Blocks are sealed by AES-256-GCM, after a fresh random nonce. The block's identity is the associated data, so that no
+block opens in another's place.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _NONCE_BYTES = 12
 
 
 def derived(secret: bytes, info: bytes, length: int) -> bytes:
-    """Return keys of that many bytes together, for the use that `info` names."""
+    """Return `length` bytes of keys in total, for the use that `info` names."""
     return HKDF(SHA256(), length, salt=None, info=info).derive(secret)
 
 
 class BlockCipher:
-    """Seals blocks under a key of 32 bytes, each bound to `context` and its own place; shows nothing of the key."""
+    """Seals blocks under a key of 32 bytes, each bound to `context` and its own place; never shows the key."""
 
     def __init__(self, key: bytes, context: bytes) -> None:
         self._cipher = AESGCM(key)
         self._context = context
 
     def seal(self, place: bytes, content: bytes) -> bytes:
-        """Return a block as it is stored."""
+        """Return the sealed form of a block."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, content, self._context + place)
 
     def open(self, place: bytes, sealed: bytes, what: str) -> bytes:
-        """Return a block as it was; `what` it is, for the error.
+        """Return the content of a sealed block; `what` names it in the error.
 
         Raises:
-            StoreError: where the block is not what was stored there.
+            StoreError: if the block is not the one that was stored there.
         """
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], self._context + place)
@@ -55,8 +55,8 @@ class BlockCipher:
 
 
 def changed(what: str) -> StoreError:
-    """Return the error for something in the database that does not open where it is."""
+    """Return the error for data in the database that does not open in its place."""
     return StoreError(
-        f"{what} in the database is not what was stored there: it was changed or moved, or the keyring is of another "
-        "store; put the newest copy of both back, or end the store's tasks"
+        f"{what} in the database is not what was stored there: it was changed or moved, or the keyring belongs to "
+        "another store. Restore the newest copy of both, or end the store's tasks"
     )

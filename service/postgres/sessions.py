@@ -1,8 +1,8 @@
-"""Connections to the server, with the settings that the store's promises rest on, and transactions on them.
+"""Opens connections to the server, with the settings that the store's guarantees depend on, and runs transactions.
 
-`synchronous_commit` is on, so that a commit that was answered is on the server's disk, and a server that runs with
-`fsync` off is refused: it answers before. A transaction whose connection breaks at its commit is done or not; whoever
-asked is told that it failed, and asks again.
+`synchronous_commit` is on, so that an answered commit is on the server's disk. A server with `fsync` off is refused,
+since it answers before that. If a connection breaks at the commit, the transaction is done or not: the caller gets an
+error, and repeats the call.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ WAIT_SECONDS = 5.0
 """How long a call waits for a connection before it fails."""
 
 CONNECTIONS = 8
-"""Connections at most of one process: one that holds, one that mixes, the others for reads and steps of rounds."""
+"""Most connections of one process: one that holds a lock, one that mixes, the others for reads and round steps."""
 
 OLDEST = 14
-"""The oldest server that a store works on, by its major version."""
+"""The oldest supported major version of the server."""
 
 TRIES = 5
-"""How often a transaction is done anew that the server took back since others were in its way."""
+"""How often a transaction is tried that the server rolled back because of concurrent ones."""
 
 _NETWORK = {"tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
-"""How soon a server is given up whose machine is gone without a word: after half a minute, where the system's own
-settings wait for a quarter of an hour. Milliseconds, seconds, seconds, and how often; an address may say otherwise."""
+"""How soon a connection to a vanished server is given up: after half a minute; the system's own settings wait for a
+quarter of an hour. Units: milliseconds, seconds, seconds, and a count. An address may override them."""
 
 _EVENT = "a transaction failed"
-_SERVER = "see that the server runs and can be reached, and the service goes on by itself"
-_FULL = "make room on its disk, and the service goes on by itself"
+_SERVER = "start the server or restore the connection to it; the service then continues by itself"
+_FULL = "make room on its disk; the service then continues by itself"
 
 
 def shown(address: str) -> str:
-    """Return what an address is told as: user, host, port, database."""
+    """Return an address for messages: user, host, port, database."""
     parts = conninfo_to_dict(address)
     where = f"{parts.get('host', '')}{':' if 'port' in parts else ''}{parts.get('port', '')}"
     user = f"{parts['user']}@" if "user" in parts else ""
@@ -57,7 +57,7 @@ def shown(address: str) -> str:
 
 
 def as_store_error(error: Exception, address: str) -> StoreError:
-    """Return what a failure of the server is told as: which, what went wrong, what to do."""
+    """Return a StoreError that names the server, the cause and the remedy."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, (PoolTimeout, TooManyRequests)):
@@ -73,14 +73,17 @@ def _remedy(error: Exception) -> str:
     if isinstance(error, psycopg.errors.DiskFull) or getattr(error, "errno", 0) == errno.ENOSPC:
         return _FULL
     if isinstance(error, (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
-        return "see that its user may write there and the server is no standby; the service goes on by itself"
+        return (
+            "give its user the right to write and name a server that is no standby; the service then continues by "
+            "itself"
+        )
     if isinstance(error, (psycopg.OperationalError, PoolTimeout, TooManyRequests)):
         return _SERVER
-    return "see the server's log; the service goes on by itself once the cause is gone"
+    return "see the server's log; the service continues by itself once the cause is gone"
 
 
 class UnusableError(StoreError):
-    """The server could not do now what was asked of it; nothing was changed."""
+    """The server cannot do this now; nothing was changed."""
 
 
 class Sessions:
@@ -96,14 +99,14 @@ class Sessions:
         incidents: Incidents | None = None,
         check: Callable[[Connection], None] | None = None,
     ) -> None:
-        """Connect to the store in a schema of the database that is there already.
+        """Connect to the store in an existing schema of the database.
 
-        `observe` is told how many seconds each transaction took, `connection` is the connections' class.
+        `observe` receives the seconds of each transaction; `connection` is the class of the connections.
 
-        Every transaction that changes something begins with `check`, which raises where it must not be made.
+        Every transaction that changes data begins with `check`, which raises if the change is not allowed.
 
         Raises:
-            StoreError: where the server is away, refuses, or does not keep what it has committed.
+            StoreError: if the server is unreachable, refuses, or does not keep committed data.
         """
         self.address = address
         self._observe = observe
@@ -133,7 +136,7 @@ class Sessions:
         )
 
     def configure(self, connection: Connection) -> None:
-        """Have a new connection be one of these."""
+        """Configure a new connection like all others."""
         configure(connection, self.schema)
 
     def close(self) -> None:
@@ -142,12 +145,12 @@ class Sessions:
         self._pool.close()
 
     def change(self, work: Callable[[Connection], T]) -> T:
-        """Do work in one transaction, and return what it returned once that is on the server's disk.
+        """Do work in one transaction, and return its result once it is on the server's disk.
 
-        `work` is called again where the server took the transaction back because others were in its way.
+        `work` is called again if the server rolled the transaction back because of concurrent ones.
 
         Raises:
-            StoreError: where the server could not do it.
+            StoreError: if the server cannot do it.
         """
         started = time.perf_counter()
         result = self._told(lambda: self._tried(work))
@@ -156,10 +159,10 @@ class Sessions:
         return result
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """Do work that changes nothing; every statement of it sees what is committed then.
+        """Do read-only work; each of its statements sees the data committed before that statement.
 
         Raises:
-            StoreError: where the server could not do it.
+            StoreError: if the server cannot do it.
         """
 
         def once() -> T:
@@ -169,10 +172,10 @@ class Sessions:
         return self._told(once)
 
     def look(self, work: Callable[[Connection], T]) -> T:
-        """Do work that changes nothing, all of whose statements see what is committed as it begins.
+        """Do read-only work; all of its statements see the data committed before the first one.
 
         Raises:
-            StoreError: where the server could not do it.
+            StoreError: if the server cannot do it.
         """
 
         def once(connection: Connection) -> T:
@@ -196,7 +199,7 @@ class Sessions:
             raise told from error
 
     def _changing(self) -> contextlib.AbstractContextManager[Connection]:
-        """Give the connection for one transaction that changes something."""
+        """Give the connection for one transaction that changes data."""
         return self._pool.connection()
 
     def _tried(self, work: Callable[[Connection], T]) -> T:
@@ -216,10 +219,10 @@ class Sessions:
 
 
 def configure(connection: Connection, schema: str) -> None:
-    """Have a connection keep what it commits, see what others have, and find the tables of a schema."""
+    """Configure a connection: durable commits, visible commits of others, and the tables of a schema."""
     connection.execute("SET synchronous_commit = on")
-    # Each statement sees what was committed before it, whatever the server's default: who waited for a lock must see
-    # what its holder did, such as a cut, and not what there was when the transaction began to wait.
+    # Each statement sees the commits before it, whatever the server's default is. After waiting for a lock, a
+    # transaction must see the changes of the lock's holder, such as a cut, and not the state when the wait began.
     connection.execute("SET default_transaction_isolation = 'read committed'")
     connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
 
@@ -230,7 +233,7 @@ def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
         result = work()
         connection.execute("COMMIT")
     except BaseException:
-        # A connection that is broken has lost its transaction with it.
+        # A broken connection has lost its transaction.
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")
         raise
@@ -238,18 +241,16 @@ def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
 
 
 def check_version(connection: Connection, address: str) -> None:
-    """Return only if the server is new enough.
+    """Check that the server is new enough.
 
     Raises:
-        StoreError: where it is older than `OLDEST`.
+        StoreError: if it is older than `OLDEST`.
     """
     version = connection.info.server_version
     if version < 10_000 * OLDEST:
-        # A version's number before 10 had two parts.
+        # Before 10, a version had two parts.
         which = f"{version // 10_000}" if version >= 100_000 else f"{version // 10_000}.{version // 100 % 100}"
-        raise StoreError(
-            f"the server of {shown(address)} is PostgreSQL {which}; the store needs {OLDEST} or newer: upgrade it"
-        )
+        raise StoreError(f"the server of {shown(address)} is PostgreSQL {which}; upgrade it to {OLDEST} or newer")
 
 
 def _check_server(connection: Connection, address: str) -> None:
@@ -259,14 +260,14 @@ def _check_server(connection: Connection, address: str) -> None:
         row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
         if row is None or row[0] != value:
             raise StoreError(
-                f"the server of {shown(address)} runs with {name} = {row and row[0]}, so a commit that it answered can "
-                f"be lost; set {name} = {value} in its settings and start it anew"
+                f"the server of {shown(address)} runs with {name} = {row and row[0]}, so an answered commit can be "
+                f"lost; set {name} = {value} in its settings and restart it"
             )
 
 
 def lock(connection: Connection, kind: str, name: str, *, shared: bool = False) -> None:
-    """Wait for a lock of that name, and hold it until the transaction ends; `shared`: with others who share it."""
-    # The schema is in the name: one database may hold the stores of several services.
+    """Wait for a lock of that name, and keep it until the transaction ends; `shared` allows other sharers."""
+    # The schema is part of the name, since one database may have the stores of several services.
     statement = (
         "SELECT pg_advisory_xact_lock_shared(hashtextextended(current_schema() || %s, 0))"
         if shared

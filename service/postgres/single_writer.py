@@ -1,7 +1,7 @@
-"""Sessions of a service of which one process at a time may change a store.
+"""Runs the sessions of a service of which only one process at a time may change a store.
 
-Whatever is changed is changed on one connection, which holds a lock of the database. Where the connection is lost, so
-is its transaction, and the next one has to take the lock first: nobody changes anything without it.
+All changes go through one connection, which has a lock in the database. If the connection is lost, so is its
+transaction, and the next connection must take the lock first. So nobody changes anything without the lock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pg_locks.database =
 
 
 class SingleWriterSessions(Sessions):
-    """Sessions whose changes are made on one connection, one after the other, while nobody else makes any."""
+    """Sessions that make all changes on one connection, one after the other, and exclude other processes."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class SingleWriterSessions(Sessions):
         connection: type[Connection] = psycopg.Connection,
         incidents: Incidents | None = None,
     ) -> None:
-        """Connect, and take the lock; `whose` store it is, for errors. See `Sessions`.
+        """Connect, and take the lock; `whose` names the service in errors. See `Sessions`.
 
         Raises:
-            StoreError: where another process has the lock, or the server cannot be used.
+            StoreError: if another process has the lock, or the server cannot be used.
         """
         super().__init__(address, schema, observe, connection=connection, incidents=incidents)
         self._whose = whose
@@ -58,7 +58,7 @@ class SingleWriterSessions(Sessions):
             raise
 
     def close(self) -> None:
-        """Close all connections, which lets the lock go; later transactions raise `StoreError`."""
+        """Close all connections, which releases the lock; later transactions raise `StoreError`."""
         super().close()
         with self._guard:
             self._let_go()
@@ -104,6 +104,6 @@ def _answers(connection: Connection) -> bool:
 def _holder(connection: Connection) -> str:
     row = connection.execute(_HOLDER).fetchone()
     if row is None:
-        return "whoever used it has just ended"
+        return "its last user has just ended"
     name, where, since = row
     return f"by {name or 'a program without a name'}, from {where}, since {since:%Y-%m-%d %H:%M}"

@@ -1,4 +1,4 @@
-"""Where a store's calls wait for the server, beside the event loop."""
+"""Runs a store's blocking calls to the server in threads, outside of the event loop."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Threads of one store, `count` of them; fewer than connections, so that whoever else needs one finds one."""
+    """Threads of one store, `count` of them; fewer than connections, so that other work finds a free connection."""
 
     def __init__(self, count: int = CONNECTIONS - 2) -> None:
         self._executor = ThreadPoolExecutor(count, "store")
 
     async def do(self, work: Callable[[], T]) -> T:
-        """Do work in a thread, and return what it returned.
+        """Do work in a thread, and return its result.
 
         Raises:
-            StoreError: where the threads have ended.
+            StoreError: if the threads have ended.
         """
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, work)
@@ -33,5 +33,5 @@ class Threads:
             raise StoreError("the store is closed; the service is stopping") from error
 
     def shutdown(self) -> None:
-        """Finish what is under way, and end; a second call does nothing."""
+        """Finish the running work, and end; a second call does nothing."""
         self._executor.shutdown(wait=True)

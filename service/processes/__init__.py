@@ -1,1 +1,1 @@
-"""Worker processes, and what every process does first to protect its memory."""
+"""Starts worker processes, and protects the memory of every process."""

@@ -1,7 +1,7 @@
-"""What a process holds in memory, keys and answers among it, is left in no core file, and shown to no neighbour.
+"""Protects the memory of a process, including keys and answers, from core files and from other processes.
 
-A core file is a copy of all memory. It is written wherever the system says, often to be sent to somebody.
-This module imports the standard library only, because the command line must work in the bare install.
+A core file is a copy of all memory. The system decides where it is written, and often sends it elsewhere. This module
+imports the standard library only, because the command line must work in the bare install.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-"""Of `prctl` (linux/prctl.h): the signal that a process is sent when the thread that started it ends."""
+"""Option of `prctl` (linux/prctl.h): the signal to a process when the thread that started it ends."""
 
 PR_SET_DUMPABLE = 4
-"""Of `prctl` (linux/prctl.h): whether a process may be dumped."""
+"""Option of `prctl` (linux/prctl.h): whether a process may be dumped."""
 
 
 def disable_core_dumps() -> None:
-    """Have this process leave no core file; on Linux, let no other process of its account read its memory either.
+    """Disable core files of this process; on Linux, also keep other processes of its account from reading its memory.
 
-    The limit holds for processes that it starts, too. The rest each program asks for itself, as it is reset when a
-    program is started.
+    Child processes inherit the limit on core files. The rest is reset when a program starts, so each program calls this
+    itself.
     """
     if sys.platform != "win32":  # which has no core files
         import resource
@@ -29,16 +29,16 @@ def disable_core_dumps() -> None:
     if sys.platform == "linux":
         import ctypes
 
-        # The limit alone would not do: where core_pattern names a program, the kernel hands it the core whatever the
-        # limit is (core(5)). Of a process that is not dumpable there is no core at all (prctl(2)), and /proc/PID/mem
-        # and debuggers are closed to its account. Python has no call for it.
+        # The limit alone does not suffice: if core_pattern names a program, the kernel passes it the core whatever the
+        # limit is (core(5)). A process that is not dumpable has no core at all (prctl(2)), and its account can use
+        # neither /proc/PID/mem nor debuggers. Python has no function for it.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def end_with_parent() -> None:
-    """On Linux, have this process killed when the one that started it ends, even where it is stopped and sees nothing.
+    """On Linux, have the kernel kill this process when its parent ends, even if this process is stopped.
 
-    Elsewhere it has to notice by itself.
+    On other systems the process must notice by itself.
     """
     if sys.platform == "linux":
         import ctypes

@@ -1,4 +1,4 @@
-"""The processes in which envelopes are opened. This module is all that such a process loads of ours."""
+"""Opens envelopes in a pool of processes. Such a process loads only this module of hubbub, and its imports."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from hubbub.service.processes.hardening import disable_core_dumps
 from hubbub.service.processes.subprocesses import drop_environment, remove_cwd_from_path
 
 CHUNK = 2000
-"""Envelopes handed to a worker at once: about 0.15 s of work, so that handing over costs little."""
+"""Envelopes passed to a worker at once: about 0.15 s of work, so that passing them costs little."""
 
 _AHEAD = 3
 """Chunks given out per worker: one in work, the next ones ready."""
 
 Opened = tuple[bytes, int]
-"""The reports of a chunk, one after the other, and how many envelopes did not open."""
+"""The joined reports of a chunk, and how many envelopes did not open."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class OpeningJob:
-    """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key.
+    """The data to open a batch's envelopes: the destination that they are sealed for, and the raw private key.
 
-    Each envelope has `width` bytes, and is of the suite of that name. `hop` is the position of the hop whose layer it
-    is, None for the analyzer's.
+    Each envelope has `width` bytes, and is of the suite with that name. `hop` is the position of the hop whose layer is
+    opened, None for the analyzer's.
     """
 
     destination: Destination
@@ -63,7 +63,7 @@ def open_chunk(job: OpeningJob, envelopes: bytes) -> Opened:
 class OpeningPool:
     """A pool of processes, started at the first chunk. Small batches are opened in the caller's thread.
 
-    Suites and keys do not pickle: a chunk travels with the raw key, and its worker makes what it needs from it.
+    Suites and keys do not pickle: a chunk travels with the raw key, and its worker makes the opener from it.
     """
 
     def __init__(self, processes: int = 0, chunk: int = CHUNK) -> None:
@@ -76,10 +76,10 @@ class OpeningPool:
     def open(self, job: OpeningJob, parts: Iterable[bytes], expected: int) -> Iterator[Opened]:
         """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
 
-        A worker that is killed breaks its pool: the pool is made anew, and each chunk that was in it tried once more.
+        A killed worker breaks its pool: a new pool is made, and each chunk of the old one is tried once more.
 
         Raises:
-            BrokenProcessPool: where that fails too.
+            BrokenProcessPool: if the second try fails, too.
         """
         chunks = self._chunks(parts, job.width)
         if expected <= self._chunk:
@@ -88,7 +88,7 @@ class OpeningPool:
         pending: deque[tuple[bytes, ProcessPoolExecutor, Future[Opened]]] = deque()
         for chunk in chunks:
             pending.append((chunk, *self._submit(job, chunk)))
-            # No more chunks are given out than keep the workers busy: memory stays bounded, whatever the batch's size.
+            # Give out only enough chunks to keep the workers busy: memory stays bounded, whatever the batch's size.
             if len(pending) > self._processes * _AHEAD:
                 yield self._result(job, *pending.popleft())
         while pending:
@@ -99,9 +99,9 @@ class OpeningPool:
         job: OpeningJob,
         parts: Iterable[bytes],
         expected: int,
-        use: Callable[[bytes], T],  # noqa: ARG002 - for workers that are elsewhere
+        use: Callable[[bytes], T],  # noqa: ARG002 - for workers on other machines
     ) -> Iterator[tuple[T | bytes, int]]:
-        """Open as `open` does; give of each chunk its reports, or what `use` made of them where they were opened."""
+        """Open like `open`; give each chunk's reports, or the result of `use` on them from a remote worker."""
         return self.open(job, parts, expected)
 
     def warm_up(self, expected: int) -> None:
@@ -112,7 +112,7 @@ class OpeningPool:
                 self._pool(None).submit(int)
 
     def close(self) -> None:
-        """Stop the processes; what they have begun is lost."""
+        """Stop the processes; their unfinished work is lost."""
         with self._lock:
             self._closed = True
             if self._executor is not None:
@@ -140,12 +140,12 @@ class OpeningPool:
             return self._pool(pool).submit(open_chunk, job, chunk).result()
 
     def _pool(self, broken: ProcessPoolExecutor | None) -> ProcessPoolExecutor:
-        """The pool; a new one where there is none yet, or the one that there is is the broken one."""
+        """Return the pool; a new one if there is none yet, or if the present one is `broken`."""
         with self._lock:
             if self._closed:
                 raise BrokenProcessPool("the service is stopping")
             if self._executor is None or self._executor is broken:
-                # `multiprocessing` starts `python -c`, which would look for modules in the current folder first.
+                # `multiprocessing` starts `python -c`, which would search modules in the current folder first.
                 remove_cwd_from_path()
                 context = multiprocessing.get_context("spawn")
                 self._executor = ProcessPoolExecutor(self._processes, context, initializer=_begin)
@@ -153,7 +153,7 @@ class OpeningPool:
 
 
 def _begin() -> None:
-    """Keep memory in, leave interrupts to the parent, ignore what it ignores, and go when it goes, however it went."""
+    """Protect memory, leave interrupts to the parent, ignore the same signals, and end when the parent ends."""
     disable_core_dumps()
     drop_environment()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):

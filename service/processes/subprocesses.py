@@ -1,10 +1,10 @@
-"""How a program of hubbub starts another one: from the installed code alone, with few variables.
+"""Starts programs of hubbub from the installed code only, with few environment variables.
 
-Python puts the current folder, or an empty entry that stands for it, before everything else that it imports from, in
-`python -m` as in `python -c`. A `cryptography.py` that somebody left where a service was started would then run with
-round keys. So children are started with `-P`, and with PYTHONSAFEPATH for what they start themselves.
+With `python -m` and `python -c`, Python searches the current folder before all other places of modules. A
+`cryptography.py` in the folder where a service was started would then run with access to round keys. So children are
+started with `-P`, and with PYTHONSAFEPATH for their own children.
 
-This module imports the standard library only: it is loaded by every process that opens envelopes.
+This module imports the standard library only, since every process that opens envelopes loads it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""Environment variable: where it is set, Python does what `-P` says (Python 3.11 and newer)."""
+"""Environment variable: if it is set, Python behaves as with `-P` (Python 3.11 and newer)."""
 
 KEPT = frozenset(
     {
@@ -26,25 +26,26 @@ KEPT = frozenset(
         *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
     }
 )
-"""Variables that a child is given as they are: what finds files, words and times, and how Python and numpy run."""
+"""Variables that a child gets unchanged: those of files, language and time, and of how Python and numpy run."""
 
 KEPT_BEGINNINGS = ("LC_", "HUBBUB_", "GRPC_", "MALLOC_")
-"""Beginnings of further ones: GRPC_ is how gRPC logs and is traced, MALLOC_ how the C library takes memory."""
+"""Prefixes of further such variables: GRPC_ sets gRPC's logs and traces, MALLOC_ the C library's memory."""
 
 FOLDERS = frozenset({"PATH", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
-"""Variables that list folders of programs and libraries: the absolute ones are kept, as others are of where one is."""
+"""Variables that list folders of programs and libraries; only absolute folders are kept, as others depend on the
+current folder."""
 
 
 def command(module: str, *words: str) -> tuple[str, ...]:
-    """Return what runs a module of hubbub as a program, with the words behind its name.
+    """Return the command that runs a module of hubbub as a program, with `words` as its arguments.
 
-    It is as isolated as this process is: Python's `-I`, `-E` and `-s` are passed on.
+    It is as isolated as this process: Python's `-I`, `-E` and `-s` are passed on.
     """
     return (interpreter(), "-P", *_isolation(), "-m", module, *words)
 
 
 def interpreter() -> str:
-    """Return the Python that runs this process, for what is told one by name and starts it itself."""
+    """Return the Python that runs this process, for programs that start a named interpreter themselves."""
     return sys.executable
 
 
@@ -56,9 +57,9 @@ def _isolation() -> tuple[str, ...]:
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what a child is given of this process's environment, and `more`, which goes before it.
+    """Return the environment of a child: the kept part of this process's environment, overridden by `more`.
 
-    Whatever else a variable may hold, such as credentials or libraries to be loaded first, does not reach a child.
+    Other variables, for example with credentials or libraries to preload, do not reach a child.
     """
     found = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_BEGINNINGS)}
     for name in FOLDERS & os.environ.keys():
@@ -69,15 +70,15 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def remove_cwd_from_path() -> None:
-    """Have what this process starts from now on import nothing from the current folder.
+    """Keep all later children of this process from importing from the current folder.
 
-    For processes of `multiprocessing`, whose command line and environment Python makes by itself.
+    This is for processes of `multiprocessing`, whose command line and environment Python makes by itself.
     """
     os.environ[SAFE_PATH] = "1"
 
 
 def drop_environment() -> None:
-    """Leave this process's environment with what a child is given."""
+    """Reduce this process's environment to that of a child."""
     kept = environment()
     for name in os.environ.keys() - kept.keys():
         del os.environ[name]

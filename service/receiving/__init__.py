@@ -1,1 +1,1 @@
-"""Takes in batches, for the analyzer and for hops."""
+"""Receives batches, for the analyzer and for hops."""

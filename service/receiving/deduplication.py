@@ -1,10 +1,10 @@
-"""Of byte-identical envelopes in a batch all but the first are left out.
+"""Removes copies from a batch: of byte-identical envelopes, only the first is kept.
 
-Whoever receives a batch does this. Where envelopes are opened and passed on, a copy would give one device's report away
-behind the permutation: it would be the one that is there twice.
+Every receiver of a batch does this. If envelopes are opened and passed on, a copy would reveal one device's report
+after the permutation: the report that occurs twice.
 
-Devices choose every byte of an inner envelope, so envelopes are told apart by digests under a key that is drawn for
-each batch: envelopes that were made to begin alike cost no more time or memory than others.
+Devices choose every byte of an inner envelope. So envelopes are compared by digests under a random key for each batch:
+envelopes with crafted common beginnings cost no more time or memory than others.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from hubbub.protos.records.batch import LeftOut
 from hubbub.service.fixed_width import split_records
 
 _SHORT_BYTES = 8
-"""Length of the digests that are kept of every envelope. Equal ones are rare among envelopes that are no copies."""
+"""Length of the digests that are kept for every envelope. Equal digests are rare among different envelopes."""
 
 _FULL_BYTES = 16
-"""Length of the digests by which copies are told: two of 10⁹ envelopes share one with probability below 2⁻⁶⁸."""
+"""Length of the digests that identify copies: two of 10⁹ envelopes share one with probability below 2⁻⁶⁸."""
 
 Digest = Callable[[bytes], bytes]
 
 Chunks = Callable[[], Iterable[bytes]]
-"""A batch, read from its beginning: envelopes one after the other, in chunks of any length."""
+"""Reads a batch from its beginning: joined envelopes, in chunks of any length."""
 
 
 def distinct(
@@ -41,8 +41,8 @@ def distinct(
 ) -> Iterator[bytes]:
     """Give a batch of that many `envelopes` of `width` bytes without later copies, which `left_out` counts.
 
-    Reads the batch twice and keeps 8 bytes of each envelope, so memory stays small where the batch is large.
-    `random` gives the key (32 bytes) of the digests.
+    Reads the batch twice and keeps 8 bytes of each envelope, so memory stays small even if the batch is large. `random`
+    gives the key (32 bytes) of the digests.
     """
     digest = _keyed(random(32))
     return _distinct(chunks, _repeated(chunks(), envelopes, width, digest), width, digest, left_out)
@@ -70,13 +70,13 @@ def _short(digests: list[bytes]) -> npt.NDArray[np.uint64]:
 
 
 def _repeated(chunks: Iterable[bytes], envelopes: int, width: int, digest: Digest) -> npt.NDArray[np.uint64]:
-    """The short digests that more than one envelope has, rising."""
+    """Return the short digests that more than one envelope has, in ascending order."""
     shorts, filled = np.zeros(envelopes, dtype=np.uint64), 0
     for chunk in chunks:
         found = _short(_digests(chunk, width, digest))
         shorts[filled : filled + len(found)] = found
         filled += len(found)
-    # Sorted, so that equal ones are neighbours.
+    # Sorted, so that equal digests are adjacent.
     shorts.sort()
     return np.unique(shorts[1:][shorts[1:] == shorts[:-1]])
 
@@ -84,8 +84,8 @@ def _repeated(chunks: Iterable[bytes], envelopes: int, width: int, digest: Diges
 def _distinct(
     chunks: Chunks, repeated: npt.NDArray[np.uint64], width: int, digest: Digest, left_out: Counter[str]
 ) -> Iterator[bytes]:
-    """The batch without later copies; only envelopes with a repeated short digest are compared, by their full ones."""
-    # No two envelopes have one short digest, so none is a copy: nothing is compared, nothing remembered.
+    """Give the batch without later copies; only envelopes with a repeated short digest are compared by full digests."""
+    # All short digests differ, so no envelope is a copy: nothing needs to be compared.
     if not repeated.size:
         yield from chunks()
         return

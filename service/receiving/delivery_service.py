@@ -1,4 +1,4 @@
-"""The delivery service as the analyzer and hops run it: who may call, what is timed, and when keys expire."""
+"""Runs the delivery service of the analyzer and hops: allowed callers, timing, and expiry of keys."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.rpc import DeliveryHandler
 
 DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
-"""Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
+"""Common names that may deliver batches: any shuffler's. The signed record of a batch names its sender."""
 
 SWEEP_SECONDS = 60.0
-"""How often what was left behind is looked over: certificates that failed, keys of rounds that no batch came for."""
+"""How often leftovers are checked: failed certificates, and keys of rounds without a batch."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class TimedDelivery:
-    """A receiver whose work is timed and whose refusals are counted (`rpc.DeliveryHandler`)."""
+    """Times the work of a receiver and counts its refusals (`rpc.DeliveryHandler`)."""
 
     def __init__(self, receiver: DeliveryHandler, accept: Observe, commit: Observe) -> None:
         self._receiver = receiver
@@ -51,7 +51,7 @@ class TimedDelivery:
             return await self._receiver.get_releases(task_id)
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk) -> int:
-        """Take a batch's announcement; return the offset to go on from."""
+        """Accept a batch's announcement; return the next offset to send."""
         with self._counted():
             return await self._receiver.begin(record, key_set, releases)
 
@@ -60,7 +60,7 @@ class TimedDelivery:
             return await self._receiver.put(chunk)
 
     async def commit(self, batch: BatchId, digest: bytes) -> Committed:
-        """Work on a batch that is complete, and commit it."""
+        """Process a complete batch, and commit it."""
         with self._counted(self._commit):
             return await self._receiver.commit(batch, digest)
 
@@ -79,20 +79,20 @@ class Expiring(Protocol):
     """A store whose keys expire."""
 
     async def expire_keys(self, now: float) -> int:
-        """Erase the private keys that are not valid any more at `now`; return how many."""
+        """Erase the private keys that are no longer valid at `now`; return how many."""
 
 
 async def sweep(
     store: Expiring, clock: Callable[[], float], incidents: Incidents, first: Callable[[], None] = lambda: None
 ) -> None:
-    """Destroy the keys whose time is over and that no batch came for; now, and every minute, after calling `first`."""
+    """Destroy expired keys of rounds without a batch, now and every minute, each time after calling `first`."""
     while True:
         first()
         try:
             expired = await store.expire_keys(clock())
         except Exception as error:
-            # Whatever it was: without this loop keys would be kept for ever, and no failed certificate tried again.
-            text = f"keys whose time is over could not be destroyed: {error}; it is tried again every minute"
+            # Catch everything: without this loop, keys would be kept forever, and failed certificates never retried.
+            text = f"expired keys could not be destroyed: {error}; the service tries again every minute"
             incidents.open("sweep", IncidentKind.ROUNDS, "keys not looked over", text, error)
         else:
             incidents.resolve("sweep")

@@ -1,4 +1,4 @@
-"""What storing received batches is on any database: the operations of a store, and what one transaction does."""
+"""Defines how received batches are stored on any database: the operations of a store, and of one transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class InboxTransaction(ABC, Generic[D]):
-    """One transaction on round keys and batches. What it writes is stored when it ends."""
+    """One transaction on round keys and batches. Its writes are stored when it ends."""
 
     # Keys
 
@@ -26,7 +26,7 @@ class InboxTransaction(ABC, Generic[D]):
         """A round's key, if one was made."""
 
     def add_key(self, task_id: bytes, number: int, key: NewRoundKey) -> StoredKey:
-        """Give a round its key, unless it has one; return the one that it has."""
+        """Store a round's key, unless it has one; return the stored key."""
         known = self.key(task_id, number)
         if known is not None:
             return known
@@ -35,15 +35,15 @@ class InboxTransaction(ABC, Generic[D]):
 
     @abstractmethod
     def _insert_key(self, task_id: bytes, number: int, key: NewRoundKey) -> None:
-        """Store the key of a round that has none."""
+        """Store the key of a round without one."""
 
     @abstractmethod
     def expire_keys(self, now: float) -> int:
-        """Destroy the keys whose time is over and that nothing waits for; return how many."""
+        """Destroy the expired keys that no batch needs; return how many."""
 
     @abstractmethod
     def abandon(self, task_id: bytes, number: int) -> None:
-        """Destroy what a round was delivered with, and its private key: nothing more is done with it."""
+        """Destroy a round's delivered envelopes and its private key; the round is given up."""
 
     # Batches
 
@@ -58,7 +58,7 @@ class InboxTransaction(ABC, Generic[D]):
     def announce(
         self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: ReleaseChunk
     ) -> int:
-        """Have `check` decide on an announcement, and store it with what is new of the releases that came with it."""
+        """Let `check` decide on an announcement, and store it with the new ones of the releases that came with it."""
         batch = record.batch
         stored = self.batches(batch.task_id, batch.round)
         known = next((each for each in stored if each.id == batch), None)
@@ -72,24 +72,24 @@ class InboxTransaction(ABC, Generic[D]):
         return 0
 
     def _releases(self, _task_id: bytes) -> Sequence[Release]:
-        """The task's releases as they are stored; a receiver that only passes batches on stores none."""
+        """Return the task's stored releases; a receiver that only forwards batches stores none."""
         return ()
 
     def _add_releases(self, _task_id: bytes, _releases: Sequence[Release]) -> None:
-        """Store releases behind those of the task that are stored."""
+        """Append releases to the stored ones of the task."""
 
     @abstractmethod
     def _insert_batch(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes) -> None:
-        """Store a batch that is new, and the key set of its round, which all batches of the round come with."""
+        """Store a new batch, and the key set of its round, which all batches of the round share."""
 
     def append(self, chunk: Envelopes) -> int:
-        """Store the part of a chunk that is new; return the offset to go on from."""
+        """Store the new part of a chunk; return the next offset to send."""
         delivery = self.batch(chunk.batch)
         repeated, count = new_part(delivery, chunk), len(chunk.envelopes)
         if delivery is None or delivery.committed is not None:
             return chunk.offset if delivery is None else delivery.position
         if repeated:
-            # What is sent again must be what is stored: two deliveries of one batch must not be mixed.
+            # A repeated part must equal the stored one: two deliveries of one batch must not be mixed up.
             self._check_repetition(chunk, repeated)
         if repeated < count:
             self._insert_chunk(chunk.batch, delivery.next_offset, chunk.envelopes[repeated:])
@@ -97,34 +97,34 @@ class InboxTransaction(ABC, Generic[D]):
 
     @abstractmethod
     def _check_repetition(self, chunk: Envelopes, repeated: int) -> None:
-        """Return only if the first `repeated` envelopes of a chunk are what is stored at its offset."""
+        """Check that the first `repeated` envelopes of a chunk equal the stored ones at its offset."""
 
     @abstractmethod
     def _insert_chunk(self, batch: BatchId, first: int, envelopes: Sequence[bytes]) -> None:
-        """Store envelopes of a batch behind those that are there; `first` is the offset of the first."""
+        """Append envelopes to the stored ones of a batch; `first` is the offset of the first."""
 
     @abstractmethod
     def forget_envelopes(self, batch: BatchId) -> None:
-        """Forget what arrived of a batch that is not committed, so that its delivery begins again."""
+        """Forget the arrived envelopes of an uncommitted batch, so that its delivery begins again."""
 
 
 Made = TypeVar("Made", bound=InboxTransaction[Any])
 
 
 class InboxOperations(ABC, Generic[Made, D]):
-    """What every receiver's store does (`receiver.Inbox`), each operation in one transaction."""
+    """The operations of every receiver's store (`receiver.Inbox`), each in one transaction."""
 
     @abstractmethod
     async def _look(self, work: Callable[[Made], T]) -> T:
-        """Do an operation that only reads."""
+        """Run an operation that only reads."""
 
     @abstractmethod
     async def _change(self, work: Callable[[Made], T]) -> T:
-        """Do an operation; its result is there when it is on disk."""
+        """Run an operation; its result comes when it is on disk."""
 
     @abstractmethod
     def _chunk_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
-        """The first chunk behind an offset that arrived of a batch; None at the end. Blocks."""
+        """Return the first arrived chunk of a batch after an offset; None at the end. Blocks."""
 
     # Keys
 
@@ -132,15 +132,15 @@ class InboxOperations(ABC, Generic[Made, D]):
         return await self._look(lambda tables: tables.key(task_id, round_number))
 
     async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
-        """Give a round its key, and return the key that it has from now on."""
+        """Store a round's key, unless it has one; return the stored key."""
         return await self._change(lambda tables: tables.add_key(task_id, round_number, key))
 
     async def expire_keys(self, now: float) -> int:
-        """Erase the private keys that are not valid any more and that nothing waits for; return how many."""
+        """Erase the expired private keys that no batch needs; return how many."""
         return await self._change(lambda tables: tables.expire_keys(now))
 
     async def abandon(self, task_id: bytes, round_number: int) -> None:
-        """Erase what a round was delivered with and its private key."""
+        """Erase a round's delivered envelopes and its private key."""
         await self._change(lambda tables: tables.abandon(task_id, round_number))
 
     # Receiving
@@ -159,17 +159,17 @@ class InboxOperations(ABC, Generic[Made, D]):
         check: Check,
         releases: ReleaseChunk = NO_RELEASES,
     ) -> int:
-        """Have `check` decide, and store the announcement; return the offset to go on from."""
+        """Let `check` decide, and store the announcement; return the next offset to send."""
         return await self._change(lambda tables: tables.announce(record, document, key_set_hash, check, releases))
 
     async def append(self, chunk: Envelopes) -> int:
-        """Store the part of a chunk that is new, and return the offset to go on from."""
+        """Store the new part of a chunk, and return the next offset to send."""
         return await self._change(lambda tables: tables.append(chunk))
 
     def arrived(self, batch: BatchId) -> Iterator[bytes]:
-        """Give the envelopes that arrived, joined, in chunks. Blocks: it is for threads.
+        """Give the arrived envelopes, joined, in chunks. Blocks, so call it in a thread.
 
-        Each chunk is read by itself, so that a batch that takes minutes to count keeps no log from being cut.
+        Each chunk is a separate read, so that minutes of counting do not prevent truncating the log.
         """
         offset = -1
         while found := self._chunk_after(batch, offset):
@@ -177,5 +177,5 @@ class InboxOperations(ABC, Generic[Made, D]):
             yield envelopes
 
     async def forget_envelopes(self, batch: BatchId) -> None:
-        """Forget what arrived of a batch that is not committed."""
+        """Forget the arrived envelopes of an uncommitted batch."""
         await self._change(lambda tables: tables.forget_envelopes(batch))

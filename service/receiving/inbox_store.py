@@ -1,8 +1,8 @@
-"""The inbox of a store in one SQLite file. An answer is given after its transaction is synced.
+"""Stores received batches in one SQLite file. An answer is given after its transaction is synced.
 
-Operations that wait together share one transaction, each in a savepoint of its own (`service.sqlite.group_commit`).
-After something was erased, the freed pages are zeroed in the file, given back, and the write-ahead log is cut to
-nothing before the answer.
+Operations that wait together share one transaction, each in its own savepoint (`service.sqlite.group_commit`). After an
+erasure, and before the answer, the freed pages are zeroed in the file and returned, and the write-ahead log is
+truncated.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from hubbub.service.sqlite.database import Database
 from hubbub.service.sqlite.group_commit import GroupCommit, Outcome
 
 RETRY_SECONDS = 5.0
-"""When to try again after the disk refused a write."""
+"""How long a sender waits after the disk refused a write."""
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 
 class TablesTransaction(Generic[Made]):
-    """A transaction of `service.sqlite.group_commit`: its tables, and the cleaning of the files after it."""
+    """A transaction of `service.sqlite.group_commit`: its tables, and the cleanup of the files after it."""
 
     def __init__(self, database: Database, tables: Made, remains: Remains, outcome: Outcome) -> None:
         self.tables = tables
@@ -45,10 +45,10 @@ class TablesTransaction(Generic[Made]):
         self._outcome = outcome
 
     def flush(self) -> None:
-        """Nothing was gathered: operations write at once."""
+        """Do nothing: operations write immediately."""
 
     def settle(self) -> None:
-        """Take what was erased out of the files. A failure is made good after the next transaction, or at the start."""
+        """Remove erased data from the files. If that fails, the next transaction or start does it."""
         if not self._remains.erased and not self._remains.destroyed:
             return
         try:
@@ -59,19 +59,19 @@ class TablesTransaction(Generic[Made]):
         except sqlite3.Error as error:
             self._outcome(error)
         except StoreError as error:
-            _LOG.debug("%s", error)  # a reader is in the way, and will not be for long
+            _LOG.debug("%s", error)  # a reader uses the log, for a short time
         else:
             self._remains.erased = self._remains.destroyed = False
             self._outcome(None)
 
     def abandon(self) -> None:
-        """Nothing was gathered. Remains stay noted: cleaning once too often harms nothing."""
+        """Do nothing. The remains stay recorded: one cleanup too many does no harm."""
 
 
 class InboxStore(InboxOperations[Made, D]):
-    """What every receiver's store in a folder has (`receiver.Inbox`), for one process at a time.
+    """The common part of every receiver's store in a folder (`receiver.Inbox`), for one process at a time.
 
-    `who` is whose store it is, in texts; `tables` makes its tables.
+    `who` names the service in messages; `tables` makes its tables.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class InboxStore(InboxOperations[Made, D]):
         commits: type[GroupCommit[TablesTransaction[Made]]] = GroupCommit,
         incidents: Incidents | None = None,
     ) -> None:
-        """Open the store in `folder`; `observe` is told how many seconds each transaction took.
+        """Open the store in `folder`; `observe` receives the seconds of each transaction.
 
-        `incidents` are told what the disk does not take. `connection` is the class of the
-        connections to the file, `commits` that of what writes through them.
+        `incidents` receives failures of the disk. `connection` is the class of the connections to the file, `commits`
+        the class that writes through them.
 
         Raises:
-            StoreError: where there is none, another process uses it, or a version wrote it that cannot be read; then
+            StoreError: if there is none, another process uses it, or a version wrote it that cannot be read; then
                 nothing was made or touched.
         """
         self._who = who
@@ -101,7 +101,7 @@ class InboxStore(InboxOperations[Made, D]):
         self._reading = threading.Lock()
         try:
             self._database.accept()
-            # A process that was killed may have committed an erasure, and not yet cleaned the files of it.
+            # A killed process may have committed an erasure without cleaning the files.
             self._database.clean()
         except (sqlite3.Error, StoreError) as error:
             self._database.close()
@@ -135,7 +135,7 @@ class InboxStore(InboxOperations[Made, D]):
     async def _change(self, work: Callable[[Made], T]) -> T:
         return await self._commits.submit(lambda unit: work(unit.tables))
 
-    # Reads go this way too: they see every change.
+    # Reads take the same path, so that they see every change.
     _look = _change
 
     def _chunk_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
@@ -160,7 +160,7 @@ class InboxStore(InboxOperations[Made, D]):
 
     def _refused(self, error: Exception) -> HubbubError:
         if is_damage(error):
-            what = f"the {self._who}'s store is damaged ({error}); the {self._who}'s log names it and says what to do"
+            what = f"the {self._who}'s store is damaged ({error}); the {self._who}'s log names the file and the remedy"
         else:
-            what = f"the {self._who}'s store takes nothing now: {error}; is its disk full?"
+            what = f"the {self._who}'s store cannot be written now: {error}; is its disk full?"
         return Refusal(Reason.NOT_READY, what, RETRY_SECONDS)

@@ -1,8 +1,7 @@
-"""Round keys and received batches as a receiver stores them, as narrow operations in one transaction.
+"""Stores a receiver's round keys and batches in SQLite tables, by narrow operations in one transaction.
 
-The analyzer's tables and a hop's are made of these, with their own beside: their layouts have `ROUND_TABLES`, and
-`task` and `batch` with at least the columns that are used here. A batch is committed once it has a number of `valid`
-reports.
+The analyzer and hops extend these tables: their layouts include `ROUND_TABLES`, and the tables `task` and `batch` with
+at least the columns used here. A batch is committed once its number of `valid` reports is set.
 """
 
 from __future__ import annotations
@@ -53,24 +52,24 @@ SELECT round.key FROM round JOIN task ON task.key = round.task WHERE task.id = ?
 
 @dataclass
 class Remains:
-    """What was deleted from tables and must leave the files too; the store sees to it after the commit."""
+    """Deletions whose data must also leave the files; the store removes it after the commit."""
 
     erased: bool = False
-    """Rows were deleted whose pages are to be zeroed and given back."""
+    """Rows were deleted; their pages must be zeroed and returned."""
 
     destroyed: bool = False
-    """A key was deleted, which must leave the write-ahead log."""
+    """A key was deleted; it must leave the write-ahead log."""
 
 
 class InboxTables(InboxTransaction[D]):
-    """The operations. Used inside the store's transactions only; what one of them writes is stored when that ends."""
+    """The operations, for use inside the store's transactions only; writes are stored when the transaction ends."""
 
     BATCHES: ClassVar[str]
-    """Selects the batches of a round (its row is the one parameter), the query first; ends in the condition on it."""
+    """Selects the batches of a round (the only parameter is its row), query column first; ends with that condition."""
 
     @abstractmethod
     def _delivery(self, batch: BatchId, row: Sequence[Any]) -> D:
-        """Make a batch of a row of `BATCHES`."""
+        """Make a batch from a row of `BATCHES`."""
 
     def __init__(self, connection: sqlite3.Connection, remains: Remains) -> None:
         self._connection = connection
@@ -87,12 +86,12 @@ class InboxTables(InboxTransaction[D]):
         return self._connection.execute(statement, values).rowcount
 
     def _round(self, task_id: bytes, round_number: int) -> int | None:
-        """The row of a round; None where no key was made for it yet."""
+        """Return the row of a round; None if it has no key yet."""
         row = self._one(_ROUNDS, task_id, round_number)
         return None if row is None else row[0]
 
     def _batch(self, batch: BatchId) -> int | None:
-        """The row of a batch; None where it was not announced."""
+        """Return the row of a batch; None if it was not announced."""
         statement = "SELECT key FROM batch WHERE round = ? AND query = ?"
         row = self._one(statement, self._round(batch.task_id, batch.round), batch.query)
         return None if row is None else row[0]
@@ -122,8 +121,8 @@ class InboxTables(InboxTransaction[D]):
         self._run("INSERT INTO private_key (round, private_key) VALUES (?, ?)", round_row, pad_for_erasure(key.private))
 
     def expire_keys(self, now: float) -> int:
-        """Destroy the keys whose time is over and that no batch came for; return how many."""
-        # A batch that was announced still needs the key, however late it is.
+        """Destroy the expired keys of rounds without a batch; return how many."""
+        # An announced batch still needs the key, however late it is.
         expired = self._run(
             "DELETE FROM private_key WHERE round IN (SELECT key FROM round WHERE not_after < ?"
             " AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.round = round.key))",
@@ -136,7 +135,7 @@ class InboxTables(InboxTransaction[D]):
 
     def _insert_batch(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes) -> None:
         batch, round_row = record.batch, self._round(record.batch.task_id, record.batch.round)
-        # Fixed by the first batch; the check has seen to it that all others come with the same one.
+        # The first batch fixes it; the check ensures that all others come with the same one.
         self._run("UPDATE round SET key_set_hash = ? WHERE key = ?", key_set_hash, round_row)
         self._run(
             "INSERT INTO batch (round, query, record, signature, reports, dummies, digest)"
@@ -173,7 +172,7 @@ class InboxTables(InboxTransaction[D]):
             self._run("DELETE FROM arrived WHERE batch = ?", row)
 
     def abandon(self, task_id: bytes, round_number: int) -> None:
-        """Destroy what a round was delivered with and its private key: nothing of it will be counted."""
+        """Destroy a round's delivered envelopes and its private key: the round will not be counted."""
         round_row = self._round(task_id, round_number)
         self._run("DELETE FROM arrived WHERE batch IN (SELECT key FROM batch WHERE round = ?)", round_row)
         self._run("UPDATE batch SET next_offset = 0 WHERE round = ?", round_row)

@@ -1,6 +1,6 @@
-"""Whether a round's private key, as a store gives it back, is still that of the public key that was signed.
+"""Checks that a round's private key from a store still belongs to the signed public key.
 
-With another key nothing of the round opens: every report would be left out as unopenable, and the round be withheld.
+With another key, no envelope of the round opens: every report would be left out as unopenable, and the round withheld.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from hubbub.protos.task.task import Task, hop_name
 from hubbub.service.receiving.receiver import StoredKey, erased
 
 RETRY_SECONDS = 60.0
-"""When to ask again for what a damaged key would have to open: each time the batch is hashed, and only an operator can
-change anything."""
+"""How long a sender waits before it retries a batch with a damaged key: each try hashes the batch, and only an operator
+can repair the key."""
 
 
 class KeyDamaged(HubbubError):
-    """A private key does not belong to its key record, or the record is not what was signed."""
+    """A private key does not belong to its key record, or the record is not the signed one."""
 
 
 class Keys(Protocol):
-    """Where a receiver's round keys are stored."""
+    """The store of a receiver's round keys."""
 
     async def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
         """Return a round's key."""
 
 
 def check_key(private: bytes, record: SignedDocument, suite: Suite) -> None:
-    """Return only if a private key is that of a key record. The caller checks the record's signature.
+    """Check that a private key belongs to a key record. The caller checks the record's signature.
 
     Raises:
-        KeyDamaged: if it is not.
+        KeyDamaged: if it does not.
     """
     try:
         public = bytes.fromhex(json.loads(record.body)["public_key"])
@@ -49,13 +49,13 @@ def check_key(private: bytes, record: SignedDocument, suite: Suite) -> None:
     except EnvelopeError as error:
         raise KeyDamaged("the private key cannot be read") from error
     if found != public:
-        raise KeyDamaged("the private key is not that of the key's record")
+        raise KeyDamaged("the private key does not belong to the key's record")
 
 
 async def usable_key(keys: Keys, task: Task, round_number: int, role: Role, identity: Identity) -> StoredKey:
     """Return a round's key, which opens its envelopes.
 
-    `role` and `identity` are the service's, who signed the key's record.
+    `role` and `identity` are those of the service, which signed the key's record.
 
     Raises:
         Refusal: ERASED if it was destroyed, NOT_READY if it or its record is damaged.
@@ -71,7 +71,7 @@ async def usable_key(keys: Keys, task: Task, round_number: int, role: Role, iden
             Reason.NOT_READY,
             f"the key of round {round_number} of {task.name} in {_whose(task, role, identity)}'s store is damaged: "
             f"{error}. Nothing of the round can be opened; put the store of that moment back if there is one, else "
-            "give the round up at the shuffler (docs/howto/operate.md, A round is damaged)",
+            "give the round up at the shuffler (docs/howto/respond-to-incidents.md, A round is damaged)",
             RETRY_SECONDS,
         ) from error
     return stored
@@ -82,7 +82,7 @@ def _check_record(record: SignedDocument, task: Task, round_number: int, role: R
     try:
         KeyRecord.read(record, signer)
     except HubbubError as error:
-        raise KeyDamaged(f"its signed record does not hold: {error}") from error
+        raise KeyDamaged(f"its signed record is invalid: {error}") from error
 
 
 def _whose(task: Task, role: Role, identity: Identity) -> str:

@@ -1,10 +1,10 @@
-"""A batch from a shuffler is announced, put in chunks and committed. Every call may be repeated.
+"""Receives batches from a shuffler, which announces each, puts it in chunks and commits it. Calls may be repeated.
 
-The analyzer receives so, and so does each hop: a shuffler behind the first one. What must hold of a batch's record
-before anything is stored is in `service.receiving.receiver.record_checks`.
+The analyzer and each hop (a shuffler after the first one) use it. `service.receiving.record_checks` checks a batch's
+record before anything is stored.
 
-This module moves the bytes, and checks what must hold between a batch, its record and its round for every receiver.
-The caller hands in where a batch is stored, and what is done with it once all of it has arrived.
+This module moves the bytes, and checks the consistency of a batch, its record and its round for every receiver. The
+caller provides the store of batches, and the work on a batch that has arrived completely.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class StoredKey:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A batch as it is stored: the sender's record, how far it came, and what was counted once it was committed.
+    """A stored batch: the sender's record, the progress of delivery, and the counts once it is committed.
 
-    `reports` are those of devices; `dummies` more, made by the shuffler, are among the envelopes.
+    `reports` counts those of devices; the envelopes include `dummies` more, made by the shuffler.
     """
 
     id: BatchId
@@ -56,12 +56,12 @@ class Delivery:
 
     @property
     def envelopes(self) -> int:
-        """How many envelopes the batch holds: those that no hop before left out."""
+        """How many envelopes the batch has: those that no earlier hop left out."""
         return self.reports + self.dummies - sum(left_out_by_hops(self.record).values())
 
     @property
     def position(self) -> int:
-        """Where its sender goes on: behind the end once it is committed, when its envelopes may be erased already."""
+        """The next offset to send; the end once the batch is committed, when its envelopes may already be erased."""
         return self.envelopes if self.committed is not None else self.next_offset
 
 
@@ -74,9 +74,9 @@ D_co = TypeVar("D_co", bound=Delivery, covariant=True)
 
 @dataclass(frozen=True)
 class Announced(Generic[D_co]):
-    """What is stored of a round when a batch of it is announced: its key, the batch itself if known, and the others.
+    """The stored state of a round when a batch of it is announced: its key, the batch itself if known, and the others.
 
-    `releases` are those of its task, the first of them first.
+    `releases` are those of its task, oldest first.
     """
 
     key: StoredKey | None
@@ -86,14 +86,14 @@ class Announced(Generic[D_co]):
 
 
 Check = Callable[[Announced[Delivery]], None]
-"""Decides on an announcement: raises `Refusal` to refuse it. May be called again, so it only looks."""
+"""Decides on an announcement: raises `Refusal` to refuse it. It may be called again, so it changes nothing."""
 
 
 class Inbox(Protocol[D_co]):
-    """Where batches that are received are stored. What a coroutine returned is on disk."""
+    """The store of received batches. Every result that a coroutine returned is on disk."""
 
     async def batch(self, batch: BatchId) -> D_co | None:
-        """Return a batch; None where it was not announced."""
+        """Return a batch; None if it was not announced."""
 
     async def announce(
         self,
@@ -103,31 +103,31 @@ class Inbox(Protocol[D_co]):
         check: Check,
         releases: ReleaseChunk = NO_RELEASES,
     ) -> int:
-        """Have `check` decide, and store the announcement in the same transaction; return the offset to go on from.
+        """Let `check` decide, and store the announcement in the same transaction; return the next offset to send.
 
-        The first batch of a round fixes the round's key set. A batch that is known already stays as it is. What
-        is new of the `releases` that came with it is added to those of its task.
+        The first batch of a round fixes the round's key set. A known batch stays as it is. New ones of the `releases`
+        are added to those of its task.
 
         Raises:
-            Refusal: what `check` raised; nothing was stored.
+            Refusal: raised by `check`; nothing was stored.
         """
 
     async def append(self, chunk: Envelopes) -> int:
-        """Store the part of a chunk that is new, and return the offset to go on from; see `new_part`.
+        """Store the new part of a chunk, and return the next offset to send; see `new_part`.
 
         Raises:
-            Refusal: INCOMPLETE where the batch was not announced, WRONG_OFFSET where the chunk leaves a gap or goes
-                beyond the batch, DIGEST_DIFFERS where it says otherwise than what is stored. Nothing was stored then.
+            Refusal: INCOMPLETE if the batch was not announced, WRONG_OFFSET if the chunk leaves a gap or exceeds the
+                batch, DIGEST_DIFFERS if it differs from the stored part. Then nothing was stored.
         """
 
     def arrived(self, batch: BatchId) -> Iterator[bytes]:
-        """Give the envelopes that arrived, joined, in chunks of any length. Blocks: it is for threads."""
+        """Give the arrived envelopes, joined, in chunks of any length. Blocks, so call it in a thread."""
 
     async def forget_envelopes(self, batch: BatchId) -> None:
-        """Forget what arrived of a batch that is not committed, so that its delivery begins again at offset 0."""
+        """Forget the arrived envelopes of an uncommitted batch, so that its delivery begins again at offset 0."""
 
 
-# What must hold for every receiver
+# Checks of every receiver
 
 
 def announcement_check(
@@ -138,25 +138,25 @@ def announcement_check(
     key_set_hash: bytes,
     releases: ReleaseChunk | None = NO_RELEASES,
 ) -> Check:
-    """Return what decides on an announcement by what is stored of its round.
+    """Return the check of an announcement against the stored state of its round.
 
     `own_record` is the receiver's key record in the key set that came with it. The check raises `Refusal`: FORKED,
     INCOMPLETE, DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
     """
 
     def check(stored: Announced[Delivery]) -> None:
-        # First: of a shuffler whose store was put back, whatever else is wrong follows from that.
+        # First: if the shuffler's store is an old copy, every other fault follows from that.
         if releases is not None:
             check_chain(task, record, document, releases, stored.releases)
         known = stored.known
         if known is not None and known.record.body != document.body:
             name = f"query {task.queries[record.batch.query].name} of round {record.batch.round} of task {task.name}"
-            message = f"the batch of {name} was announced with another record; a batch is released once"
+            message = f"the batch of {name} was announced with another record before; a batch is released only once"
             raise Refusal(Reason.DIGEST_DIFFERS, message)
         if known is not None and known.committed is not None:
-            return  # its round's key may be destroyed, which no longer matters
+            return  # the round's key may be destroyed, which no longer matters
         _check_own_key(task, record, stored.key, own_record, key_set_hash)
-        # A batch that is known was compared with the others when it was first announced.
+        # A known batch was compared with the others at its first announcement.
         for other in stored.others if known is None else ():
             identities = signers(task, record.batch.round)
             before = identities.hops[: len(record.hops)]
@@ -169,7 +169,7 @@ def _check_own_key(
     task: Task, record: BatchRecord, key: StoredKey | None, own_record: SignedDocument, key_set_hash: bytes
 ) -> None:
     if key is None or key.record != own_record:
-        raise Refusal(Reason.KEY_SET_DIFFERS, "the key set's record of this service is not the one that it gave out")
+        raise Refusal(Reason.KEY_SET_DIFFERS, "the key set's record of this service is not the one that it issued")
     if key.key_set_hash not in (None, key_set_hash):
         message = "another batch of this round came with another key set; a round has exactly one"
         raise Refusal(Reason.KEY_SET_DIFFERS, message)
@@ -178,7 +178,7 @@ def _check_own_key(
 
 
 def _check_same_round(record: BatchRecord, other: BatchRecord) -> None:
-    """Every device answers every query, so all batches of a round say the same of the round."""
+    """Check that two batches agree on their round: every device answers every query, so all batches must."""
     for name in ("reports", "closed_by", "refusals"):
         mine, theirs = getattr(record, name), getattr(other, name)
         if mine != theirs:
@@ -189,15 +189,15 @@ def _check_same_round(record: BatchRecord, other: BatchRecord) -> None:
 
 
 def erased(task: Task, round_number: int) -> Refusal:
-    """Return the refusal of everything that a destroyed key would be needed for."""
+    """Return the refusal of a call that needs a destroyed key."""
     return Refusal(
         Reason.ERASED,
-        f"round {round_number} of task {task.name} is over; its key was destroyed and nothing opens any more",
+        f"round {round_number} of task {task.name} is over; its key was destroyed, so no envelope opens",
     )
 
 
 def new_part(delivery: Delivery | None, chunk: Envelopes) -> int:
-    """Return how many envelopes of a chunk, from its beginning, are stored already; the rest is new.
+    """Return how many envelopes at the beginning of a chunk are stored already; the rest is new.
 
     Raises:
         Refusal: INCOMPLETE, WRONG_OFFSET.
@@ -207,18 +207,18 @@ def new_part(delivery: Delivery | None, chunk: Envelopes) -> int:
     count = len(chunk.envelopes)
     if chunk.offset > delivery.next_offset or chunk.offset + count > delivery.envelopes:
         message = f"envelopes {chunk.offset} to {chunk.offset + count} of {delivery.envelopes}"
-        raise Refusal(Reason.WRONG_OFFSET, f"{message}; go on from {delivery.next_offset}")
+        raise Refusal(Reason.WRONG_OFFSET, f"{message}; continue at {delivery.next_offset}")
     return count if delivery.committed is not None else min(count, delivery.next_offset - chunk.offset)
 
 
 def check_repetition(stored: Iterable[tuple[int, bytes]], offset: int, envelopes: Sequence[bytes]) -> None:
-    """Return only if these envelopes are what is `stored` from `offset` on, in chunks, each with its own offset.
+    """Check that these envelopes equal the `stored` ones from `offset` on; `stored` gives chunks with their offsets.
 
-    The first chunk holds what is at `offset`, and those of one batch are all of one length.
+    The first chunk contains the envelope at `offset`, and all envelopes of a batch have one length.
 
     Raises:
-        Refusal: DIGEST_DIFFERS where another envelope is stored.
-        HubbubError: where some are missing.
+        Refusal: DIGEST_DIFFERS if another envelope is stored.
+        HubbubError: if some are missing.
     """
     width, given = len(envelopes[0]), b"".join(envelopes)
     compared = 0
@@ -228,12 +228,12 @@ def check_repetition(stored: Iterable[tuple[int, bytes]], offset: int, envelopes
             raise another_envelope(offset + compared // width)
         compared += len(known)
     if compared != len(given):
-        raise HubbubError(f"the store lacks envelope {offset + compared // width} of a batch; it was damaged")
+        raise HubbubError(f"the store lacks envelope {offset + compared // width} of a batch, so it is damaged")
 
 
 def another_envelope(offset: int) -> Refusal:
-    """Return the refusal of a chunk that says otherwise than what is stored, at or after `offset`."""
-    message = f"another envelope than before at {offset} or after; a batch is released once"
+    """Return the refusal of a chunk that differs from the stored envelopes, at or after `offset`."""
+    message = f"an envelope at {offset} or after differs from the one sent before; a batch is released only once"
     return Refusal(Reason.DIGEST_DIFFERS, message)
 
 
@@ -245,7 +245,7 @@ def _not_announced() -> Refusal:
 
 
 class Receiver(Generic[D]):
-    """Receives batches into `inbox`; `work` is done once with each that is complete, and commits it."""
+    """Receives batches into `inbox`; `work` is called once for each complete batch, and commits it."""
 
     def __init__(
         self, inbox: Inbox[D], work: Callable[[Task, D], Awaitable[Committed]], incidents: Incidents | None = None
@@ -264,9 +264,9 @@ class Receiver(Generic[D]):
         own_record: SignedDocument,
         releases: ReleaseChunk | None = NO_RELEASES,
     ) -> int:
-        """Take the announcement of a batch whose record and key set were checked; return the offset to go on from.
+        """Accept the announcement of a batch whose record and key set were checked; return the next offset to send.
 
-        With None, the releases are somebody else's to check and to store: they are passed on.
+        If `releases` is None, another party checks and stores them: this one only forwards them.
 
         Raises:
             Refusal: FORKED, INCOMPLETE, DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
@@ -283,7 +283,7 @@ class Receiver(Generic[D]):
             return await announcing
         except Refusal as refusal:
             if refusal.reason is Reason.FORKED:
-                # Only this one stays until somebody decides; the sender comes again with all others by itself.
+                # Only a fork stays until an operator decides; after other refusals, the sender retries by itself.
                 names = {"task": task.name}
                 self._incidents.open(
                     ("releases", task.id), IncidentKind.PEER, "forked", refusal.message, refusal, **names
@@ -291,7 +291,7 @@ class Receiver(Generic[D]):
             raise
 
     async def put(self, chunk: Envelopes) -> int:
-        """Store a chunk and return the offset to go on from. A chunk that repeats what is stored changes nothing.
+        """Store a chunk and return the next offset to send. A chunk that repeats stored envelopes changes nothing.
 
         Raises:
             Refusal: INCOMPLETE, WRONG_OFFSET, DIGEST_DIFFERS.
@@ -299,25 +299,25 @@ class Receiver(Generic[D]):
         return await self._inbox.append(chunk)
 
     async def commit(self, task: Task, batch: BatchId, digest: bytes) -> Committed:
-        """Have a batch worked on and committed. Calls that come together wait for the same work.
+        """Process and commit a batch. Concurrent calls wait for the same work.
 
         Raises:
-            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's, or what
-                arrived is not what the record says; and what the work raises.
+            Refusal: INCOMPLETE before all envelopes have arrived; DIGEST_DIFFERS if the digest is not the record's, or
+                the arrived envelopes do not match the record; and the refusals of the work.
         """
         if digest != (await self.announced(batch)).digest:
-            message = "this batch was announced with another digest; a batch is released once"
+            message = "this batch was announced with another digest; a batch is released only once"
             raise Refusal(Reason.DIGEST_DIFFERS, message)
         work = self._commits.get(batch)
         if work is None:
             work = asyncio.create_task(self._commit(task, batch))
             self._commits[batch] = work
             work.add_done_callback(lambda done: self._forget(task, batch, done))
-        # A caller that gives up does not stop the work: it asks again.
+        # A caller that gives up does not stop the work: it calls again later.
         return await asyncio.shield(work)
 
     def _forget(self, task: Task, batch: BatchId, work: asyncio.Task[Committed]) -> None:
-        # Done or failed: the next call starts from what is stored.
+        # Done or failed: the next call starts from the stored state.
         del self._commits[batch]
         error = None if work.cancelled() else work.exception()
         refused = error.reason if isinstance(error, Refusal) else None
@@ -326,7 +326,7 @@ class Receiver(Generic[D]):
             return
         names = {"task": task.name, "round": batch.round, "query": task.queries[batch.query].name}
         text = f"round {batch.round} of {task.name} is not counted, query {names['query']}: {error}"
-        # What the sender sent is for the sender to repair; that we are not ready, or anything else, is for us.
+        # A refusal of the sent data is the sender's to repair; NOT_READY, and every other error, is ours.
         ours = refused in (None, Reason.NOT_READY)
         self._incidents.open(
             batch, IncidentKind.ROUNDS if ours else IncidentKind.PEER, "commit failed", text, error, **names
@@ -336,7 +336,7 @@ class Receiver(Generic[D]):
         """Return a batch.
 
         Raises:
-            Refusal: INCOMPLETE where it was not announced.
+            Refusal: INCOMPLETE if it was not announced.
         """
         delivery = await self._inbox.batch(batch)
         if delivery is None:
@@ -350,12 +350,12 @@ class Receiver(Generic[D]):
         if delivery.next_offset < delivery.envelopes:
             arrived = f"{delivery.next_offset} of {delivery.envelopes} envelopes arrived"
             raise Refusal(Reason.INCOMPLETE, f"{arrived}; put the others first")
-        # First of all: bytes that the signed digest does not cover are never worked on.
+        # First of all: bytes that the signed digest does not cover are never processed.
         await self.check_envelopes(delivery)
         return await self._work(task, delivery)
 
     async def check_envelopes(self, delivery: D) -> None:
-        """Return only if what arrived is what the record says; it is forgotten otherwise.
+        """Check that the arrived envelopes match the record; forget them otherwise.
 
         Raises:
             Refusal: DIGEST_DIFFERS.
@@ -363,5 +363,5 @@ class Receiver(Generic[D]):
         digest = await asyncio.to_thread(lambda: released_digest(self._inbox.arrived(delivery.id)))
         if digest != delivery.digest:
             await self._inbox.forget_envelopes(delivery.id)
-            message = "the envelopes that arrived are not those of the batch's record; deliver them again from offset 0"
+            message = "the arrived envelopes are not those of the batch's record; deliver them again from offset 0"
             raise Refusal(Reason.DIGEST_DIFFERS, message)

@@ -1,7 +1,6 @@
-"""What must hold between a batch's record, its key set, its envelopes and its task, for every receiver.
+"""Checks, for every receiver, that a batch's record, key set and envelopes match its task.
 
-`before` are the identities of the hops that a batch came through before its receiver, in their order; most batches come
-through none.
+`before` are the identities of the hops that a batch passed before its receiver, in order; most batches pass none.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from hubbub.protos.task.task import Task
 
 
 def task_of(document: SignedDocument) -> bytes:
-    """Return the id of the task that a batch record says it is of: it is read once the task's signers are known.
+    """Return the id of the task that a batch record names; its signature is checked once the task's signers are known.
 
     Raises:
         Refusal: BAD_RECORD.
@@ -31,13 +30,13 @@ def task_of(document: SignedDocument) -> bytes:
 
 
 def read_record(document: SignedDocument, task: Task, before: Sequence[bytes] = ()) -> BatchRecord:
-    """Return a batch record that the shuffler of its round signed, and the hops `before` after it.
+    """Return a batch record, signed by the shuffler of its round and then by the hops `before`.
 
     Raises:
         Refusal: BAD_RECORD.
     """
     try:
-        # The round is in what is signed: under another round's signer the signature does not hold.
+        # The round is in the signed body: with another round's signer, the signature is invalid.
         _, number = round_named(document)
         return BatchRecord.read(document, signers(task, number).shuffler, before)
     except SignatureError as error:
@@ -45,7 +44,7 @@ def read_record(document: SignedDocument, task: Task, before: Sequence[bytes] = 
 
 
 def check_record(task: Task, record: BatchRecord) -> None:
-    """Return only if a record is of one of the task's queries, and says of its round what the task allows.
+    """Check that a record is of one of the task's queries, and that its statements about the round fit the task.
 
     Raises:
         Refusal: BAD_RECORD, BELOW_MINIMUM.
@@ -60,14 +59,14 @@ def check_record(task: Task, record: BatchRecord) -> None:
         raise Refusal(Reason.BELOW_MINIMUM, f"{limits}; such a round expires and is not released")
     if record.dummies != task.privacy.dummies:
         wanted = f"{record.dummies} dummies, task {task.name} has {task.privacy.dummies} in every batch"
-        raise Refusal(Reason.BAD_RECORD, f"{wanted}; a batch is counted with exactly those")
+        raise Refusal(Reason.BAD_RECORD, f"{wanted}; a batch is counted with exactly that number")
     if record.admission != task.admission.mode.value:
         stated = f"admission is {record.admission}, that of task {task.name} is {task.admission.mode.value}"
-        raise Refusal(Reason.BAD_RECORD, f"{stated}; submissions were let in otherwise than the task says")
+        raise Refusal(Reason.BAD_RECORD, f"{stated}; submissions were not admitted as the task requires")
 
 
 def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
-    """Return only if a key set is signed by the task's services for the record's round, and is the one that it names.
+    """Check that the task's services signed a key set for the record's round, and that the record names this key set.
 
     Raises:
         Refusal: BAD_RECORD, KEY_SET_DIFFERS.
@@ -78,13 +77,13 @@ def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
             *(task.id, record.batch.round, task.suite), identities.shuffler, identities.analyzer, identities.hops
         )
     except (SignatureError, KeyRecordError) as error:
-        raise Refusal(Reason.BAD_RECORD, f"the key set does not hold: {error}") from error
+        raise Refusal(Reason.BAD_RECORD, f"the key set is invalid: {error}") from error
     if record.key_set_hash != key_set.hash:
         raise Refusal(Reason.KEY_SET_DIFFERS, "the batch record names another key set than the one that came with it")
 
 
 def check_width(task: Task, chunk: Envelopes, widths: Sequence[int]) -> None:
-    """Return only if the envelopes of a chunk are as long as all of their query are: `widths`, by query.
+    """Check that the envelopes of a chunk have the length of their query; `widths` gives it by query.
 
     Raises:
         Refusal: MALFORMED.

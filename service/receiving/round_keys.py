@@ -1,4 +1,4 @@
-"""A service's HPKE key pair for one round of a task, and the signed record that says so, made alike by both."""
+"""Makes a service's HPKE key pair for one round of a task, and its signed record; all services use it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hubbub.protos.task.signers import signers
 from hubbub.protos.task.task import Task
 
 NewKey = Callable[[Suite], tuple[bytes, bytes]]
-"""Makes a raw key pair of a suite: (private, public)."""
+"""Generates a raw key pair of a suite: (private, public)."""
 
 
 @dataclass(frozen=True)
 class NewRoundKey:
-    """A new key: the raw private half (never printed), the signed record, and until when the record is valid."""
+    """A new key: the raw private half (never printed), the signed record, and the end of the record's validity."""
 
     private: bytes = field(repr=False)
     record: SignedDocument
@@ -33,12 +33,12 @@ def make_key(
     new_key: NewKey = Suite.generate_key,
     behind: SignedDocument | None = None,
 ) -> NewRoundKey:
-    """Make the key of `role` for a round, of the task's suite, in a record signed by the round's signer of that role.
+    """Make the key of `role` for a round, of the task's suite, with a record signed by the round's signer of that role.
 
-    A hop's record is made around the one of who comes `behind` it, and signed by the one identity that a hop has.
+    A hop's record contains the record of the party `behind` it, and is signed by the hop's only identity.
 
     Raises:
-        SignatureError: where the signer is not among the identities of `identity`.
+        SignatureError: if the signer is not among the identities of `identity`.
     """
     private, public = new_key(task.hpke)
     valid = key_validity(task.schedule, round_number)

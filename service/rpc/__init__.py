@@ -1,4 +1,4 @@
-"""Request pipeline, limits, servicers and Connect; devices load none of it."""
+"""Serves the calls of the contract: request pipeline, limits, servicers and Connect. Devices load none of it."""
 
 from hubbub.service.rpc.handlers import (
     ControlHandler,

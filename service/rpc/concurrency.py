@@ -1,11 +1,11 @@
-"""How many calls a port has room for, those whose message is still on its way and those in work.
+"""Limits the calls of a port: those whose message is still arriving, and those in work.
 
-Whoever opens a call and does not send its message holds a slot for a few seconds at most, and loses it sooner where
-others need it: the connection that holds most of them gives up its oldest. So one that never ends its messages takes
-nothing from those that do, and what a port holds of unfinished messages is bounded, whatever it is sent.
+A call whose message does not arrive keeps its slot for a few seconds at most. It loses the slot sooner if others need
+it: a connection with more than its share of such calls gives up its oldest. So a connection that never finishes its
+messages takes nothing from those that do. The memory for unfinished messages is bounded, whatever a port is sent.
 
-Bytes in work, and those of answers until they are taken, are shared among connections: one holds at most as much as is
-left for all others, and whoever holds nothing may always make a small call.
+Connections share the bytes in work, and the bytes of answers that were not read yet. One connection uses at most as
+much as is left for all others. A connection that uses nothing may always make a small call.
 """
 
 from __future__ import annotations
@@ -24,56 +24,56 @@ from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
 T = TypeVar("T")
 
 RETRY_SECONDS = 1.0
-"""When a call that found no slot may be made again."""
+"""How long a caller waits before it repeats a call that found no slot."""
 
 FEWEST_UNFINISHED = 16
 MOST_UNFINISHED = 1024
-"""Calls at once whose message is not whole, however much memory there is."""
+"""Bounds on concurrent calls whose message is not complete, whatever the memory limit is."""
 
 LOOK_SECONDS = 0.05
-"""How often the memory is looked at while more calls are waited for than would fit if all were of the largest size."""
+"""How often memory is checked while more messages are awaited than would fit if all had the largest size."""
 
 SHARE = 8
-"""Calls on their way that a connection may have before it is the first to lose one: as many as a gateway makes."""
+"""Unfinished calls that a connection may have before it is the first to lose one: as many as a gateway makes."""
 
 SMALL_BYTES = 64 * 1024
-"""A message that finds room where larger ones, which leave an eighth of it free, find none."""
+"""Messages up to this size may use the last eighth of the room, which larger ones must leave free."""
 
 ANSWER_BYTES = 16 * 1024
-"""What a call holds beside its answer until that is taken."""
+"""Memory that a call uses, in addition to its answer, until the answer is read."""
 
 MOST_WAITING = 1024
-"""Calls of each kind of caller at once that wait for what is not there yet; they do no work meanwhile."""
+"""Concurrent calls of each kind of caller that wait for a later event; they do no work meanwhile."""
 
 PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 5.0
-"""How long a call that was refused for what it is waits for that answer, for each such call of its connection that
-waits; and at most. To refuse takes nearly as much work as to take, and who sends such calls does not need them soon."""
+"""Delay of the answer to a malformed call, for each such call of its connection that waits; and the longest delay. A
+refusal costs nearly as much work as an acceptance, and a sender of malformed calls does not need answers soon."""
 
 MOST_PAUSING = 1024
-"""Calls at once that wait for such an answer; more are answered at once."""
+"""Concurrent calls that wait for such an answer; further ones are answered at once."""
 
 RISE_BYTES = 1024 * 1024
-"""How much a second the process may grow by what else it does, and it is not taken for messages that are not whole."""
+"""Growth of the process per second that is attributed to its other work, and not to unfinished messages."""
 
 
 class PortLimit(StrEnum):
-    """A limit of a port, which calls are refused by."""
+    """A limit of a port that calls may exceed."""
 
     UNFINISHED = "unfinished"
-    """The message was not whole in time."""
+    """The message was not complete in time."""
     EVICTED = "evicted"
-    """The message was not whole when others needed its slot."""
+    """The message was not complete when others needed its slot."""
     CALLS = "calls"
-    """As many calls were in work as may be."""
+    """The most calls were in work."""
     BYTES = "bytes"
-    """The messages in work held as many bytes as may be."""
+    """The messages in work had the most bytes allowed."""
     UNREAD = "unread"
-    """The answers that the connection did not take yet held more bytes than are left for others."""
+    """The answers that the connection has not read yet have more bytes than are left for others."""
     MEMORY = "memory"
-    """The process held as much memory as it may."""
+    """The process used its limit of memory."""
     CONNECTIONS = "connections"
-    """All connections were taken; counted once a second while they are, as gRPC does not say what it closed."""
+    """All connections were in use. Counted once a second meanwhile, because gRPC does not report closed ones."""
     SIZE = "size"
     """The message was larger than its call needs."""
     COUNT = "count"
@@ -81,31 +81,31 @@ class PortLimit(StrEnum):
     COMPRESSED = "compressed"
     """The message was compressed."""
     PEER = "peer"
-    """The caller's certificate is not one that the port answers."""
+    """The port does not answer callers with this certificate."""
     ADDRESS = "address"
-    """One address had as many connections as it may; of the HTTPS port, as gRPC does not tell them apart."""
+    """One address had its limit of connections. HTTPS port only: gRPC does not distinguish addresses."""
     HTTP = "http"
-    """What came was no call by HTTP: another path, method or type, or headers that are not taken; of the HTTPS port."""
+    """The HTTP request was no call: wrong path, method or type, or unacceptable headers. HTTPS port only."""
 
 
 @dataclass(frozen=True)
 class PortLimits:
-    """What a port has room for."""
+    """The limits of a port."""
 
     calls: int = 4096
-    """Calls in work at once: of everybody together, or of each kind of caller where certificates tell them apart."""
+    """Calls in work at once: of all callers together, or of each kind of caller if certificates distinguish them."""
     message_bytes: int = 64 * 1024 * 1024
-    """Bytes of the messages in work; and how much the process may grow by those that are not whole yet."""
+    """Bytes of the messages in work; also how much the process may grow because of incomplete messages."""
     unfinished_seconds: float = 5.0
-    """How long a call's message may take to be whole."""
+    """How long a call's message may take to arrive completely."""
     largest: int = MAXIMUM_MESSAGE_BYTES
     """Bytes of the largest message of any call."""
     connections: int | None = None
-    """Connections at once, which gRPC holds to (`service.transport.grpc_server`); None where it is not known."""
+    """Connections at once, a limit that gRPC enforces (`service.transport.grpc_server`); None if it is not known."""
 
     @property
     def unfinished(self) -> int:
-        """Calls at once whose message is not whole that fit, even if each were of the largest size."""
+        """Calls at once with incomplete messages that fit, even if each message had the largest size."""
         return min(MOST_UNFINISHED, max(FEWEST_UNFINISHED, self.message_bytes // self.largest))
 
 
@@ -114,10 +114,10 @@ def _unknown() -> int:
 
 
 class AdmissionControl:
-    """The slots of one port, in one event loop. `refused` counts by limit what found none.
+    """The slots of one port, in one event loop. `refused` counts the calls that found no slot, by limit.
 
-    `held` gives the bytes of memory that the process holds, 0 where that is not known. gRPC does not say how much it
-    has of a message that is not whole: so more are waited for than would surely fit, as long as memory does not grow.
+    `held` gives the bytes of memory that the process uses, 0 if that is not known. gRPC does not report how much of an
+    incomplete message it has. So more messages are awaited than would surely fit, as long as memory does not grow.
     """
 
     def __init__(self, limits: PortLimits, held: Callable[[], int] = _unknown) -> None:
@@ -127,7 +127,7 @@ class AdmissionControl:
         self._fit = limits.unfinished
         self._held_before, self._looked = math.inf, -math.inf
         self._looking = False
-        # All of them from the oldest on, with their connections; and how many each connection has.
+        # All unfinished calls, oldest first, with their connections; and how many each connection has.
         self._unfinished: dict[asyncio.Timeout, str] = {}
         self._of: dict[str, int] = {}
         self._evicted: set[asyncio.Timeout] = set()
@@ -138,7 +138,7 @@ class AdmissionControl:
 
     @property
     def waiting(self) -> int:
-        """Calls whose message is not whole."""
+        """Calls whose message is not complete."""
         return len(self._unfinished)
 
     @property
@@ -147,10 +147,10 @@ class AdmissionControl:
         return self._in_work.total()
 
     async def read_message(self, connection: str, read: Callable[[], Awaitable[T]]) -> T:
-        """Return what `read` gives, a call's message, of that connection; `read` is cancelled at the deadline.
+        """Return the message of a call on that connection, which `read` gives; `read` is cancelled at the deadline.
 
         Raises:
-            Refusal: OVERLOADED, where it took too long, or others needed the slot.
+            Refusal: OVERLOADED, if it took too long, or others needed the slot.
         """
         clock = asyncio.timeout(self.limits.unfinished_seconds)
         try:
@@ -164,16 +164,16 @@ class AdmissionControl:
             limit = PortLimit.EVICTED if clock in self._evicted else PortLimit.UNFINISHED
         finally:
             self._evicted.discard(clock)
-        # Outside of the handler above: a refusal that knew the timeout would keep its frames, and what they hold.
+        # Outside of the handler above: a refusal chained to the timeout would keep its frames and their objects alive.
         if limit is PortLimit.EVICTED:
-            raise self.refusal(limit, "the message was not whole when others needed its slot")
+            raise self.refusal(limit, "the message was incomplete when other calls needed its slot")
         seconds = self.limits.unfinished_seconds
-        raise self.refusal(limit, f"the message was not whole after {seconds:g} s, as it has to be")
+        raise self.refusal(limit, f"the message was incomplete after {seconds:g} s, the limit of this port")
 
     def receive(self, size: int) -> None:
-        """Count bytes of messages that are not whole, where the port knows them; what is let go is below 0.
+        """Count bytes of incomplete messages, if the port knows them; a negative size releases bytes.
 
-        Above what may be held, who has waited longest gives up.
+        Above the limit of bytes, the call that has waited longest is given up.
         """
         self._received += size
         if size > 0 and self._received > self.limits.message_bytes and self._unfinished:
@@ -191,9 +191,9 @@ class AdmissionControl:
         self._of[connection] = self._of.get(connection, 0) + 1
 
     def _note_held(self) -> None:
-        """Note what is held without many that wait; what one flood left must not let the next one have as much again.
+        """Note the memory in use while few calls wait, so that the remains of one flood do not let the next one grow.
 
-        Those that do wait surely fit: what they hold is noted too, and is no more than they may.
+        The calls that do wait surely fit: their memory is included, and is within the limit.
         """
         now = asyncio.get_running_loop().time()
         if now - self._looked >= LOOK_SECONDS:
@@ -209,7 +209,7 @@ class AdmissionControl:
         asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Give up what surely fits no more; those that wait may send at any time, whether others come or not."""
+        """Give up calls beyond those that surely fit, since waiting calls may send at any time."""
         self._looking = False
         if self._grown():
             while self.waiting > self._fit:
@@ -218,15 +218,15 @@ class AdmissionControl:
             self._look_soon()
 
     def _evict(self) -> None:
-        """Give up the oldest call of the connections with more than their share; where there are none, of all.
+        """Give up the oldest call of the connections with more than their share; if there are none, the oldest of all.
 
-        Who sends is soon done: the oldest is of somebody who does not, however few each of their connections has.
+        A caller that sends is soon finished: the oldest call is of one that does not, however few its connections have.
         """
         share = max(SHARE, self._fit // len(self._of))
         oldest = next(iter(self._unfinished))
         clock = next((each for each, whose in self._unfinished.items() if self._of[whose] > share), oldest)
         self._stop_waiting(clock)
-        if clock.expired():  # its own deadline has passed, and it is about to hear of it
+        if clock.expired():  # its own deadline has passed, and it is about to be cancelled
             return
         self._evicted.add(clock)
         clock.reschedule(asyncio.get_running_loop().time())
@@ -237,17 +237,17 @@ class AdmissionControl:
             _take(self._of, connection, 1)
 
     def acquire(self, caller: str, size: int, connection: str = "") -> None:
-        """Take a slot for a call of `caller` with a message of so many bytes; `release` gives it back.
+        """Take a slot for a call of `caller` with a message of `size` bytes; `release` gives it back.
 
-        Of strangers `connection` is the one that they call on, and bytes are shared among connections.
+        For callers without a certificate, `connection` names their connection: connections share the bytes.
 
         Raises:
-            Refusal: OVERLOADED, where there is none.
+            Refusal: OVERLOADED, if no slot is free.
         """
         limits = self.limits
         if self._in_work[caller] >= limits.calls:
-            raise self.refusal(PortLimit.CALLS, f"{limits.calls} calls are in work, as many as may be at once")
-        # One message always fits, so that what is allowed by itself is not refused for ever.
+            raise self.refusal(PortLimit.CALLS, f"{limits.calls} calls are in work, the limit of this port")
+        # One message always fits, so that a message within the size limit is not refused forever.
         if self._bytes and not self._fits(size, connection):
             raise self.refusal(
                 PortLimit.BYTES, f"messages of {self._bytes} bytes are in work, {limits.message_bytes} fit"
@@ -277,27 +277,27 @@ class AdmissionControl:
             _take(self._bytes_of, connection, size)
 
     def wait(self, caller: str, waiting: str) -> None:
-        """Count a call of `caller` as one of `waiting`, who do no work.
+        """Count a call of `caller` as one of `waiting`, which do no work.
 
         Raises:
-            Refusal: OVERLOADED, where too many wait.
+            Refusal: OVERLOADED, if too many wait.
         """
         if self._in_work[waiting] >= MOST_WAITING:
-            raise self.refusal(PortLimit.CALLS, f"{MOST_WAITING} calls wait, as many as may at once")
+            raise self.refusal(PortLimit.CALLS, f"{MOST_WAITING} calls wait, the limit of this port")
         self._in_work[caller] -= 1
         self._in_work[waiting] += 1
 
     def answer(self, connection: str, size: int) -> Callable[[object], None]:
-        """Hold an answer of so many bytes; return what gives it back, which is to be called when it was taken.
+        """Count an answer of `size` bytes; return a function that releases it, to be called once the answer was read.
 
         Raises:
-            Refusal: OVERLOADED, where the connection leaves too many untaken; the same call may be made again.
+            Refusal: OVERLOADED, if the connection leaves too many answers unread; the call may be repeated.
         """
         size += ANSWER_BYTES
         mine = self._bytes_of.get(connection, 0)
         free = self.limits.message_bytes - self._bytes
         if mine + size > free and (mine or size > SMALL_BYTES + ANSWER_BYTES):
-            why = f"answers and messages of {mine} bytes of this connection are not done with, {max(0, free)} are left"
+            why = f"answers and messages of this connection use {mine} bytes, and {max(0, free)} are free"
             raise self.refusal(PortLimit.UNREAD, why)
         self._bytes += size
         self._bytes_of[connection] = mine + size
@@ -308,9 +308,9 @@ class AdmissionControl:
         return taken
 
     async def pause(self, connection: str) -> None:
-        """Wait before a call is answered that was refused for what it is, the longer the more of its connection wait.
+        """Delay the answer to a malformed call, the longer the more such calls of its connection wait.
 
-        So a connection gets no more than one such answer in `PAUSE_SECONDS`, unless it has a hundred calls at once.
+        So a connection gets at most one such answer in `PAUSE_SECONDS`, unless it has a hundred calls at once.
         """
         if sum(self._pausing.values()) >= MOST_PAUSING:
             return
@@ -321,14 +321,14 @@ class AdmissionControl:
             _take(self._pausing, connection, 1)
 
     def refusal(self, limit: PortLimit, why: str) -> Refusal:
-        """Return the refusal of a call that came up against a limit, and count it."""
+        """Return the refusal of a call that exceeded a limit, and count it."""
         self.refused[limit] += 1
         return Refusal(Reason.OVERLOADED, f"{why}; try again in {RETRY_SECONDS:g} s", RETRY_SECONDS)
 
 
 def _take(counts: dict[str, int], key: str, count: int) -> None:
-    """Count less, and forget what is none: connections come and go for ever."""
-    # A message may have no bytes: then its connection may be forgotten already.
+    """Subtract from a count, and drop the key at 0, so that the keys of past connections do not pile up."""
+    # A message may be empty; then its connection may already be dropped.
     left = counts.get(key, 0) - count
     if left > 0:
         counts[key] = left

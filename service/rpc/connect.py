@@ -1,8 +1,8 @@
-"""The other port to a service's calls, by the Connect protocol's unary calls over HTTP.
+"""Serves a service's calls over HTTP, as unary calls of the Connect protocol.
 
-The same messages reach the same methods through the same `RequestPipeline`; only how a call and a refusal look differs.
-A call is `POST /SERVICE/METHOD` with a message as its body; an error is JSON, with a status of HTTP and a code of
-Connect.
+The same messages reach the same methods through the same `RequestPipeline`; only the form of calls and refusals
+differs. A call is `POST /SERVICE/METHOD` with a message as its body. An error is JSON, with an HTTP status and a
+Connect code.
 Source: https://connectrpc.com/docs/protocol, "Unary".
 """
 
@@ -26,7 +26,7 @@ from hubbub.service.rpc.pipeline import IncomingCall, Method, RequestPipeline
 from hubbub.service.rpc.size_limits import Call, TooLarge
 
 VERSION = b"1"
-"""The one version of the protocol."""
+"""The only version of the protocol."""
 
 _HTTP = {
     "canceled": 499,
@@ -46,7 +46,7 @@ _HTTP = {
     "data_loss": 500,
     "unauthenticated": 401,
 }
-"""Connect's codes, with the status of HTTP that each has."""
+"""The HTTP status of each Connect code."""
 
 _MILLISECONDS = re.compile(rb"[0-9]{1,10}")
 _NUMBER = re.compile(rb"[0-9]{1,10}")
@@ -54,17 +54,17 @@ _LOG = logging.getLogger(__name__)
 
 Header = tuple[str, str]
 Read = Callable[[], Awaitable[bytes]] | bytes
-"""Gives a call's message, or is the message."""
+"""A function that gives a call's message, or the message itself."""
 
 
 _PAUSED = code_of(grpc.StatusCode.INVALID_ARGUMENT)
-"""The code of what is refused for what it is; `AdmissionControl.pause` says why such an answer waits."""
+"""The code of a malformed call; `AdmissionControl.pause` explains why such an answer is delayed."""
 
 
 class Reply:
-    """What is answered over HTTP: a status, headers and a body. `sent` is to be called once it was taken.
+    """An HTTP answer: a status, headers and a body. `sent` is to be called once the answer was read.
 
-    `code` is Connect's of an error, empty for what is none.
+    `code` is the Connect code of an error, empty otherwise.
     """
 
     __slots__ = ("body", "code", "headers", "sent", "status")
@@ -81,18 +81,18 @@ class Reply:
 
 
 def error(code: str, message: str, headers: tuple[Header, ...] = (), status: int | None = None) -> Reply:
-    """Return an error as Connect has it; `status` replaces the code's own status of HTTP."""
+    """Return an error in Connect's form; `status` replaces the HTTP status of the code."""
     body = json.dumps({"code": code, "message": message}, ensure_ascii=False).encode()
     return Reply(status or _HTTP[code], (("content-type", JSON), *headers), body, code=code)
 
 
 def refused(refusal: Refusal) -> Reply:
-    """Return a refusal as an error whose headers tell its reason, and when the call may be made again."""
+    """Return a refusal as an error whose headers contain its reason and the time to retry."""
     return error(code_of(STATUS[refusal.reason]), codec.plain(refusal.message), metadata_of(refusal))
 
 
 class Begun:
-    """A call whose headers were taken: what answers it, how long its message is, and how long it may take."""
+    """A call whose headers were accepted: its method, the length of its message, and its timeout."""
 
     __slots__ = ("call", "length", "method", "seconds")
 
@@ -101,7 +101,7 @@ class Begun:
 
 
 class ConnectRouter:
-    """The calls of one service, by their paths, as HTTP brings them."""
+    """Routes HTTP requests to the calls of one service, by their paths."""
 
     def __init__(
         self,
@@ -115,13 +115,14 @@ class ConnectRouter:
         self._methods = {f"/{service}/{name}".encode(): answering for name, answering in methods.items()}
 
     def begin(self, verb: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Begun | Reply:
-        """Return the call that a request's head begins, or what it is refused with.
+        """Return the call that a request's head begins, or the refusal.
 
-        Header names are lower case. Nothing of the message is needed yet: what is too long is never received.
+        Header names are lower case. No byte of the message is needed yet, so a message that is too long is never
+        received.
         """
         found = self._methods.get(path)
         if found is None:
-            return self._no_call(error("unimplemented", "there is no such call here", status=404))
+            return self._no_call(error("unimplemented", "this service has no such call", status=404))
         if verb != b"POST":
             return self._no_call(Reply(405, (("allow", "POST"),)))
         if headers.get(b"content-type") != PROTO.encode():
@@ -131,12 +132,12 @@ class ConnectRouter:
         call, method = found
         seconds, length = headers.get(b"connect-timeout-ms"), headers[b"content-length"]
         if headers.get(b"connect-protocol-version", VERSION) != VERSION:
-            return self._no_call(error("invalid_argument", "connect-protocol-version is not 1, the one there is"))
+            return self._no_call(error("invalid_argument", "connect-protocol-version is not 1, the only version"))
         if seconds is not None and not _MILLISECONDS.fullmatch(seconds):
             return self._no_call(error("invalid_argument", "connect-timeout-ms is not a number of at most 10 digits"))
         if headers.get(b"content-encoding", b"identity") != b"identity":
             self._count(call, PortLimit.COMPRESSED)
-            return error("unimplemented", "messages are not taken compressed; send it as it is (identity)")
+            return error("unimplemented", "the message is compressed; send it uncompressed (identity)")
         if not _NUMBER.fullmatch(length) or int(length) > call.largest:
             self._count(call, PortLimit.SIZE)
             fault = TooLarge(f"{length.decode('ascii', 'replace')} bytes in {call.name}; send at most {call.largest}")
@@ -152,12 +153,12 @@ class ConnectRouter:
         self._malformed(call.name, 1)
 
     async def answer(self, begun: Begun, connection: str, read: Read) -> Reply:
-        """Answer a call whose message `read` gives, or is; whatever goes wrong is answered, too.
+        """Answer a call whose message `read` gives, or is; every failure is answered, too.
 
-        Who sends what no device would send waits for that answer, as at the gRPC ports.
+        The answer to a message that no device would send is delayed, as at the gRPC ports.
         """
         reply = await self._answered(begun, connection, read)
-        # Here, where nothing holds on to what was sent any more.
+        # Pause only after the request is freed, so that a waiting call uses no memory for it.
         if reply.code == _PAUSED:
             await self.pipeline.admission.pause(connection)
         return reply
@@ -175,10 +176,10 @@ class ConnectRouter:
             return refused(Refusal(Reason.MALFORMED, str(fault)))
         except Exception as fault:
             if isinstance(fault, TimeoutError) and begun.seconds is not None and clock.expired():
-                return error("deadline_exceeded", "the call took longer than connect-timeout-ms; it may be made again")
-            # The exception's text stays in the log: it may tell a caller more about the service than it should know.
+                return error("deadline_exceeded", "the call took longer than connect-timeout-ms; it may be repeated")
+            # The exception's text stays in the log: it may reveal more about the service than a caller should know.
             _LOG.exception("a call failed")
-            return error("internal", "the service failed at this call; its log says why")
+            return error("internal", "the service failed in this call; its log names the cause")
 
     async def _taken(self, asked: IncomingCall, read: Read) -> Reply:
         body, sent = await self.pipeline.handle(asked, read)

@@ -1,7 +1,7 @@
 """Counts a message's repeated fields in its bytes, before it is parsed.
 
-A parser makes an object of every element, and one that is empty takes two bytes on the wire: eight megabytes of them
-would become two hundred. So they are counted first, on the bytes as they came. Wire format: protobuf's encoding guide.
+A parser makes an object of every element, and an empty element takes two bytes on the wire: eight megabytes of them
+would become two hundred. So elements are counted first, in the raw bytes. Wire format: protobuf's encoding guide.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ _VARINT, _EIGHT, _LENGTH, _FOUR = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 
 _AT_ONCE = 256
-"""Elements that are looked at together: were it more, looking far ahead in vain would cost more than one by one."""
+"""Elements that are compared together; with more, a vain look ahead would cost more than single steps."""
 
 MOST_OTHERS = 8
-"""Fields of a message that are not counted by themselves, known and to come: each is walked over, in Python."""
+"""Other fields that a message may have, for present and future versions; Python steps over each of them."""
 
 
 @dataclass(frozen=True)
 class Elements:
-    """What a message may hold of a field."""
+    """The limits of a repeated field."""
 
     most: int
-    """Elements, in all messages of the request together."""
+    """Most elements, in all messages of the request together."""
     fewest_bytes: int = 0
-    """Bytes of each at least: what is shorter is none, and would be answered by more than it takes to send."""
+    """Fewest bytes of an element: a shorter one is malformed, and its answer would be longer than the element."""
     shorter: int = 0
-    """As many may be shorter all the same: they are refused by themselves, and the others are taken."""
+    """How many elements may be shorter nevertheless: each is refused by itself, and the others are accepted."""
     inner: Mapping[int, Elements] = field(default_factory=dict)
-    """The same of the messages that they are, by the field's number; nothing of them is looked at where it is empty."""
+    """The limits of fields within the elements, by field number; if empty, the elements are not inspected."""
 
 
 class TooMany(MessageError):
-    """A message holds more elements of a repeated field than it may; counting ended there."""
+    """A message has more elements of a repeated field than allowed; counting stopped there."""
 
     def __init__(self, count: int, most: int) -> None:
         super().__init__(f"{count} elements or more in one call; send at most {most}")
@@ -45,15 +45,15 @@ class TooMany(MessageError):
 
 
 class TooShort(MessageError):
-    """A message holds more elements than it may that are shorter than any can be; counting ended there."""
+    """A message has more elements below the shortest valid length than allowed; counting stopped there."""
 
     def __init__(self, count: int, size: int, fewest: int) -> None:
-        super().__init__(f"element {count} of a call has {size} bytes; none has fewer than {fewest}, send whole ones")
+        super().__init__(f"element {count} of a call has {size} bytes; send elements of at least {fewest}")
         self.count = count
 
 
 class _FieldCount:
-    """What was counted so far of a field, and of those in it."""
+    """The counts so far of a field, and of the fields within it."""
 
     __slots__ = ("count", "inner", "of", "shorter")
 
@@ -63,7 +63,7 @@ class _FieldCount:
         self.inner = {number: _FieldCount(each) for number, each in of.inner.items()}
 
     def add(self, size: int, count: int = 1) -> None:
-        """Count one element of a size, or several that are long enough."""
+        """Count one element of a size, or `count` elements of a sufficient size."""
         self.count += count
         if self.count > self.of.most:
             raise TooMany(self.of.most + 1, self.of.most)
@@ -74,15 +74,15 @@ class _FieldCount:
 
 
 def check_counts(raw: bytes, most: Mapping[int, Elements]) -> int:
-    """Return how many fields a message has, if it has at most so many elements of each, by the field's number.
+    """Return how many fields a message has, after checking the elements of each field in `most`, by field number.
 
-    It takes time in proportion to what it counts: at most as many elements as there may be, and `MOST_OTHERS` fields
-    beside them in each message that is looked into.
+    The time is proportional to the count: at most the allowed elements, plus `MOST_OTHERS` other fields in each
+    message that is inspected.
 
     Raises:
-        TooMany: where there are more.
-        TooShort: where one is shorter than it can be.
-        MessageError: where the bytes are no message, or have too many other fields.
+        TooMany: if a field has more elements.
+        TooShort: if too many elements are shorter than a valid one.
+        MessageError: if the bytes are no message, or have too many other fields.
     """
     return _walk(raw, 0, len(raw), {number: _FieldCount(each) for number, each in most.items()})
 
@@ -103,7 +103,7 @@ def _walk(raw: bytes, at: int, end: int, counted: Mapping[int, _FieldCount]) -> 
         if found is None:
             others += 1
             if others > MOST_OTHERS:
-                raise MessageError(f"a message has more than {MOST_OTHERS} fields beside those that may be many")
+                raise MessageError(f"a message has more than {MOST_OTHERS} fields besides the repeated ones")
             continue
         size = at - begin
         found.add(size)
@@ -119,15 +119,15 @@ def _walk(raw: bytes, at: int, end: int, counted: Mapping[int, _FieldCount]) -> 
             walked += alike
             at += alike * (at - first)
     if at != end:
-        raise MessageError("the request ends within a field: it is not a message of this version")
+        raise MessageError("the request ends within a field; it is not a message of this version")
     return walked
 
 
 def _alike(raw: bytes, first: int, begin: int, at: int, end: int) -> int:
-    """Return how many elements lie right behind one of the same tag and length, `_AT_ONCE` at most.
+    """Return how many elements of the same tag and length directly follow an element, `_AT_ONCE` at most.
 
-    The one has its tag and length from `first` to `begin`, and ends at `at`. What many devices send is alike, so its
-    frames lie at equal distances: a slice and a comparison for each of their bytes find a hundred.
+    The element's tag and length are between `first` and `begin`, and it ends at `at`. Submissions of many devices have
+    one length, so their frames have equal distances: a slice and a comparison for each frame byte find a hundred.
     """
     width = at - first
     count = min((end - at) // width, _AT_ONCE)
@@ -140,18 +140,18 @@ def _alike(raw: bytes, first: int, begin: int, at: int, end: int) -> int:
 
 
 def _behind(raw: bytes, at: int, kind: int) -> int:
-    """Return where the field ends whose value begins at a place, and has no length of its own."""
+    """Return the end of a field of fixed or varint kind, whose value begins at `at`."""
     if kind == _VARINT:
         return _varint(raw, at)[1]
     if kind == _EIGHT:
         return at + 8
     if kind == _FOUR:
         return at + 4
-    raise MessageError("the request has a field of an unknown kind: it is not a message of this version")
+    raise MessageError("the request has a field of an unknown kind; it is not a message of this version")
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins at a place, and where it ends."""
+    """Return the number that begins at `at`, and the position of its end."""
     try:
         first = raw[at]
         if first < 128:
@@ -164,4 +164,4 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
                 return value, at + place + 1
     except IndexError:
         pass
-    raise MessageError("the request ends within a number: it is not a message of this version")
+    raise MessageError("the request ends within a number; it is not a message of this version")

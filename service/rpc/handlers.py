@@ -1,4 +1,4 @@
-"""Interfaces of the services, over plain values: the services implement them, and `servicers` calls them."""
+"""Defines the interfaces of the services over plain values; services implement them, and `servicers` calls them."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from hubbub.protos.sealing.envelope import Destination
 
 
 class SubmissionHandler(Protocol):
-    """What the shuffler does for devices."""
+    """The calls of devices to the shuffler."""
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         """Return the round's signed keys."""
 
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
-        """Answer each submission, in order; a receipt means that it is on disk."""
+        """Answer each submission, in order; a receipt means that the submission is on disk."""
 
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
-        """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was redeemed."""
+        """Answer each ticket, in order; a credential means that the redemption of the ticket is on disk."""
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
-        """Count submissions that were refused before `submit` was called; None where their destination is unknown."""
+        """Count submissions that were refused before `submit`; `destination` is None if it is unknown."""
 
 
 class MtlsHandler(SubmissionHandler, Protocol):
-    """What the shuffler does for devices, also for those that show a certificate."""
+    """The calls of devices to the shuffler, including devices that present a certificate."""
 
     def showing(self, fingerprint: bytes) -> SubmissionHandler:
-        """Return what answers the device whose certificate has this SHA-256 (32 bytes)."""
+        """Return the handler for the device whose certificate has this SHA-256 (32 bytes)."""
 
 
 class ControlHandler(Protocol):
-    """What the shuffler does for the operator."""
+    """The calls of the operator to the shuffler."""
 
     async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
         """Cut the round now."""
@@ -61,33 +61,33 @@ class ControlHandler(Protocol):
         """Return the states of one task's rounds, or of all tasks' rounds."""
 
     async def get_incidents(self) -> IncidentReport:
-        """Return what holds the shuffler up."""
+        """Return the open incidents of the shuffler."""
 
     async def manage_credentials(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
-        """Change what devices are admitted with; return how enrollment stands then."""
+        """Change the credentials that admit devices; return the resulting state of enrollment."""
 
 
 class DeliveryHandler(Protocol):
-    """What the analyzer does for the shuffler."""
+    """The calls of the shuffler to the analyzer."""
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the analyzer's key record for a round."""
 
     async def get_releases(self, task_id: bytes) -> Known:
-        """Return what is known of a task's releases."""
+        """Return the known releases of a task."""
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk) -> int:
-        """Take a batch's announcement, with the releases up to its round's; return the offset to go on from."""
+        """Accept a batch's announcement, with the releases up to its round; return the next offset to send."""
 
     async def put(self, chunk: Envelopes) -> int:
-        """Store a chunk; return the offset to go on from."""
+        """Store a chunk; return the next offset to send."""
 
     async def commit(self, batch: BatchId, digest: bytes) -> Committed:
         """Open, count and commit the batch."""
 
 
 class ResultsHandler(Protocol):
-    """What the analyzer does for readers."""
+    """The calls of readers to the analyzer."""
 
     async def get_results(self, task_id: bytes, round_number: int, wait: float) -> RoundResults:
         """Return a round's results, waiting up to `wait` seconds for them."""
@@ -99,24 +99,24 @@ class ResultsHandler(Protocol):
         """Return the states of one task's rounds, or of all tasks' rounds."""
 
     async def get_incidents(self) -> IncidentReport:
-        """Return what holds the analyzer up."""
+        """Return the open incidents of the analyzer."""
 
 
 class ReplicationHandler(Protocol):
-    """What the leader does for those who stand by."""
+    """The calls of standbys to the leader."""
 
     async def follow(self, asked: FollowerPosition) -> KeyringChanges:
-        """Return what comes next."""
+        """Return the next changes of the keyring."""
 
 
 class LeaderHandler(Protocol):
-    """What the leader does for front ends."""
+    """The calls of front ends to the leader."""
 
     async def get_secrets(self, task_id: bytes, round_number: int) -> RoundSecrets:
         """Return the secrets of a round."""
 
     async def get_admitted(self, version: bytes) -> Admitted | None:
-        """Return what devices are admitted with; None where that is the version that is known."""
+        """Return the credentials that admit devices, or None if the caller already has this version."""
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Note tickets as redeemed, and return what is then known of each device, in order."""
+        """Mark tickets as redeemed, and return the resulting redemption of each device, in order."""

@@ -1,4 +1,4 @@
-"""Messages as their bytes, for processes of one service that send them to each other over their own socket."""
+"""Encodes messages that processes of one service send each other over their own socket."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def read_key_set(raw: bytes) -> KeySet:
     """Decode a round's key set.
 
     Raises:
-        MessageError: where the bytes are none.
+        MessageError: if the bytes are no key set.
     """
     return codec.read_key_set(_message(document_pb2.KeySet, raw))
 
 
 def write_admitted(admitted: Admitted) -> bytes:
-    """Encode who is admitted."""
+    """Encode the admitted devices."""
     return leader.write_admitted(admitted).SerializeToString()
 
 
 def read_admitted(raw: bytes) -> Admitted:
-    """Decode who is admitted.
+    """Decode the admitted devices.
 
     Raises:
-        MessageError: where the bytes say nothing of the kind.
+        MessageError: if the bytes are no such message.
     """
     return leader.read_admitted(_message(leader_pb2.GetAdmittedResponse, raw))
 
 
 def write_tickets(tickets: Iterable[RedeemedTicket]) -> bytes:
-    """Encode tickets: those that are to be redeemed, or what is then known of their devices."""
+    """Encode tickets: those to redeem, or the resulting redemptions of their devices."""
     return leader.write_tickets(tickets).SerializeToString()
 
 
@@ -54,7 +54,7 @@ def read_tickets(raw: bytes) -> list[RedeemedTicket]:
     """Decode tickets.
 
     Raises:
-        MessageError: where the bytes are none, or there are too many.
+        MessageError: if the bytes are no tickets, or there are too many.
     """
     return leader.read_tickets(_message(leader_pb2.RedeemTicketsRequest, raw))
 

@@ -1,9 +1,7 @@
-"""Request pipeline.
+"""Passes each call from its bytes to its handler, through every limit of its port, cheapest limit first.
 
-The way of a call from its bytes to its handler, through every limit of its port, in the order of their cost.
-
-The caller's certificate is checked first, then the message is awaited, counted, and parsed; nothing is made of bytes
-that are over a limit. gRPC is given no parser, does not decompress, and receives nothing above the largest request.
+The caller's certificate is checked first. Then the message is awaited, counted and parsed; bytes over a limit are
+never parsed. gRPC is given no parser, does not decompress, and receives nothing above the largest request.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from hubbub.service.rpc.field_counts import TooMany, TooShort
 from hubbub.service.rpc.size_limits import Call, Compressed, TooLarge
 
 Method = Callable[[Any, Any], Coroutine[Any, Any, Message]]
-"""Answers a parsed request; it is given gRPC's context, or None where the call came by the other port."""
+"""Answers a parsed request; it receives gRPC's context, or None if the call came over HTTPS."""
 
 _LOG = logging.getLogger(__name__)
 _BY_FAULT = {
@@ -50,22 +48,25 @@ def _nothing(_call: str, _count: int) -> None:
 
 
 class IncomingCall(NamedTuple):
-    """A call that somebody began: what answers it, and under whom its slots and bytes are counted."""
+    """A call that has begun: its method, and the names under which its slots and bytes are counted."""
 
     call: Call
     method: Method
     malformed: Callable[[str, int], None]
-    """Is told of a request that is none: its call, and how many elements it had."""
+    """Called for each malformed request with the name of its call and its number of elements."""
     peer: str
-    """The connection that it came on."""
+    """The connection of the call."""
     connection: str
-    """The same where bytes are shared among connections; else empty."""
+    """The same if connections share bytes; otherwise empty."""
     caller: str = ""
-    """The name in the caller's certificate, where the port asks for one."""
+    """The name in the caller's certificate, if the port requires one."""
 
 
 class RequestPipeline:
-    """What takes a port's calls in; `full` says whether the process has no memory for more, `held` what it holds."""
+    """Admits and answers a port's calls.
+
+    `full` returns whether the process has no memory for more calls, `held` how many bytes it uses.
+    """
 
     def __init__(
         self, limits: PortLimits | None = None, full: Callable[[], bool] = _never, held: Callable[[], int] = _unknown
@@ -84,8 +85,8 @@ class RequestPipeline:
     ) -> None:
         """Answer a service's calls on a server, by name.
 
-        With `allowed`, only those are answered whose certificate's common name is among them, and each of the names has
-        limits of its own. `malformed` is told of each request that is none: its call, and how many elements it had.
+        With `allowed`, only callers with one of these common names in their certificate are answered, and each name
+        has its own limits. `malformed` is called for each malformed request: its call, and its number of elements.
         """
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             name: grpc.stream_unary_rpc_method_handler(partial(self._answer, call, method, allowed, malformed))
@@ -102,19 +103,19 @@ class RequestPipeline:
         _messages: object,
         context: Context,
     ) -> bytes | None:
-        """Answer a call by gRPC. A refusal becomes a status with its reason; any other error INTERNAL, without details.
+        """Answer a gRPC call. A refusal becomes a status with its reason; any other error INTERNAL, without details.
 
-        The status is set, and None returned, which gRPC then does not send. Its `abort` would keep the exception, with
-        the frames that it came through and all that they hold, in a cycle that only the garbage collector takes apart.
+        It sets the status and returns None, which gRPC then does not send. gRPC's `abort` would keep the exception,
+        with its frames and all their objects, in a cycle that only the garbage collector frees.
         """
         peer = context.peer()
         try:
             caller = "" if allowed is None else self._checked(context, allowed)
-            # Who shows a certificate is known by it; of strangers, connections share the bytes.
+            # A caller with a certificate is counted by its name; without one, connections share the bytes.
             asked = IncomingCall(call, method, malformed, peer, peer if allowed is None else "", caller)
             response, taken = await self.handle(asked, context.read, context)
-            # gRPC's task of a call, which this is, ends when the answer was taken, or its connection is over. A
-            # callback of its context would keep the call in a cycle.
+            # gRPC's task of a call, which runs this, ends when the answer was read or the connection is over. A
+            # callback of the context would keep the call in a cycle.
             if taken is not None and (task := asyncio.current_task()) is not None:
                 task.add_done_callback(taken)
             return response
@@ -123,11 +124,11 @@ class RequestPipeline:
         except MessageError as error:
             _refuse(context, Refusal(Reason.MALFORMED, str(error)))
         except Exception:
-            # The exception's text stays in the log: it may tell a caller more about the service than it should know.
+            # The exception's text stays in the log: it may reveal more about the service than a caller should know.
             _LOG.exception("a call failed")
             context.set_code(grpc.StatusCode.INTERNAL)
-            context.set_details("the service failed at this call; its log says why")
-        # Here, where nothing holds on to what was sent any more.
+            context.set_details("the service failed in this call; its log names the cause")
+        # Pause only after the request is freed, so that a waiting call uses no memory for it.
         if allowed is None and context.code() is grpc.StatusCode.INVALID_ARGUMENT:
             await self.admission.pause(peer)
         return None
@@ -135,18 +136,18 @@ class RequestPipeline:
     async def handle(
         self, asked: IncomingCall, read: Callable[[], Awaitable[object]] | bytes, context: Context | None = None
     ) -> tuple[bytes, Callable[[object], None] | None]:
-        """Answer a call of either port: await its message, and give it to its method if it is within every limit.
+        """Answer a call of either port: await its message, and pass it to its method if it is within every limit.
 
-        `read` gives the message, or is the message where all of it is there: then nothing is waited for.
+        `read` gives the message; or it is the message, if all of it has arrived, and nothing is awaited.
 
-        Returns the answer, and what is to be called once that was taken, where its bytes are shared among connections.
+        Returns the answer. If connections share bytes, also a function to call once the answer was read.
 
         Raises:
-            Refusal: OVERLOADED where the port has no room, or as the method does.
-            MessageError: where what came is no request.
+            Refusal: OVERLOADED if the port has no room; or the refusal of the method.
+            MessageError: if the message is no request.
         """
         if self.full():
-            raise self.admission.refusal(PortLimit.MEMORY, "the service holds as much memory as it may")
+            raise self.admission.refusal(PortLimit.MEMORY, "the service has reached its limit of memory")
         call, caller, connection = asked.call, asked.caller, asked.connection
         raw = read if isinstance(read, bytes) else await self.admission.read_message(asked.peer, read)
         del read
@@ -171,19 +172,19 @@ class RequestPipeline:
         return response, self.admission.answer(connection, len(response)) if connection else None
 
     def _note(self, asked: IncomingCall, error: MessageError) -> None:
-        """Count a request that is none."""
+        """Count a malformed request."""
         if type(error) in _BY_FAULT:
             self.admission.refused[_BY_FAULT[type(error)]] += 1
         asked.malformed(asked.call.name, error.count if isinstance(error, TooMany | TooShort) else 1)
 
     def _checked(self, context: Context, allowed: Collection[str]) -> str:
-        # TLS has already checked that the deployment's authority issued the certificate; here it is checked for whom.
+        # TLS has already checked that the deployment's authority issued the certificate; this checks its name.
         for name in context.auth_context().get("x509_common_name", ()):
             if (caller := name.decode(errors="replace")) in allowed:
                 return caller
         self.admission.refused[PortLimit.PEER] += 1
         raise Refusal(
-            Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; show that certificate"
+            Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; use such a certificate"
         )
 
 

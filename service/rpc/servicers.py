@@ -1,4 +1,4 @@
-"""Servicers that read a request, call a handler and write its answer; `pipeline` calls them."""
+"""Reads each request, calls its handler and writes the answer; `pipeline` calls these servicers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from hubbub.service.rpc.pipeline import Method, RequestPipeline
 from hubbub.service.rpc.size_limits import Call, calls_of
 
 _OF_SUBMISSIONS = frozenset({"Submit", "SubmitBatch"})
-"""Calls whose requests are submissions, which are counted where they are none."""
+"""Calls whose requests are submissions; malformed ones are counted."""
 
 
 class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
@@ -69,7 +69,7 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self._handler = handler
 
     def _handler_of(self, _context: Context) -> SubmissionHandler:
-        """Return what answers a call."""
+        """Return the handler of a call."""
         return self._handler
 
     async def GetRound(  # noqa: N802 - gRPC's name
@@ -85,7 +85,7 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         destination = _destination(handler, request.destination, 1)
         (answer,) = await _answer_each(handler, destination, [request.submission])
         if isinstance(answer, Refusal):
-            # One of its own: several calls may share theirs, and as an error it would hold on to what each brought.
+            # A new refusal: calls may share the stored one, and its traceback would keep their requests alive.
             raise Refusal(answer.reason, answer.message, answer.retry_after)
         return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
 
@@ -104,9 +104,9 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
 
 
 class _MtlsServicer(_SubmissionServicer):
-    """Answers those who show a certificate, which TLS has checked; each is known by the SHA-256 of what was issued.
+    """Answers devices with a certificate, which TLS has checked; each is known by the SHA-256 of its signed part.
 
-    The issuer's signature is left out: of an ECDSA signature everybody can make a second one that holds, too.
+    The issuer's signature is left out of the hash: anybody can make a second valid ECDSA signature from one.
     """
 
     def __init__(self, handler: MtlsHandler) -> None:
@@ -120,7 +120,7 @@ class _MtlsServicer(_SubmissionServicer):
 
 
 def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:
-    """Return the destination of `count` submissions; where it cannot be read, all of them are counted as malformed."""
+    """Return the destination of `count` submissions; if it cannot be read, count all of them as malformed."""
     try:
         return codec.read_destination(message)
     except MessageError:
@@ -131,7 +131,7 @@ def _destination(handler: SubmissionHandler, message: submission_pb2.Destination
 async def _answer_each(
     handler: SubmissionHandler, destination: Destination, messages: Sequence[submission_pb2.Submission]
 ) -> list[Answer]:
-    """Answer each submission by itself: a malformed one is refused, and the others of the call are still taken."""
+    """Answer each submission by itself: a malformed one is refused, and the others of the call are still accepted."""
     if len(messages) > MAXIMUM_SUBMISSIONS:
         handler.refused(destination, Reason.MALFORMED, len(messages))
         raise MessageError(f"{len(messages)} submissions in one call; send at most {MAXIMUM_SUBMISSIONS}")
@@ -140,7 +140,7 @@ async def _answer_each(
     if len(submissions) < len(messages):
         handler.refused(destination, Reason.MALFORMED, len(messages) - len(submissions))
     handled = await handler.submit(destination, submissions) if submissions else []
-    # Answers are matched to submissions by their place: one too few would give a device another one's receipt.
+    # Answers are matched to submissions by position: with one missing, a device would get another one's receipt.
     if len(handled) != len(submissions):
         raise RuntimeError(f"{len(handled)} answers to {len(submissions)} submissions")
     if len(submissions) == len(messages):
@@ -150,9 +150,9 @@ async def _answer_each(
 
 
 class _Faults:
-    """Refusals of malformed submissions, one for all that have the same fault.
+    """Refusals of malformed submissions, shared by all with the same fault.
 
-    Many would cost far more than it takes to send them.
+    A refusal for each would cost far more than sending the submissions.
     """
 
     def __init__(self) -> None:
@@ -229,13 +229,14 @@ class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
 
 
 def _sendable(response: results_pb2.GetResultsResponse) -> results_pb2.GetResultsResponse:
-    """Return the response if readers take messages of its size; gRPC's own words would sound like an overload."""
+    """Return the response if readers accept its size; gRPC's own error would look like an overload."""
     size = response.ByteSize()
     if size > MAXIMUM_RESULTS_BYTES:
         raise Refusal(
             Reason.TOO_LARGE,
-            f"round {response.results.id.round} has {size} bytes of results, a message holds {MAXIMUM_RESULTS_BYTES}; "
-            "they stay in the store: ask a text of fewer people a round, or fewer categories, in the next task",
+            f"round {response.results.id.round} has {size} bytes of results, a message at most "
+            f"{MAXIMUM_RESULTS_BYTES}; they stay in the store. In the next task, ask fewer people a round for a text, "
+            "or use fewer categories",
         )
     return response
 
@@ -311,7 +312,7 @@ def serve_submissions(
     pipeline: RequestPipeline | None = None,
     envelope_bytes: int | None = None,
 ) -> None:
-    """Answer devices on this server; `envelope_bytes` is the length of the longest envelope that they send."""
+    """Answer devices on this server; `envelope_bytes` is the length of their longest envelope."""
     _serve_devices(server, _SubmissionServicer(handler), handler, pipeline, envelope_bytes)
 
 
@@ -321,14 +322,14 @@ def serve_mtls(
     pipeline: RequestPipeline | None = None,
     envelope_bytes: int | None = None,
 ) -> None:
-    """Answer devices on this server, whose credentials must ask for certificates."""
+    """Answer devices on this server, whose server credentials must require certificates."""
     _serve_devices(server, _MtlsServicer(handler), handler, pipeline, envelope_bytes)
 
 
 def submission_router(
     handler: SubmissionHandler, pipeline: RequestPipeline, envelope_bytes: int | None = None
 ) -> ConnectRouter:
-    """Return the calls of devices as the HTTPS port takes them: the same methods, behind the same limits."""
+    """Return the calls of devices for the HTTPS port: the same methods, with the same limits."""
     methods = methods_of("SubmissionService", _SubmissionServicer(handler), envelope_bytes)
     return ConnectRouter("hubbub.v1.SubmissionService", methods, pipeline, _counting(handler))
 
@@ -345,7 +346,7 @@ def _serve_devices(
 
 
 def _counting(handler: SubmissionHandler) -> Callable[[str, int], None]:
-    """Return what counts requests that are none, where they were to be submissions."""
+    """Return a function that counts malformed requests of calls that carry submissions."""
 
     def malformed(call: str, count: int) -> None:
         if call in _OF_SUBMISSIONS:
@@ -401,6 +402,6 @@ def _serve(
 
 
 def methods_of(service: str, servicer: object, envelope_bytes: int | None = None) -> dict[str, tuple[Call, Method]]:
-    """Return each call of a service with what answers it."""
+    """Return each call of a service with its method."""
     calls = calls_of(service, envelope_bytes)
     return {name: (call, getattr(servicer, name)) for name, call in calls.items()}

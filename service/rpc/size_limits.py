@@ -1,6 +1,7 @@
-"""The largest request of each call, from what the tasks need; and the most elements of its repeated fields.
+"""Limits the request of each call: its size, from the needs of the tasks, and the elements of its repeated fields.
 
-What is larger is refused before it is parsed, and what is larger than any call of a port before it is received.
+A larger request is refused before it is parsed. A request larger than any call of the port is refused before it is
+received.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ from hubbub.protos.v1 import control_pb2, delivery_pb2, leader_pb2, replication_
 from hubbub.service.rpc.field_counts import Elements, check_counts
 
 FEW_BYTES = 4096
-"""What a request may have that names a task, a round or a batch: far more than it needs, for fields to come."""
+"""Limit of a request that names a task, a round or a batch: far more than it needs, for future fields."""
 
 FEW_SUBMISSIONS_BYTES = 64 * 1024
-"""What a request with submissions may have at least: of what is not of this service's tasks, it says so by name."""
+"""Least limit of a request with submissions: one for an unknown task must be read, so that the refusal names it."""
 
 MOST_RELEASES = 100_000
-"""Most releases that come with a batch's announcement: a round an hour for eleven years."""
+"""Most releases in a batch's announcement: a round an hour for eleven years."""
 
 MOST_ENVELOPES = 500_000
-"""Most envelopes in one chunk of a batch; none is as short as the largest message divided by so many."""
+"""Most envelopes in one chunk of a batch; every envelope is longer than the largest message divided by this."""
 
 FEW_SHORT = 16
-"""Submissions in a call that may be too short to be one; with more, the call is refused as a whole."""
+"""Too short submissions that a call may have; with more, the whole call is refused."""
 
 _WAITING = {"GetResults": "wait_seconds"}
-"""Calls that may wait, and for how long, by the field that says so."""
+"""Calls that may wait, with the field that contains the longest wait."""
 
 _FRAMES = 16
 _GZIP = b"\x1f\x8b"
-"""How a gzip stream begins, and no message: its field would be of a kind that there is not."""
+"""Beginning of a gzip stream; no message begins so, as its first field would be of an invalid kind."""
 
 
 class TooLarge(MessageError):
@@ -58,7 +59,7 @@ class Compressed(MessageError):
 
 @dataclass(frozen=True)
 class Call:
-    """What the request of a call may hold."""
+    """The limits of the request of a call."""
 
     name: str
     request: type[Message]
@@ -66,17 +67,18 @@ class Call:
     most: Mapping[int, Elements] = field(default_factory=dict)
 
     def waits(self, request: Message) -> bool:
-        """Whether a request asks to wait for what is not there yet."""
+        """Whether a request asks to wait for results that do not exist yet."""
         return self.name in _WAITING and getattr(request, _WAITING[self.name]) > 0
 
     def decode(self, raw: bytes) -> Message:
-        """Return the request; its size and its counts are checked on the bytes, before they are parsed.
+        """Return the request; its size and its counts are checked in the bytes, before they are parsed.
 
         Raises:
-            MessageError: where they are too large (`TooLarge`), hold too much (`TooMany`), are compressed, or are none.
+            MessageError: if the bytes are too large (`TooLarge`), have too many elements (`TooMany`), are compressed,
+                or are no request.
         """
         if raw[: len(_GZIP)] == _GZIP:
-            raise Compressed("the request is compressed, which this service does not take; send it as it is")
+            raise Compressed("the request is compressed; send it uncompressed")
         if len(raw) > self.largest:
             raise TooLarge(f"{len(raw)} bytes in a call of {self.name}; send at most {self.largest}")
         if self.most:
@@ -115,8 +117,8 @@ class _Most(NamedTuple):
 
 
 _COUNTED: dict[str, dict[str, _Most]] = {
-    # A submission has an id at least. One that is malformed is refused by itself, but not thousands that are nothing:
-    # two bytes of each would be answered by sixty, and cost more work than sending them.
+    # A submission has at least an id. A malformed one is refused by itself, but not thousands of empty ones: each has
+    # two bytes, its answer sixty, and refusing it costs more work than sending it.
     "SubmitBatch": {"submissions": _Most(MAXIMUM_SUBMISSIONS, SUBMISSION_ID_BYTES + _FIELD_FRAME, FEW_SHORT)},
     "Enroll": {"redemptions": _Most(MOST_REDEMPTIONS)},
     "ManageCredentials": {"devices": _Most(MOST_DEVICES)},
@@ -127,14 +129,14 @@ _COUNTED: dict[str, dict[str, _Most]] = {
     "PutEnvelopes": {"envelopes": _Most(MOST_ENVELOPES)},
     "RedeemTickets": {"tickets": _Most(MOST_REDEMPTIONS)},
 }
-"""Repeated fields of requests, with the most elements that each takes, in how many bytes at least, and what is in them;
-a test says where one is missing."""
+"""Limits of the repeated fields of requests: most elements, fewest bytes of each, and the fields within; a test fails
+if one is missing."""
 
 
 def calls_of(service: str, envelope_bytes: int | None = None) -> dict[str, Call]:
     """Return the calls of one of the contract's services, by name.
 
-    `envelope_bytes` is the length of the longest envelope that devices send, where it is known.
+    `envelope_bytes` is the length of the longest envelope that devices send, if it is known.
     """
     largest = _largest(envelope_bytes)
     found = {}
@@ -163,5 +165,5 @@ def _largest(envelope_bytes: int | None) -> dict[str, int]:
 
 
 def largest_submissions(envelope_bytes: int) -> int:
-    """Return how many bytes the largest request of devices has, whose longest envelope has so many."""
+    """Return the size in bytes of the largest request of devices whose longest envelope has `envelope_bytes`."""
     return max(call.largest for call in calls_of("SubmissionService", envelope_bytes).values())

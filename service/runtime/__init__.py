@@ -1,1 +1,1 @@
-"""Event loop, memory, tasks and successions from files."""
+"""Runs services: event loop, memory limits, and task and succession files."""

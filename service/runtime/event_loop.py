@@ -1,4 +1,4 @@
-"""The event loop that a service runs in, the standard library's or uvloop's."""
+"""Runs a service in an event loop, of the standard library or of uvloop."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Literal, TypeVar
 from hubbub.service.settings import SettingsError
 
 EventLoop = Literal["asyncio", "uvloop"]
-"""What runs a service: asyncio as Python has it, or uvloop, whose TLS and sockets are C."""
+"""The event loop of a service: Python's asyncio, or uvloop, whose TLS and sockets are written in C."""
 
 T = TypeVar("T")
 
 
 def run(work: Callable[[], Coroutine[object, object, T]], kind: EventLoop) -> T:
-    """Return what a service's coroutine, made by `work`, returns, in an event loop of that kind.
+    """Run a service's coroutine, made by `work`, in an event loop of that kind, and return its result.
 
     Raises:
-        SettingsError: where uvloop is asked for and is not installed; nothing was begun.
+        SettingsError: if settings name uvloop and it is not installed; nothing was started.
     """
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if kind == "uvloop":
         if importlib.util.find_spec("uvloop") is None:
-            raise SettingsError("event_loop is \"uvloop\", which is not installed: pip install 'hubbub[uvloop]'")
+            raise SettingsError("event_loop is \"uvloop\", but uvloop is not installed: pip install 'hubbub[uvloop]'")
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(work())

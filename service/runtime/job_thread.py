@@ -1,4 +1,4 @@
-"""A thread that does jobs in order, those that wait together as one group, and gives results to the event loop."""
+"""Runs jobs in one thread, in order; jobs that wait together form a group, and the event loop gets the results."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Job(Generic[W]):
-    """What is to be done, and who waits for it; `size` counts against a group's limit, `alone` makes a group of one.
+    """A job and its future; `size` counts against a group's limit, `alone` makes a group of one.
 
-    What is `bare` is done outside of any transaction.
+    A `bare` job runs outside of any transaction.
     """
 
     work: W
@@ -32,11 +32,11 @@ class Job(Generic[W]):
 
 
 Result = tuple[asyncio.Future[Any], Any, BaseException | None]
-"""Who waits, and what it gets: a result or an error."""
+"""A future, and its result or its error."""
 
 
 class JobThread(ABC, Generic[W]):
-    """The thread of a store, and the jobs that wait for it; `limit` is the most that jobs of one group are together."""
+    """The thread of a store, with the jobs that wait for it; `limit` bounds the total size of a group."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -51,11 +51,11 @@ class JobThread(ABC, Generic[W]):
 
     @abstractmethod
     def _run(self) -> None:
-        """Do groups of jobs until there is none; whatever is raised, later jobs must be done."""
+        """Run groups of jobs until the end; whatever is raised, later jobs must still run."""
 
     def _put(self, work: W, *, size: int = 1, alone: bool = False, bare: bool = False) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        # The lock keeps a job from being put behind the end, where nobody would ever do it.
+        # The lock keeps a job from being put after the end marker, where it would never run.
         with self._closing:
             if self._closed:
                 raise StoreError("the store is closed; the service is stopping")
@@ -68,7 +68,7 @@ class JobThread(ABC, Generic[W]):
         return self._jobs.qsize()
 
     def close(self) -> None:
-        """Do what is waiting, then end; a second call does nothing."""
+        """Run the waiting jobs, then end; a second call does nothing."""
         with self._closing:
             if self._closed:
                 return
@@ -80,7 +80,7 @@ class JobThread(ABC, Generic[W]):
         return self._jobs.get()
 
     def _next_group(self) -> list[Job[W]]:
-        """Wait for a job, then take those that wait behind it. Empty at the end."""
+        """Wait for a job, then take the jobs that wait after it. Empty at the end."""
         first = self._carried or self._first()
         self._carried = None
         if first is None:
@@ -92,12 +92,12 @@ class JobThread(ABC, Generic[W]):
             except queue.Empty:
                 break
             if job is None:
-                # The end, put back: it is read again when this group is done.
+                # Put the end marker back: it is read again after this group.
                 self._jobs.put(None)
                 break
             size += job.size
             if job.alone or size > self._limit:
-                # It opens the next group, so that the order of the jobs is kept.
+                # It begins the next group, which preserves the order of jobs.
                 self._carried = job
                 break
             group.append(job)
@@ -105,7 +105,7 @@ class JobThread(ABC, Generic[W]):
 
 
 def give_out(results: list[Result]) -> None:
-    """Give all results to the event loop in one call: waking it is what costs."""
+    """Pass all results to the event loop in one call, since waking the loop is the main cost."""
     if not results:
         return
     try:
@@ -117,7 +117,7 @@ def give_out(results: list[Result]) -> None:
 
 def _resolve(results: list[Result]) -> None:
     for future, result, error in results:
-        # Who asked was cancelled; what was done for them is on disk all the same.
+        # The caller was cancelled; the work of its job is on disk nevertheless.
         if future.done():
             continue
         if error is None:

@@ -1,4 +1,4 @@
-"""What the process holds, a limit above which calls are refused, and the way back to the system."""
+"""Measures the memory of the process, decides if calls are refused, and returns free memory to the system."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 LOOK_SECONDS = 0.05
-"""How old what is known of the memory may be; a look takes some microseconds."""
+"""How old a measurement of the memory may be; a new one takes some microseconds."""
 
 TRIM_SECONDS = 5.0
-"""Pause between two times that memory is given back."""
+"""Pause between two returns of memory to the system."""
 
 LONGEST_PAUSE_SECONDS = 640.0
-"""The same where nothing comes of it."""
+"""The longest such pause, after returns that had no effect."""
 
 TRIM_BYTES = 32 * 1024 * 1024
-"""What is worth it."""
+"""The least amount of memory that is worth a return."""
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident() -> int:
-    """Return how many bytes of memory this process holds; 0 where the system does not say (it has no /proc)."""
+    """Return how many bytes of memory this process uses; 0 if the system has no /proc."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE_BYTES
     except OSError:
@@ -34,7 +34,7 @@ def resident() -> int:
 
 
 class MemoryWatch:
-    """What the process holds, and whether that is more than `most` bytes; 0 for as many as it likes."""
+    """Compares the memory of the process with a limit of `most` bytes; 0 for no limit."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -42,18 +42,18 @@ class MemoryWatch:
         self._looked, self._found = -math.inf, 0
 
     def held(self) -> int:
-        """Return how many bytes it holds, as of the last look."""
+        """Return how many bytes the process uses, as last measured."""
         if (now := self._clock()) - self._looked >= LOOK_SECONDS:
             self._looked, self._found = now, resident()
         return self._found
 
     def full(self) -> bool:
-        """Return whether it holds more than it may, as of the last look."""
+        """Return whether the process exceeds its limit, as last measured."""
         return bool(self._most) and self.held() > self._most
 
 
 class MemoryTrim:
-    """Gives free memory back to the system: the C library keeps it, and a flood would be seen for ever."""
+    """Returns free memory to the system; the C library keeps it, so the effect of a flood would last forever."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, held: Callable[[], int] = resident) -> None:
         self._clock, self._held = clock, held
@@ -61,9 +61,9 @@ class MemoryTrim:
         self._least = self._left = held()
 
     def give_back(self, full: bool = False) -> bool:
-        """Do so where there may be much, and not too often; return whether it was done. Takes some milliseconds.
+        """Return memory if there may be much of it, and not too often; return whether it tried. Takes milliseconds.
 
-        While the service is `full`, and refuses calls, it is tried as often as may be: what it once did in vain may
+        While the service is `full`, and refuses calls, the pause is the shortest: a return that was once in vain may
         help now.
         """
         held, now = self._held(), self._clock()
@@ -80,7 +80,7 @@ class MemoryTrim:
         if trim is not None:
             trim(0)
         self._last, self._left = now, self._held()
-        # What stays is in use, or will be free later: it is looked at again, but less and less often.
+        # The remaining memory is in use, or becomes free later: try again, but less and less often.
         helped = held - self._left >= TRIM_BYTES
         self._pause = TRIM_SECONDS if helped else min(2 * self._pause, LONGEST_PAUSE_SECONDS)
         return True
@@ -88,5 +88,5 @@ class MemoryTrim:
 
 @functools.cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    """The C library's function, where it has one (glibc)."""
+    """The C library's function, if it has one (glibc)."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)

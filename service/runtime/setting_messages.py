@@ -1,4 +1,4 @@
-"""What a setting must be, in our own words: those of the library that checks are written for programmers."""
+"""Words the errors of wrong settings for operators; the messages of the validation library are for programmers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ WORDS: Mapping[str, str] = {
     "too_short": "it needs at least {min_length}",
     "tuple_type": "it must be a list, in brackets",
 }
-"""By the kind of problem that pydantic found, with the names of its limits."""
+"""Messages by pydantic's type of problem; braces name its limits."""
 
 
 def expectation(problem: Mapping[str, Any]) -> str:
-    """Return what the value of a problem, as pydantic tells it, must be."""
+    """Return the expected value for a problem that pydantic reports."""
     words = WORDS.get(problem["type"])
     if words is None:
-        # A check of our own says it in its own words already, after a prefix.
+        # Our own checks already have a message, after pydantic's prefix.
         return str(problem["msg"]).removeprefix("Value error, ")
     return words.format(**problem.get("ctx", {}))

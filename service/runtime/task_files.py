@@ -1,4 +1,4 @@
-"""The signed task files that a service is given."""
+"""Reads the signed task files of a service."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hubbub.protos.task.signed_task import SignedTask
 
 
 def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], object]) -> dict[bytes, SignedTask]:
-    """Return, by id, the tasks in those files and folders (`*.json`), each accepted by `check`.
+    """Return, by id, the tasks in these files and folders (`*.json`), each accepted by `check`.
 
     Raises:
-        TaskError: where a file holds no task, `check` refuses one (a `HubbubError` or `ValueError`), or there is none.
+        TaskError: if a file has no task, `check` refuses one (a `HubbubError` or `ValueError`), or there is none.
     """
     tasks: dict[bytes, SignedTask] = {}
     paths = list(paths)
@@ -31,7 +31,7 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], object]) -> 
         where = f"no *.json in {' or '.join(map(str, paths))}" if paths else "`tasks` names no file and no folder"
         raise TaskError(
             f"there is no task to run, {where}; sign one with `hubbub plan` and `hubbub sign` and put it there. To "
-            "read the results of tasks that are over, put one of theirs back: a service needs one task"
+            "read the results of finished tasks, restore one of their files: a service needs at least one task"
         )
     return tasks
 
@@ -40,11 +40,11 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
     """Return the files among these paths, and those named `*.json` in the folders among them.
 
     Raises:
-        TaskError: where one cannot be looked at.
+        TaskError: if one cannot be read.
     """
     for path in paths:
         try:
-            # Not `glob`, which takes a folder that cannot be read for an empty one.
+            # Not `glob`, which treats an unreadable folder as empty.
             yield from sorted(each for each in path.iterdir() if each.suffix == ".json")
         except NotADirectoryError:
             yield path
@@ -54,5 +54,7 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _unreadable(path: Path, error: OSError) -> TaskError:
     if path.is_symlink() and not os.path.exists(path):  # noqa: PTH110 - Path.exists raises where it may not look
-        return TaskError(f"{path} is a link to {path.readlink()}, which is not there; put the task there, or remove it")
-    return TaskError(f"cannot read {path}: {error.strerror}; give a signed task file, or a folder, that can be read")
+        return TaskError(
+            f"{path} is a link to {path.readlink()}, which does not exist; put the task there, or remove the link"
+        )
+    return TaskError(f"cannot read {path}: {error.strerror}; name a readable signed task file or folder")

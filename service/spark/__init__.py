@@ -1,1 +1,1 @@
-"""Large batches on a cluster's cores, and the session that a job runs in. Needs the extra `spark`."""
+"""Opens large batches on a Spark cluster, in one session for each job. Needs the extra `spark`."""

@@ -1,4 +1,4 @@
-"""Errors of jobs on Spark. This module loads nothing of Spark's, so that who catches them needs none of it."""
+"""Defines the error of jobs on Spark. This module does not load Spark, so code that catches the error needs none."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from hubbub.protos.errors import HubbubError
 
 
 class SparkError(HubbubError):
-    """A session that cannot be begun or is not safe, or a job that failed; what was to be done may be tried again."""
+    """A session cannot start or is not safe, or a job failed; the work may be tried again."""

@@ -1,7 +1,7 @@
-"""What a job on Spark reads and writes outside of Spark: numbered files, enciphered under a key of that job.
+"""Reads and writes the files of a job on Spark: numbered files, encrypted under a key of that job.
 
-The key is in the memory of the service and of its job's tasks only. What a disk keeps of such a file is unreadable
-once both are gone, and a file that somebody changed or swapped is refused.
+The key is only in the memory of the service and of its job's tasks. Once both are gone, the remains of such a file on a
+disk are unreadable. A changed or swapped file is refused.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ _NONCE_BYTES = 12
 
 @dataclass(frozen=True)
 class Files:
-    """Numbered files in `folder`, each enciphered with ChaCha20-Poly1305 under `key` (32 bytes), its number the nonce.
+    """Numbered files in `folder`, each encrypted with ChaCha20-Poly1305 under `key` (32 bytes), its number the nonce.
 
-    So a number has one content for each key. An engine that runs a task again must have it write the same bytes again.
-    Values of this class travel to tasks.
+    So a number must have only one content for each key: a task that runs again must write the same bytes again. Values
+    of this class travel to tasks.
     """
 
     folder: Path
     key: bytes = field(repr=False)
 
     def write(self, number: int, content: bytes) -> None:
-        """Write a file whole: whoever reads it finds all of it, or none."""
+        """Write a file atomically: a reader finds all of it, or none."""
         sealed = ChaCha20Poly1305(self.key).encrypt(_nonce(number), content, None)
-        # The name of each try is its own: two tries of one task may run at once.
+        # Each try has its own name, since two tries of one task may run at once.
         with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
             file.write(sealed)
         os.replace(file.name, self._path(number))  # noqa: PTH105 - a name, not a path
 
     def read(self, number: int) -> bytes:
-        """Return what was written.
+        """Return the content of a file.
 
         Raises:
-            SparkError: where the file is missing or was changed.
+            SparkError: if the file is missing or was changed.
         """
         try:
             sealed = self._path(number).read_bytes()
@@ -54,7 +54,7 @@ class Files:
             ) from error
 
     def remove(self, number: int) -> None:
-        """Take a file away."""
+        """Delete a file."""
         self._path(number).unlink()
 
     def _path(self, number: int) -> Path:

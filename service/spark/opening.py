@@ -1,8 +1,8 @@
-"""The same as `OpeningPool`, with a cluster's cores for batches that are worth a session.
+"""Opens batches like `OpeningPool`, but uses a cluster's cores for large ones.
 
-The driver reads the batch, leaves copies out as it does on one machine, and hands chunks out in waves. A task opens a
-chunk and counts it; its result is taken once, however often Spark ran it, and the driver adds them up in the batch's
-order. Neither the batch nor its reports are ever whole in memory, or in files.
+The driver reads the batch, leaves copies out as on one machine, and gives chunks out in waves. A task opens and counts
+a chunk. Its result is used once, however often Spark ran it, and the driver adds the results in the batch's order.
+Neither the batch nor its reports are ever complete in memory, or in files.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.session import SparkApplication, begin_task, failures, session, workplace
 
 CHUNK = 8000
-"""Envelopes of one task: half a second of work, where Spark takes some ten milliseconds to run a task."""
+"""Envelopes of one task: half a second of work, while Spark needs some ten milliseconds to run a task."""
 
 CHUNK_BYTES = 2**20
-"""Bytes of one task at most: many tasks are on their way at once."""
+"""Most bytes of one task: many tasks travel at once."""
 
 WAVE = 4
-"""Tasks of one wave for each core: what comes last of a wave leaves no core idle, as the next wave is there."""
+"""Tasks of one wave for each core; the next wave keeps all cores busy while the last tasks of this one run."""
 
 WAVES = 2
-"""Waves handed out at once."""
+"""Waves given out at once."""
 
 T = TypeVar("T")
 
 OpenChunk = Callable[[OpeningJob, bytes], Opened]
-"""Opens a task's envelopes, that follow one another without a gap."""
+"""Opens a task's envelopes, which are joined without gaps."""
 
 
 class SparkOpeningPool(OpeningPool):
-    """`OpeningPool` that open batches of at least `settings.minimum_envelopes` on Spark, and smaller ones as they do.
+    """An `OpeningPool` that opens batches of at least `settings.minimum_envelopes` on Spark, and others by itself.
 
     `folder` is where a session works unless the settings name another. `open_one` opens the envelopes of one task.
     """
@@ -60,7 +60,7 @@ class SparkOpeningPool(OpeningPool):
         """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
 
         Raises:
-            SparkError: where the job fails more often than Spark tries it.
+            SparkError: if the job fails more often than Spark tries it.
             BrokenProcessPool: as `OpeningPool` does, for a small batch.
         """
         if expected < self._settings.minimum_envelopes:
@@ -70,9 +70,9 @@ class SparkOpeningPool(OpeningPool):
     def count(
         self, job: OpeningJob, parts: Iterable[bytes], expected: int, use: Callable[[bytes], T]
     ) -> Iterator[tuple[T | bytes, int]]:
-        """Open as `open` does, and have the tasks of a large batch `use` its reports: they give what it made of them.
+        """Open like `open`; the tasks of a large batch call `use` on its reports, and give the results.
 
-        `use` travels to tasks. It must give the same each time, as they are run again. Raises as `open` does.
+        `use` travels to tasks. It must be deterministic, since tasks may run again. Raises the same as `open`.
         """
         if expected < self._settings.minimum_envelopes:
             return super().count(job, parts, expected, use)
@@ -84,7 +84,7 @@ class SparkOpeningPool(OpeningPool):
             super().warm_up(expected)
 
     def close(self) -> None:
-        """Stop the processes and the session; what they have begun is lost."""
+        """Stop the processes and the session; their unfinished work is lost."""
         with self._guard:
             self._stopped = True
             if self._session is not None:
@@ -113,9 +113,9 @@ def opened_on(
     use: Callable[[bytes], T],
     open_one: OpenChunk = open_chunk,
 ) -> Iterator[tuple[T, int]]:
-    """Open a batch on a session that runs; give what `use` made of each chunk's reports, in the batch's order.
+    """Open a batch on a running session; give the result of `use` on each chunk's reports, in the batch's order.
 
-    With each comes how many of the chunk's envelopes did not open.
+    Each result comes with the number of the chunk's envelopes that did not open.
     """
     chunks = _chunks(parts, job.width)
     work = functools.partial(_used, open_one, job, use)
@@ -130,7 +130,7 @@ def opened_on(
 
 
 def _wave(begun: SparkApplication, work: Callable[[bytes], tuple[T, int]], chunks: list[bytes]) -> list[tuple[T, int]]:
-    # With encryption on, PySpark hands the chunks to its JVM over an authenticated loopback socket; without, in a file.
+    # With encryption, PySpark passes the chunks to its JVM over an authenticated loopback socket; without, in a file.
     with failures():
         return begun.context.parallelize(chunks, len(chunks)).map(work).collect()
 
@@ -142,7 +142,7 @@ def _used(open_one: OpenChunk, job: OpeningJob, use: Callable[[bytes], T], chunk
 
 
 def _chunks(parts: Iterable[bytes], width: int) -> Iterator[bytes]:
-    """Give a batch in chunks of one length, the last one shorter, however it was stored."""
+    """Give a batch in chunks of one length, the last one shorter, whatever its stored chunks were."""
     size = max(1, min(CHUNK, CHUNK_BYTES // width)) * width
     held = bytearray()
     for part in parts:

@@ -1,7 +1,7 @@
-"""A Spark application for one job of a service, encrypted wherever it sends or stores, or refused.
+"""Runs a Spark application for one job of a service; it is refused unless it encrypts all sent and stored data.
 
-A session lasts for one batch. Afterwards its JVM and its Python workers are gone, and with them what their memory held
-of keys and envelopes, and a cluster has its cores back until the next round.
+A session lasts for one batch. Afterwards its JVM and its Python workers are gone, and so are the keys and envelopes in
+their memory. The cluster has its cores back until the next round.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
 PREFIX = "hubbub-spark-"
-"""Beginning of the names of folders that sessions work in."""
+"""Beginning of the names of the folders of sessions."""
 
 ENCRYPTION = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
-    # Authenticated, unlike the default of old: who changes bytes on the way is noticed.
+    # Authenticated, unlike the old default: changed bytes are detected.
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.network.crypto.saslFallback": "false",
     "spark.io.encryption.enabled": "true",
     "spark.io.encryption.keySizeBits": "256",
 }
-"""What encrypts what Spark sends and what it spills; keys of rounds travel in tasks, and tasks are stored as blocks."""
+"""Settings that encrypt all data that Spark sends or spills; tasks contain keys of rounds, and are stored as blocks."""
 
 QUIET = {
     "spark.eventLog.enabled": "false",
@@ -51,7 +51,7 @@ QUIET = {
     # A worker that finds its interpreter's address by itself prints no warning about it.
     "spark.ui.showConsoleProgress": "false",
 }
-"""No second copy of what runs, no port, no log of its own; a Python worker takes one task after the other."""
+"""Settings against event logs, ports and other logs; a Python worker runs one task after the other."""
 
 GIVEN = frozenset(
     {
@@ -60,26 +60,26 @@ GIVEN = frozenset(
         *("HADOOP_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "KUBECONFIG", "KRB5_CONFIG", "KRB5CCNAME"),
     }
 )
-"""Variables that the JVM is given beside those of every child: where Java, Spark's settings and the cluster are."""
+"""Variables for the JVM, in addition to those of every child: places of Java, Spark's settings and the cluster."""
 
 STOP_SECONDS = 10.0
-"""How long a JVM may take to leave before it is killed."""
+"""How long a JVM may take to end before it is killed."""
 
 _ONE = threading.Lock()
 """A process has one session at a time: PySpark keeps its gateway in the class."""
 
 _IN_USE: set[Path] = set()
 _IN_USE_LOCK = threading.Lock()
-"""Folders of jobs of this process: they are no leftovers."""
+"""Folders of running jobs of this process, which are not leftovers."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 def check_installed(settings: SparkSettings) -> None:
-    """Return only if no Spark is asked for, or what its driver needs is on this machine.
+    """Check that this machine has everything that Spark's driver needs, if settings name a Spark.
 
     Raises:
-        SettingsError: naming what is missing, and what brings it.
+        SettingsError: naming the missing part, and how to install it.
     """
     if not settings.master:
         return
@@ -93,7 +93,7 @@ def check_installed(settings: SparkSettings) -> None:
 
 
 def java() -> str | None:
-    """Return the Java that Spark would run with; None where there is none."""
+    """Return the Java that Spark would use; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=str(Path(home) / "bin") if home else None)
 
@@ -118,9 +118,9 @@ class SparkApplication:
 
 @contextlib.contextmanager
 def workplace(settings: SparkSettings, folder: Path) -> Iterator[Path]:
-    """Give a new folder for one job in `settings.folder`, or in `folder` where that names none; it is gone afterwards.
+    """Give a new folder for one job in `settings.folder`, or else in `folder`; remove it afterwards.
 
-    What jobs of a process that was killed left there is removed first: it is enciphered, and its keys are gone.
+    Leftovers of a killed process's jobs are removed first: they are encrypted, and their keys are gone.
     """
     parent = settings.folder or folder
     with _IN_USE_LOCK:
@@ -138,11 +138,11 @@ def workplace(settings: SparkSettings, folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def session(settings: SparkSettings, place: Path) -> Iterator[SparkApplication]:
-    """Give a session that works in a folder `workplace` gave; waits for the one that this process has.
+    """Give a session that works in a folder from `workplace`; waits until this process has no other session.
 
     Raises:
-        SparkError: where the application cannot be started or does not encrypt, where another version of hubbub is on
-            Spark's machines, and where the job fails.
+        SparkError: if the application cannot start or does not encrypt, if Spark's machines have another version of
+            hubbub, or if the job fails.
     """
     with _ONE, _started(settings, place) as begun, failures():
         check_encrypted(begun.context)
@@ -153,7 +153,7 @@ def session(settings: SparkSettings, place: Path) -> Iterator[SparkApplication]:
 
 @contextlib.contextmanager
 def failures() -> Iterator[None]:
-    """Turn what PySpark raises into a `SparkError`: its first line, as the rest are two languages' stacks."""
+    """Turn PySpark's exceptions into a `SparkError` with their first line; the rest are stacks of two languages."""
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
@@ -165,7 +165,7 @@ def failures() -> Iterator[None]:
 
 def _cause(error: BaseException) -> str:
     found = getattr(error, "java_exception", None)
-    with contextlib.suppress(Exception):  # the JVM that would say it may be what was killed
+    with contextlib.suppress(Exception):  # the JVM that knows the cause may have been killed
         while found is not None and found.getCause() is not None:
             found = found.getCause()
         if found is not None:
@@ -175,12 +175,12 @@ def _cause(error: BaseException) -> str:
 
 
 def check_encrypted(context: SparkContext) -> None:
-    """Return only if the application that runs encrypts what it sends and what it stores, and keeps no event log.
+    """Check that the running application encrypts all sent and stored data, and keeps no event log.
 
     Raises:
-        SparkError: naming what is not as it must be.
+        SparkError: naming the wrong settings.
     """
-    # Asked of the JVM, not of what was handed to it: defaults and submit arguments may have changed it.
+    # Read from the JVM: defaults and submit arguments may have changed the given settings.
     running: Any = context._jsc.sc().conf()
     wanted = {**ENCRYPTION, "spark.eventLog.enabled": "false"}
     found = {key: running.get(key, "") for key in wanted}
@@ -188,17 +188,17 @@ def check_encrypted(context: SparkContext) -> None:
     if not context._encryption_enabled:
         wrong.append("what it stores is not encrypted")
     if wrong:
-        raise SparkError(f"Spark is not used unencrypted: {'; '.join(wrong)}. Look at PYSPARK_SUBMIT_ARGS")
+        raise SparkError(f"Spark is not used unencrypted: {'; '.join(wrong)}. Check PYSPARK_SUBMIT_ARGS")
 
 
 def check_version(begun: SparkApplication, version: str = __version__) -> None:
-    """Return only if as many tasks as run at once find this version of hubbub.
+    """Check that tasks on all cores find this version of hubbub.
 
     Raises:
-        SparkError: naming what they found.
+        SparkError: naming the versions that they found.
     """
 
-    # In a function it travels whole: a machine without hubbub can run it.
+    # An inner function travels by value, so a machine without hubbub can run it.
     def found(_: object) -> Iterator[str]:
         with contextlib.suppress(ImportError):
             from hubbub import __version__ as installed
@@ -220,7 +220,7 @@ def _started(settings: SparkSettings, folder: Path) -> Iterator[SparkApplication
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 
-    # What PySpark starts, and the Python workers after it, import nothing from the folder they are started in.
+    # PySpark's processes, and the Python workers after them, must import nothing from the current folder.
     remove_cwd_from_path()
     conf = _configuration(settings, folder)
     with (folder / "log").open("wb") as log, _environment(settings, folder):
@@ -243,9 +243,9 @@ def _started(settings: SparkSettings, folder: Path) -> Iterator[SparkApplication
 
 
 class _Started(dict[str, Any]):
-    """What PySpark starts its JVM with. It hands over the whole environment, of which this keeps what `GIVEN` names.
+    """The arguments with which PySpark starts its JVM. PySpark passes the whole environment; this keeps only `GIVEN`.
 
-    This process's own environment stays as it is meanwhile: other threads may read it, as a database's driver does.
+    This process's own environment stays unchanged meanwhile: other threads, such as a database driver, may read it.
     """
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -253,7 +253,7 @@ class _Started(dict[str, Any]):
 
 
 def given(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what the JVM, and the Python workers that it starts, are given of an environment made for them."""
+    """Return the part of an environment that the JVM and its Python workers get."""
     return subprocesses.environment({name: value for name, value in environment.items() if name in GIVEN})
 
 
@@ -273,11 +273,11 @@ def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:
 
 @contextlib.contextmanager
 def _environment(settings: SparkSettings, folder: Path) -> Iterator[None]:
-    """Say to PySpark what it reads from the environment alone."""
+    """Set the variables that PySpark reads only from the environment, during the block."""
     wanted = {
         "PYSPARK_PYTHON": settings.python or interpreter(),
         "PYSPARK_DRIVER_PYTHON": interpreter(),
-        # It goes before spark.local.dir.
+        # It overrides spark.local.dir.
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_LOCAL_IP": settings.driver_host,
     }
@@ -296,7 +296,7 @@ def _environment(settings: SparkSettings, folder: Path) -> Iterator[None]:
 
 
 def _ended(gateway: Any, process: subprocess.Popen[bytes]) -> None:
-    """End the JVM and wait for it; forget it, as the next session has another one."""
+    """End the JVM and wait for it; forget it, since the next session starts another one."""
     from pyspark import SparkContext
 
     with contextlib.suppress(Exception):
@@ -314,9 +314,9 @@ def _ended(gateway: Any, process: subprocess.Popen[bytes]) -> None:
 
 def _told(folder: Path) -> str:
     lines = (folder / "log").read_text(errors="replace").strip().splitlines()
-    return f"{lines[-1][:300] if lines else 'it says nothing'}; is spark.master right, and Java 17 or newer?"
+    return f"{lines[-1][:300] if lines else 'it logged nothing'}; is spark.master right, and Java 17 or newer?"
 
 
 def begin_task() -> None:
-    """Begin a task's work: a Python worker of Spark's holds keys and envelopes, as our own processes do."""
+    """Protect a task's memory: Spark's Python workers have keys and envelopes in it, like our own processes."""
     disable_core_dumps()

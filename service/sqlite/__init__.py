@@ -1,1 +1,1 @@
-"""Group commit, files, integrity and erasure."""
+"""Stores data in SQLite: group commit, files, integrity and erasure."""

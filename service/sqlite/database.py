@@ -1,7 +1,7 @@
-"""A service's SQLite file, opened with the settings that its promises rest on.
+"""Opens a service's SQLite file with the settings that its guarantees depend on.
 
-An acknowledgement needs `synchronous=FULL` (a commit is synced); erasure needs `secure_delete` (freed pages are
-zeroed), `auto_vacuum` (they are given back) and the write-ahead log cut to nothing.
+An acknowledgement needs `synchronous=FULL` (a commit is synced). Erasure needs `secure_delete` (freed pages are
+zeroed), `auto_vacuum` (they are returned) and a truncated write-ahead log.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from hubbub.service.sqlite.integrity import check_tables, check_whole
 from hubbub.service.sqlite.wal_guard import WalGuard, check_log, reading
 
 VACUUM_PAGES = 2000
-"""Free pages given back at once: about 0.1 s, so that what else is to be written need not wait for all of it."""
+"""Free pages returned at once: about 0.1 s, so that other writes need not wait for all of them."""
 
 CHECKPOINT_PAGES = 4000
-"""Pages (16 MB) of the write-ahead log after which SQLite carries them over; by default it does so more often."""
+"""Pages (16 MB) of the write-ahead log after which SQLite checkpoints them; its default is more often."""
 
 BUSY_SECONDS = 10.0
-"""How long a connection waits for the other one, as when the log is cut while something is read."""
+"""How long a connection waits for the other one, for example to truncate the log during a read."""
 
 
 class Database:
     """A file in a folder: a connection to write, one to read, and the folder's lock.
 
-    Whoever opens it looks at what it holds, and then says `accept`. A store that is closed before is one that was
-    refused: it keeps its write-ahead log and the log's mark as they are, so that whoever puts a good file back in the
-    place of a damaged one has what was acknowledged last.
+    The caller checks the content, and then calls `accept`. A store that is closed before `accept` was refused: its
+    write-ahead log and the log's mark stay as they are. So an operator who replaces a damaged file with a good one
+    still has the last acknowledged data.
 
     Attributes:
         path: the file.
         writer: for the one thread that writes.
-        reader: reads what is committed; for one thread at a time.
+        reader: reads committed data; for one thread at a time.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class Database:
         layout: Layout,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
     ) -> None:
-        """Open the file, bringing it forward; `connection` is the class of both connections.
+        """Open the file and migrate it to this version; `connection` is the class of both connections.
 
         Raises:
-            StoreError: where there is none (`service.sqlite.files` makes one), another process uses it, or a version
+            StoreError: if there is none (`service.sqlite.files` makes one), another process uses it, or a version
                 wrote it that cannot be read; then nothing was made or touched.
         """
         self.path = folder / file_name
@@ -65,10 +65,10 @@ class Database:
             raise unusable(self.path, error) from error
 
     def _open(self, folder: Path, connection: type[sqlite3.Connection]) -> None:
-        # First, so that nothing is made beside a store that is missing, and one that cannot be read is not touched.
+        # First, so that no file is made if the store is missing, and an unreadable store is not changed.
         check_there(self.path, self._layout)
         self._opened.enter_context(locked(folder, self._layout))
-        # Before SQLite opens the file, which would go on without what a lost log held.
+        # Before SQLite opens the file: SQLite would continue without the commits of a lost log.
         check_log(self.path)
         self._wal_guard = WalGuard(self.path)
         self._opened.callback(self._wal_guard.close)
@@ -81,12 +81,12 @@ class Database:
         self.reader.execute("PRAGMA query_only = ON")
 
     def _keep_log(self) -> None:
-        """Have no other connection that is closed carry the log over and remove it, while this holder is open."""
+        """Keep one connection open, so that closing another one does not checkpoint and remove the log."""
         try:
             self._wal_holder.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.OperationalError as error:
-            # A transaction from before the log's first page is to be taken back, which only a connection that writes
-            # does: as after a power cut while a new store was brought to have a log.
+            # A transaction from before the log's first page must be rolled back, which only a writing connection can
+            # do; for example after a power cut while a new store was switched to a log.
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
                 raise
 
@@ -100,19 +100,19 @@ class Database:
         return connection
 
     def _prepare(self) -> None:
-        """Have the tables of this version; nothing is carried over meanwhile."""
+        """Migrate the tables to this version, without a checkpoint meanwhile."""
         self.writer.execute("PRAGMA journal_mode = WAL").fetchall()
         self.writer.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
         bring_forward(self.writer, self.path, self._layout, StoreError)
         check_tables(self.writer, self.path, self._layout)
-        # Only now: a migration may drop and make anew a table that others refer to.
+        # Only now: a migration may drop and recreate a table that others refer to.
         self.writer.execute("PRAGMA foreign_keys = ON")
 
     def accept(self) -> None:
-        """Go on with the store, which holds what it should; cut a killed process's log, which may hold what was erased.
+        """Accept the checked store, and truncate a killed process's log, which may contain erased data.
 
         Raises:
-            sqlite3.Error: where it cannot be written.
+            sqlite3.Error: if it cannot be written.
         """
         self._wal_holder.close()
         self._accepted = True
@@ -121,26 +121,26 @@ class Database:
             self.cut_log()
 
     def committed(self) -> None:
-        """Note how far the write-ahead log goes; after each commit, before its results are given out."""
+        """Record the end of the write-ahead log; after each commit, before its results are given out."""
         self._wal_guard.note()
 
     def shrink(self) -> bool:
-        """Give some free pages back; return whether there are more."""
+        """Return some free pages to the system; return whether there are more."""
         # `execute` would step this statement once, which frees one page.
         self.writer.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
         return bool(self.writer.execute("PRAGMA freelist_count").fetchone()[0])
 
     def rewrite(self) -> None:
-        """Leave nothing of what was deleted in pages that other rows are on; see `service.sqlite.secure_delete`."""
+        """Remove remains of deleted rows from pages that other rows use; see `service.sqlite.secure_delete`."""
         secure_delete.rewrite(self.writer)
 
     def cut_log(self) -> None:
-        """Cut the write-ahead log to nothing: what was deleted is in no file any more.
+        """Truncate the write-ahead log, so that no file contains deleted data.
 
         Raises:
-            StoreError: where a reader held the log; nothing is lost, it may be called again.
+            StoreError: if a reader uses the log; nothing is lost, and the call may be repeated.
         """
-        # In this order: a kill in between leaves a log that the mark does not speak of, and never a mark without a log.
+        # In this order: a kill in between leaves a log that the mark does not mention, and never a mark without a log.
         if self._wal_guard.is_set:
             self._carry_over("FULL")
             try:
@@ -152,16 +152,16 @@ class Database:
     def _carry_over(self, how: str) -> None:
         busy, _, _ = self.writer.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
         if busy:
-            raise StoreError("the write-ahead log is in use and was not cut; it is tried again")
+            raise StoreError("the write-ahead log is in use and was not truncated; the service tries again")
 
     def clean(self) -> None:
-        """Do all of it at once: leave nothing in any file of what was deleted.
+        """Remove all deleted data from every file.
 
         Raises:
-            StoreError, sqlite3.Error: where a part of it could not be done; it may be called again.
+            StoreError, sqlite3.Error: if a step fails; the call may be repeated.
         """
-        # Zeroed pages go over what was deleted before they are given back: a page that is cut off the file's end is not
-        # written any more.
+        # Zeroed pages overwrite deleted data before the pages are returned: a page that is cut off the file's end is
+        # no longer written.
         self.cut_log()
         while self.shrink():
             pass
@@ -169,8 +169,8 @@ class Database:
         self.cut_log()
 
     def close(self) -> None:
-        """Carry the log over into the file, close it and let the folder go; a store that was refused stays as it is."""
-        # What cannot be carried over now is there at the next start.
+        """Checkpoint the log, close the file and release the folder; a refused store stays as it is."""
+        # If the checkpoint fails now, the log remains for the next start.
         if self._accepted:
             with contextlib.suppress(sqlite3.Error, StoreError):
                 self.cut_log()

@@ -1,8 +1,8 @@
-"""One thread writes to a SQLite file, and jobs that wait together share one transaction and its sync.
+"""Writes to a SQLite file in one thread; jobs that wait together share one transaction and its sync.
 
-A job's result is given out only after its transaction is synced, so whoever has a result may rely on it being on disk.
-A job that raises a `HubbubError` fails alone: others of its transaction are committed. A failure of the disk takes the
-whole transaction back, and all its jobs fail: none was acknowledged. The thread itself survives whatever is raised.
+A job's result is given out only after its transaction is synced, so a caller with a result may rely on the disk. A job
+that raises a `HubbubError` fails alone: the others of its transaction are committed. A failure of the disk rolls the
+whole transaction back, and all its jobs fail; none was acknowledged. The thread itself survives every exception.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ from hubbub.service.observability.timing import Observe, unobserved
 from hubbub.service.runtime.job_thread import Job, JobThread, Result, give_out
 
 GROUP_LIMIT = 1000
-"""Most jobs in one transaction, so that the first of them does not wait for ever."""
+"""Most jobs in one transaction, so that the first of them does not wait too long."""
 
 PROBE_SECONDS = 30.0
-"""How long a store whose last write failed may be idle before a write of no consequence is tried: whoever waits for
-what failed tries again sooner, and the incident of a store that nobody uses must end, too."""
+"""How long a store whose last write failed may be idle before it tries a write that changes nothing. Callers retry
+sooner, but the incident of a store that nobody uses must end, too."""
 
 GATHER_SECONDS = 0.003
-"""How long jobs gather after a transaction that had more than one: under load fewer, larger ones cost less."""
+"""How long jobs gather after a transaction of several jobs: under load, fewer and larger transactions cost less."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Transaction(Protocol):
-    """What the jobs of one transaction work on, and have gathered."""
+    """The state of one transaction: the object of its jobs' work, and the writes that they gathered."""
 
     def flush(self) -> None:
-        """Write what was gathered; called before the commit."""
+        """Write the gathered changes; called before the commit."""
 
     def settle(self) -> None:
-        """Show what was written to everyone; called after the commit, before any result is given out."""
+        """Publish the written changes; called after the commit, before any result is given out."""
 
     def abandon(self) -> None:
-        """Forget what was gathered; called after a rollback."""
+        """Discard the gathered changes; called after a rollback."""
 
 
 U = TypeVar("U", bound=Transaction)
 T = TypeVar("T")
 Failed = Callable[[Exception], HubbubError]
-"""Makes the error that a transaction's jobs fail with, of what went wrong."""
+"""Turns the cause of a failed transaction into the error of its jobs."""
 
 Outcome = Callable[[Exception | None], None]
-"""Is told what a transaction failed with, and None after each that wrote something; called from any thread."""
+"""Called with the error of each failed transaction, and with None after each that wrote; from any thread."""
 
 
 def unreported(_error: Exception | None) -> None:
-    """Tell nobody."""
+    """Report to nobody."""
 
 
 class GroupCommit(JobThread[Callable[[U], Any]]):
-    """Runs jobs on `connection`, in the order they were given; `begin` makes what each transaction's jobs work on.
+    """Runs jobs on `connection`, in order; `begin` makes the object that each transaction's jobs work on.
 
-    With `savepoints` a job may write before it fails, with whatever error: what it wrote is taken back. Without, which
-    is faster, a job that raises a `HubbubError` must have changed nothing, and any other error fails all jobs. `failed`
-    makes the error for what the disk did not take; `observe` is told how many seconds each transaction took,
-    `committed` of each that is synced, before anybody else.
+    With `savepoints` a job may write before it fails, with any error: its writes are rolled back. Without, which is
+    faster, a job that raises a `HubbubError` must have changed nothing, and any other error fails all jobs. `failed`
+    makes the error of a failed write. `observe` receives the seconds of each transaction. `committed` is called after
+    each sync, before any other callback.
     """
 
     def __init__(
@@ -95,23 +95,23 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
         self._start()
 
     def submit(self, work: Callable[[U], T], *, alone: bool = False) -> asyncio.Future[T]:
-        """Have a job done; its result is there when it is on disk. `alone` gives a long job its own transaction.
+        """Run a job; its result comes when it is on disk. `alone` gives a long job its own transaction.
 
         Raises:
-            StoreError: where the store was closed.
+            StoreError: if the store was closed.
         """
         return self._put(work, alone=alone)
 
     def submit_bare(self, work: Callable[[U], T]) -> asyncio.Future[T]:
-        """Have a job done outside of any transaction, such as cutting the log.
+        """Run a job outside of any transaction, such as truncating the log.
 
         Raises:
-            StoreError: where the store was closed.
+            StoreError: if the store was closed.
         """
         return self._put(work, alone=True, bare=True)
 
     def submit_from(self, loop: asyncio.AbstractEventLoop, work: Callable[[U], T]) -> Future[T]:
-        """As `submit`, for another thread than that of the event `loop`, which must be running."""
+        """Run a job like `submit`, from another thread than that of the event `loop`, which must be running."""
 
         async def submitted() -> T:
             return await self.submit(work)
@@ -123,12 +123,12 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
             try:
                 self._finish(group)
             except Exception as error:
-                # Whatever it was: without this thread every later job would wait for ever.
+                # Catch everything: without this thread every later job would wait forever.
                 self._told(error)
                 give_out([(job.future, None, self._failed(error)) for job in group])
             if len(group) > 1:
                 time.sleep(GATHER_SECONDS)
-        self._commit([])  # what was gathered without a job
+        self._commit([])  # writes that were gathered without a job
 
     def _told(self, error: Exception | None) -> None:
         self._failing = error is not None
@@ -145,7 +145,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
                 self._try_disk()
 
     def _try_disk(self) -> None:
-        """Write what changes nothing, to find out whether the disk takes writes again."""
+        """Write without a change, to find out whether the disk accepts writes again."""
         try:
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._connection.execute(f"PRAGMA user_version = {version}")
@@ -170,7 +170,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
             return [(job.future, None, self._failed(error)) for job in group]
         self._committed()
         self._settle(unit)
-        if self._connection.total_changes > changes:  # a disk that is full takes a transaction that writes nothing
+        if self._connection.total_changes > changes:  # a transaction without writes succeeds even on a full disk
             self._told(None)
         self._observe(time.perf_counter() - started)
         return results
@@ -179,8 +179,8 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
         try:
             unit.settle()
         except Exception as error:
-            # What is in memory is behind what is on disk: from here on nothing could be decided rightly.
-            message = f"what is on disk could not be shown: {error!r}; restart the service"
+            # Memory no longer matches the disk: no later decision would be right.
+            message = f"the state in memory could not follow the disk: {error!r}; restart the service"
             self._broken = StoreError(message)
             raise self._broken from error
 
@@ -190,7 +190,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
         try:
             return job.future, job.work(unit), None
         except StoreError:
-            raise  # the store itself has an incident, which concerns every job
+            raise  # the store itself failed, which concerns every job
         except HubbubError as error:
             return job.future, None, error
 
@@ -199,7 +199,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
         try:
             result: Result = (job.future, job.work(unit), None)
         except Exception as error:
-            # Where SQLite has rolled all of it back by itself, as on a full disk, this fails, and with it every job.
+            # If SQLite has rolled everything back by itself, as on a full disk, this fails, and so does every job.
             self._connection.execute("ROLLBACK TO job")
             result = (job.future, None, self._failed(error) if isinstance(error, sqlite3.Error) else error)
             if isinstance(error, sqlite3.Error):

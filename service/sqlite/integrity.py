@@ -1,4 +1,4 @@
-"""Does SQLite find a store's file whole? Asked at every start, and in full by `--check-store`."""
+"""Checks with SQLite that a store's file is intact: briefly at every start, and in full for `--check-store`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hubbub.protos.sqlite_versions import Layout, statements
 from hubbub.service.errors import StoreError, damaged
 
 CHECK_SECONDS = 30.0
-"""How long a start may take for what SQLite can interrupt: reading the rows."""
+"""How long a start may take for reading the rows, which SQLite can interrupt."""
 
 LARGEST_BYTES = 4 * 2**30
-"""Size up to which a start looks a store over: SQLite (3.40) does not interrupt its walk over the pages, so that only
-the size bounds it. At 2.4 s a GB, as measured on a busy machine, it is 10 s; from a disk of 150 MB/s 30 s."""
+"""Size up to which a start checks a store: SQLite (3.40) does not interrupt its walk over the pages, so only the size
+bounds it. At 2.4 s a GB, as measured on a busy machine, it takes 10 s; from a disk of 150 MB/s 30 s."""
 
 _STEPS = 100_000
-"""Steps of SQLite's machine between two looks at the clock."""
+"""Steps of SQLite's virtual machine between two checks of the clock."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,17 +27,17 @@ _LOG = logging.getLogger(__name__)
 def check_whole(
     connection: sqlite3.Connection, path: Path, seconds: float = CHECK_SECONDS, largest: int = LARGEST_BYTES
 ) -> None:
-    """Return only if the pages and rows of the store in `path` are where its trees say, as far as time allows.
+    """Check that the pages and rows of the store in `path` are where its trees expect them, as far as time allows.
 
-    A file of more than `largest` bytes is not looked over, and that is said.
+    A file of more than `largest` bytes is not checked, and a warning is logged.
 
-    It finds what was cut off or exchanged, and most of what was overwritten in SQLite's own structures; what rows hold
-    is compared with what was signed by those who load it.
+    The check finds truncation and exchanged pages, and most overwrites in SQLite's own structures. The callers compare
+    the content of rows with its signatures.
 
     Raises:
-        StoreError: naming what SQLite found.
-        sqlite3.Error: where it cannot read the file at all.
-        OSError: where its size cannot be read.
+        StoreError: naming the damage that SQLite found.
+        sqlite3.Error: if it cannot read the file at all.
+        OSError: if its size cannot be read.
     """
     size = path.stat().st_size
     if size > largest:
@@ -58,23 +58,23 @@ def check_whole(
 
 
 def check_all(connection: sqlite3.Connection, path: Path) -> None:
-    """Return only if all of the file is whole, its indexes and references too; it takes as long as it takes.
+    """Check all of the file, including its indexes and references, without a time limit.
 
     Raises:
-        StoreError: naming what SQLite found.
+        StoreError: naming the damage that SQLite found.
     """
     _raise_found(connection.execute("PRAGMA integrity_check(1)").fetchall(), path)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
-        raise damaged(StoreError("a row refers to one that is not there"), path)
+        raise damaged(StoreError("a row refers to a missing one"), path)
 
 
 def check_tables(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
-    """Return only if the store in `path` has the tables and columns of its layout: statements rely on them.
+    """Check that the store in `path` has the tables and columns of its layout, which statements rely on.
 
-    Whether the triggers that keep tables growing are there is left to the digests of what those tables hold.
+    Triggers that make tables append-only are not checked here: the digests of those tables show a change.
 
     Raises:
-        StoreError: naming what is there instead.
+        StoreError: naming the tables that differ.
     """
     with contextlib.closing(sqlite3.connect(":memory:")) as pattern:
         for statement in statements(layout.script):
@@ -82,7 +82,7 @@ def check_tables(connection: sqlite3.Connection, path: Path, layout: Layout) -> 
         wanted, found = _described(pattern), _described(connection)
     if wanted != found:
         names = ", ".join(sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)))
-        raise damaged(StoreError(f"not the tables of its version: {names:.200}"), path)
+        raise damaged(StoreError(f"tables differ from those of its version: {names:.200}"), path)
 
 
 def _described(connection: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]]:

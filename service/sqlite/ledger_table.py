@@ -1,4 +1,4 @@
-"""The ledger as a table: it only grows, and the database itself refuses everything else."""
+"""Stores the ledger in an append-only table; triggers of the database refuse every other change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def insert_charges(connection: sqlite3.Connection, task_id: bytes, charges: Char
     """Add to a task's ledger.
 
     Raises:
-        LedgerMoved: where the charges do not follow those that are stored; nothing was added.
+        LedgerMoved: if the charges do not follow the stored ones; nothing was added.
     """
     if not charges:
         return

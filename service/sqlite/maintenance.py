@@ -1,4 +1,4 @@
-"""What an operator does with a store while its service is stopped: look all of it over, go on without a log."""
+"""Maintains a store while its service is stopped: checks all of it, or accepts the loss of its log."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _held(folder: Path, file_name: str, layout: Layout) -> Iterator[Path]:
 
 
 def check_store_file(folder: Path, file_name: str, layout: Layout) -> Path:
-    """Have SQLite check all of a store, however long it takes; return its file, in which nothing was changed.
+    """Check all of a store with SQLite, without a time limit; return its file, which is not changed.
 
     Raises:
-        StoreError: saying what was found, or why it could not be looked at.
+        StoreError: naming the damage, or why the store could not be checked.
     """
     with _held(folder, file_name, layout) as path:
         wal_guard.check_log(path)
@@ -38,10 +38,10 @@ def check_store_file(folder: Path, file_name: str, layout: Layout) -> Path:
 
 
 def accept_lost_log(folder: Path, file_name: str, layout: Layout) -> Path:
-    """Have a store open without what its lost log held; return its file.
+    """Allow a store to open without the commits of its lost log; return its file.
 
     Raises:
-        StoreError: where nothing is known to be lost, or the store is none.
+        StoreError: if nothing is known to be lost, or there is no store.
     """
     with _held(folder, file_name, layout) as path:
         wal_guard.forget(path)

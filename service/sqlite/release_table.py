@@ -1,4 +1,4 @@
-"""The releases of each task as a table of a SQLite store: a chain that only grows, as the ledger beside it does."""
+"""Stores the releases of each task in an append-only table of a SQLite store, like the ledger."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CREATE TRIGGER chain_is_not_shortened BEFORE DELETE ON chain BEGIN SELECT RAISE(
 
 
 def releases_of(connection: sqlite3.Connection, task_id: bytes) -> list[Release]:
-    """Return a task's releases, the first of them first."""
+    """Return a task's releases, oldest first."""
     rows = connection.execute("SELECT entry FROM chain WHERE task = ? ORDER BY position", (task_id,))
     with damage_in("a release's"):
         return [read_release(json.loads(entry)) for (entry,) in rows]
 
 
 def last_of(connection: sqlite3.Connection, task_id: bytes) -> tuple[int, bytes]:
-    """Return how many releases a task has, and their head."""
+    """Return the number of a task's releases, and their head."""
     row = connection.execute(
         "SELECT position, head FROM chain WHERE task = ? ORDER BY position DESC LIMIT 1", (task_id,)
     ).fetchone()
@@ -49,7 +49,7 @@ def insert_releases(connection: sqlite3.Connection, task_id: bytes, releases: Se
 
 
 def all_chains(connection: sqlite3.Connection) -> Mapping[bytes, list[tuple[Release, bytes]]]:
-    """Return every task's releases, the first of them first, each with the head that is stored beside it."""
+    """Return every task's releases, oldest first, each with its stored head."""
     found: dict[bytes, list[tuple[Release, bytes]]] = {}
     with damage_in("a release's"):
         for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, position"):

@@ -1,16 +1,16 @@
-"""Whether a store's write-ahead log, which holds its last commits, was deleted or cut short unseen.
+"""Detects that a store's write-ahead log, which contains its last commits, was deleted or truncated.
 
-SQLite takes a log that is missing, or ends early, for one that was never written: the store opens, and what was
-acknowledged last is gone in silence. So a file beside the store (`shuffler.mark`) says how far the log goes. It is
-written after each commit, when the log is synced and before anybody hears of it, so it never says more than is there;
-it is synced itself only where the log begins, or begins anew after 16 MB. What it says is thus exact after a kill;
-after a power cut it may say less, and then less is noticed. Before the log is cut, when all of it is carried over into
-the database, the mark is emptied and synced.
+SQLite treats a log that is missing, or ends early, as one that was never written: the store opens, and the last
+acknowledged data is lost silently. So a file next to the store, the mark (`shuffler.mark`), records the end of the log.
+The mark is written after each commit, when the log is synced and before any result is given out, so it never claims
+more than the log has. The mark itself is synced only when the log begins, or begins again after 16 MB. So the mark is
+exact after a kill. After a power cut it may claim less, and then less is detected. Before the log is truncated, when
+all of it is checkpointed into the database, the mark is emptied and synced.
 
-How far the log goes is read from SQLite's index of it (`-shm`), whose form is that of
-https://sqlite.org/walformat.html, "The WAL-Index Header": the last valid frame at byte 16, the log's salts at byte 32.
-A log that begins anew raises the first salt by one, once all before is in the database: a log one step later than its
-mark, which is written once that commit is synced, has lost nothing.
+The end of the log is read from SQLite's index of it (`-shm`), in the form of https://sqlite.org/walformat.html,
+"The WAL-Index Header": the last valid frame at byte 16, the log's salts at byte 32. A log that begins again increments
+the first salt, once everything before is in the database. The mark follows after that commit is synced. So a log that
+is one step ahead of its mark has lost nothing.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _LOG = logging.getLogger(__name__)
 
 _MAGIC = b"hubbub-mark/1\n\0\0"
 _FORM = struct.Struct(">16s8sII")
-"""A mark: its form and version, the log's salts, its valid frames, the CRC of all that. It fits in a sector."""
+"""A mark: its form and version, the log's salts, its valid frames, and the CRC of these. It fits in a sector."""
 
 _LOG_HEADER_BYTES = 32
 _SALTS = slice(16, 24)
 _CHECKSUM = slice(24, 32)
-"""Where the header of a log has its salts, and the checksum of what is before."""
+"""Positions of the salts in the header of a log, and of the checksum of the bytes before it."""
 
 _INDEX_BYTES = 48
 _INDEX_FRAMES = slice(16, 20)
 _INDEX_SALTS = slice(32, 40)
 
 _REMEDY = (
-    "What was acknowledged last is not in the store without it: submissions, charges, counts. Put the file back. Only "
-    "where it is really lost, run the same command once with --accept-lost-log (docs/howto/operate.md, A log was lost)"
+    "Without it the store lacks the last acknowledged submissions, charges and counts. Restore the file. Only if it is "
+    "really lost, run the same command once with --accept-lost-log (docs/howto/respond-to-incidents.md, A log was lost)"
 )
 
 
 @dataclass(frozen=True)
 class WalPosition:
-    """How far a log goes: its salts (8 bytes), which are others each time that it begins anew, and its valid frames."""
+    """The end of a log: its salts (8 bytes), which change each time the log begins again, and its valid frames."""
 
     salts: bytes
     frames: int
@@ -65,7 +65,7 @@ class WalPosition:
 
     @staticmethod
     def decode(content: bytes) -> WalPosition | None:
-        """Return what a file says; None where it is empty, or torn, or of no version that is known: it says nothing."""
+        """Return the position in a file; None if the file is empty, torn, or of an unknown version."""
         if len(content) != _FORM.size:
             return None
         magic, salts, frames, checksum = _FORM.unpack(content)
@@ -74,16 +74,16 @@ class WalPosition:
 
 
 def position_file_of(path: Path) -> Path:
-    """Return where the mark of a store's file is."""
+    """Return the path of the mark of a store's file."""
     return path.with_suffix(".mark")
 
 
 def check_log(path: Path) -> None:
-    """Return only if the log of the store in `path` goes as far as its mark says. The store is not changed.
+    """Check that the log of the store in `path` reaches as far as its mark claims. The store is not changed.
 
     Raises:
-        StoreError: saying what is missing, and how to go on.
-        OSError, sqlite3.Error: where files cannot be read.
+        StoreError: naming the missing part and the remedy.
+        OSError, sqlite3.Error: if files cannot be read.
     """
     lost = what_is_lost(path)
     if lost:
@@ -91,7 +91,7 @@ def check_log(path: Path) -> None:
 
 
 def what_is_lost(path: Path) -> str:
-    """Say what is missing of the log of the store in `path`; nothing where nothing is known to be."""
+    """Describe the loss in the log of the store in `path`; return an empty text if no loss is known."""
     mark, log = _stored(path), path.with_name(f"{path.name}-wal")
     if mark is None:
         return ""
@@ -102,7 +102,7 @@ def what_is_lost(path: Path) -> str:
         return f"{log} is missing"
     if len(header) < _LOG_HEADER_BYTES:
         return f"{log} was cut to {len(header)} bytes"
-    # SQLite takes a log without a valid header for an empty one.
+    # SQLite treats a log without a valid header as empty.
     if not _is_header(header):
         return f"{log} is damaged at its beginning"
     if header[_SALTS] != mark.salts:
@@ -112,46 +112,46 @@ def what_is_lost(path: Path) -> str:
 
 
 def forget(path: Path) -> None:
-    """Have the store in `path` open without what its log held.
+    """Allow the store in `path` to open without the lost part of its log.
 
-    What is left of its own log is still read. Another one, an older one or another store's, is moved aside
-    (`shuffler.db-wal.lost`): SQLite would play its pages into the database.
+    The rest of its own log is still read. A foreign log, an older one or another store's, is moved aside
+    (`shuffler.db-wal.lost`): SQLite would apply its pages to the database.
 
     Raises:
-        StoreError: where nothing of the log is known to be lost.
-        OSError: where a file cannot be moved; then nothing was changed.
+        StoreError: if nothing of the log is known to be lost.
+        OSError: if a file cannot be moved; then nothing was changed.
     """
     if not what_is_lost(path):
         raise StoreError(f"nothing of the log of {path} is missing; leave --accept-lost-log out")
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and not _is_own(path):
         log.rename(_free(log.with_name(f"{log.name}.lost")))
-        # Moved for good before the mark goes: what is killed in between finds the log missing, and asks again.
+        # Moved durably before the mark is removed: after a kill in between, the log is missing, and a start refuses.
         _sync_folder(path.parent)
     position_file_of(path).unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 
 def _is_own(path: Path) -> bool:
-    """Return whether the log that is there is the one of which the mark speaks, damaged or cut behind its header."""
+    """Return whether the existing log is the one of the mark; it may be damaged or truncated after its header."""
     mark, header = _stored(path), path.with_name(f"{path.name}-wal").read_bytes()[:_LOG_HEADER_BYTES]
     return mark is not None and len(header) == _LOG_HEADER_BYTES and _is_header(header) and header[_SALTS] == mark.salts
 
 
 def _free(path: Path) -> Path:
-    """Return a name that no file has: this one, or with a number behind it."""
+    """Return an unused path: this one, or one with a number appended."""
     names = itertools.chain([path], (path.with_name(f"{path.name}.{number}") for number in itertools.count(2)))
     return next(name for name in names if not os.path.lexists(name))
 
 
 def _is_next(header: bytes, mark: WalPosition) -> bool:
-    """Return whether a log began anew once since its mark was written."""
+    """Return whether a log began again exactly once since its mark was written."""
     steps = int.from_bytes(header[_SALTS][:4], "big") - int.from_bytes(mark.salts[:4], "big")
     return steps % 2**32 == 1
 
 
 def _made(path: Path) -> int:
-    """Open the mark of the store in `path`, making it where there is none; its name lasts."""
+    """Open the mark of the store in `path`, or create it; its name is synced."""
     descriptor = os.open(position_file_of(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _sync_folder(path.parent)
@@ -177,7 +177,7 @@ def _stored(path: Path) -> WalPosition | None:
 
 
 def _is_header(header: bytes) -> bool:
-    """Return whether the checksum of a log's header holds ("Checksum Algorithm" of the form's description)."""
+    """Return whether the checksum of a log's header is right ("Checksum Algorithm" of the format's description)."""
     order: Literal["big", "little"] = "big" if header[3] & 1 else "little"
     first = second = 0
     for start in range(0, _CHECKSUM.start, 8):
@@ -188,7 +188,7 @@ def _is_header(header: bytes) -> bool:
 
 
 def _recovered(path: Path) -> int:
-    """Have SQLite read the log as it does after a kill; return how many frames it found valid."""
+    """Let SQLite read the log as it does after a kill; return how many valid frames it found."""
     with contextlib.closing(reading(path)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         index = os.open(path.with_name(f"{path.name}-shm"), os.O_RDONLY)
@@ -199,7 +199,7 @@ def _recovered(path: Path) -> int:
 
 
 def reading(path: Path) -> sqlite3.Connection:
-    """Return a connection that only reads: it carries nothing over into the database, and removes no log."""
+    """Return a read-only connection, which neither checkpoints nor removes the log."""
     return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, check_same_thread=False)
 
 
@@ -209,17 +209,18 @@ def _position(index: int) -> tuple[bytes, int]:
 
 
 class WalGuard:
-    """The mark of a store that is open. `note` and `clear` are for the thread that writes.
+    """The mark of an open store. `note` and `clear` are for the thread that writes.
 
-    No failure to write it fails a commit, which is on disk by then: it is emptied or removed instead, so that it says
-    nothing of a log that may have begun anew meanwhile. Less is noticed later, and the log says so.
+    If writing the mark fails, the commit does not fail, since it is on disk by then. The mark is emptied or removed
+    instead, so that it claims nothing about a log that may have begun again meanwhile. A later loss may then go
+    undetected, and a warning is logged.
     """
 
     def __init__(self, path: Path) -> None:
         """Open the mark of the store in `path`, whose log was checked.
 
         Raises:
-            OSError: where it cannot be made.
+            OSError: if it cannot be created.
         """
         self._path = path
         self._file: int | None = _made(path)
@@ -230,11 +231,11 @@ class WalGuard:
 
     @property
     def is_set(self) -> bool:
-        """Whether it says, or may say, that the log holds something."""
+        """Whether the mark claims, or may claim, that the log has commits."""
         return not self._is_empty
 
     def note(self) -> None:
-        """Write how far the log goes; after a commit, before its results are given out."""
+        """Record the end of the log; after a commit, before its results are given out."""
         try:
             self._note()
         except OSError as error:
@@ -246,7 +247,7 @@ class WalGuard:
             self._failed = False
 
     def _say_nothing(self) -> None:
-        """Empty the file, or remove it: it may be of a log before this one, and the log be taken for a foreign one."""
+        """Empty the mark, or remove it: with the mark of an earlier log, this log would look foreign."""
         if self._is_empty or self._file is None:
             return
         self._last = None
@@ -257,7 +258,7 @@ class WalGuard:
             try:
                 position_file_of(self._path).unlink(missing_ok=True)
             except OSError:
-                return  # it is tried again with the next commit that it cannot note
+                return  # tried again at the next commit that cannot be recorded
             os.close(self._file)
             self._file = None
             with contextlib.suppress(OSError):
@@ -266,7 +267,7 @@ class WalGuard:
 
     def _note(self) -> None:
         if self._index is None:
-            # Kept open: to close any descriptor of the file would drop the locks that SQLite has on it.
+            # Kept open: closing any descriptor of the file would drop SQLite's locks on it.
             self._index = os.open(self._path.with_name(f"{self._path.name}-shm"), os.O_RDONLY)
         if self._file is None:
             self._file = _made(self._path)
@@ -282,10 +283,10 @@ class WalGuard:
         self._last = mark
 
     def clear(self) -> None:
-        """Say that nothing is in the log that is not in the database; before the log is cut.
+        """Record that the database has everything in the log; before the log is truncated.
 
         Raises:
-            OSError: where it cannot be written; the log must not be cut then.
+            OSError: if the mark cannot be written; then the log must not be truncated.
         """
         if self._file is not None:
             os.pwrite(self._file, bytes(_FORM.size), 0)
@@ -294,7 +295,7 @@ class WalGuard:
         self._is_empty = True
 
     def close(self) -> None:
-        """Close it, after the store's connections; where SQLite has carried over and removed the log, remove it."""
+        """Close the mark, after the store's connections; remove it if SQLite has checkpointed and removed the log."""
         if not self._path.with_name(f"{self._path.name}-wal").exists():
             with contextlib.suppress(OSError):
                 position_file_of(self._path).unlink()

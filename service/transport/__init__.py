@@ -1,1 +1,1 @@
-"""GRPC, HTTPS, health and metrics, with their limits."""
+"""Serves gRPC, HTTPS, health and metrics, with their limits."""

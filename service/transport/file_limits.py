@@ -1,4 +1,4 @@
-"""How many files this process may have open, most of which are connections."""
+"""Raises the limit of open files, most of which are connections, and fits the connections to it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from pathlib import Path
 import structlog
 
 RESERVED = 256
-"""Files beside connections: stores, logs, pipes, processes, and the metrics port."""
+"""Files other than connections: stores, logs, pipes, processes, and the metrics port."""
 
 _FILES = "/proc/self/fd"
 _TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 FEWEST_CONNECTIONS = 16
-"""Connections at a port however low the limit is."""
+"""Connections of a port, however low the limit is."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 def raise_limit() -> int:
-    """Raise the limit of open files to what the system lets this process have; return it.
+    """Raise the limit of open files to the system's maximum for this process; return it.
 
-    Many systems begin with 1,024, for programs that use `select`, which this is none of.
+    Many systems begin with 1,024, for programs that use `select`; this program does not.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError):  # a system whose hard limit is not what it takes
+        except (ValueError, OSError):  # some systems do not accept their own hard limit
             return soft
     return hard
 
 
 def fitting(connections: int, ports: int) -> int:
-    """Return how many connections each of so many ports may have: `connections`, or what the limit has room for."""
+    """Return how many connections each of `ports` ports may have: `connections`, or fewer to fit the limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or connections * ports + RESERVED <= limit:
         return connections
@@ -51,13 +51,13 @@ def fitting(connections: int, ports: int) -> int:
 
 
 def connections_at(port: int, enough: int) -> int:
-    """Return how many connections a port of this process has, if they may be `enough`; else 0.
+    """Return how many connections a port of this process has, if at least `enough`; otherwise 0.
 
-    Whoever has not agreed on TLS yet is among them, and whoever came to another process at the same port is not. 0
-    where the system does not say (it has no /proc).
+    Connections in their TLS handshake are included, connections to other processes at the same port are not. Returns 0
+    if the system has no /proc.
     """
     try:
-        # Counting files is cheap; the table of connections is that of the whole machine.
+        # Counting files is cheap; the table of connections is for the whole machine.
         names = os.listdir(_FILES)  # noqa: PTH208 - names alone, of which there are thousands
         if len(names) < enough:
             return 0
@@ -70,7 +70,7 @@ def connections_at(port: int, enough: int) -> int:
 
 
 def _established(line: str, ours: str) -> str:
-    """Return the inode of a connection at that port; nothing for what is none."""
+    """Return the inode of an established connection at that port; otherwise an empty text."""
     _, local, _, state, _, _, _, _, _, inode, *_ = line.split(maxsplit=10)
     return inode if local.endswith(ours) and state == "01" else ""
 

@@ -1,4 +1,4 @@
-"""GRPC servers set up alike everywhere, and the ports they are bound to."""
+"""Sets up gRPC servers with the same options everywhere, and binds their ports."""
 
 from __future__ import annotations
 
@@ -14,38 +14,39 @@ from hubbub.protos.transport.addresses import HostError, checked_address, parted
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_RESULTS_BYTES
 
 _REASONS = {
-    errno.EADDRINUSE: "another process uses it, or the settings name it twice; stop that one, or name another port",
-    errno.EADDRNOTAVAIL: "it is not an address of this machine; name one that is, or 0.0.0.0 or [::] for all of them",
-    errno.EACCES: "this account may not; ports below 1024 need a privilege, name a higher one",
+    errno.EADDRINUSE: "another process uses it, or the settings name it twice; stop that process, or name another port",
+    errno.EADDRNOTAVAIL: "it is not an address of this machine; name one of its addresses, or 0.0.0.0 or [::] for all",
+    errno.EACCES: "this account may not; ports below 1024 need a privilege, name a higher port",
 }
-"""What a refused port means, and what to do."""
+"""Causes and remedies of a port that cannot be bound."""
 
 HANDSHAKE_SECONDS = 10.0
-"""How long a connection may take to agree on TLS; a socket that says nothing is closed then."""
+"""How long a TLS handshake may take; then a silent connection is closed."""
 
 STREAM_WINDOW_BYTES = 65_535
-"""What a call may send before its message is read; from then on, all of the message."""
+"""Bytes that a call may send before its message is read; after that, the whole message."""
 
 PENDING_CALLS = 8192
-"""Calls that gRPC has and the event loop has not taken yet: it takes some thousands a second. Each holds kilobytes."""
+"""Calls in gRPC's queue for the event loop, which takes some thousands a second. Each uses kilobytes."""
 
 
 @dataclass(frozen=True)
 class Connections:
-    """What a server takes of its connections; none of it is counted, as gRPC does not say what it turned away."""
+    """The limits of a server's connections; excesses are not counted, since gRPC does not report them."""
 
     most: int = 2000
-    """At once, those included that have not agreed on TLS yet; others are closed."""
+    """Connections at once, including those in their TLS handshake; further ones are closed."""
     streams: int = 512
     """Calls at once on one connection; further ones wait at the caller."""
     idle_seconds: float = 300.0
-    """How long one without calls is kept."""
+    """How long a connection without calls is kept."""
     age_seconds: float | None = None
-    """How long one is kept; None is for ever. Its calls may finish, `grace_seconds` long; a caller connects again."""
+    """How long a connection is kept; None is forever. Its calls may finish within `grace_seconds`; a caller reconnects.
+    """
     grace_seconds: float = 60.0
 
     def options(self, largest: int, *, shared: bool = False) -> tuple[tuple[str, int], ...]:
-        """Return the options of gRPC; `largest` is the bytes of the largest request, `shared` as in `listen`."""
+        """Return gRPC's options; `largest` is the size in bytes of the largest request, `shared` as in `listen`."""
         ages = (
             ()
             if self.age_seconds is None
@@ -59,19 +60,19 @@ class Connections:
             ("grpc.so_reuseport", int(shared)),
             ("grpc.max_receive_message_length", largest),
             ("grpc.max_send_message_length", MAXIMUM_RESULTS_BYTES),
-            # What is compressed reaches `pipeline` as it came, which refuses it; gRPC would make thousands of times
-            # more.
+            # Compressed messages reach `pipeline` unchanged, which refuses them; gRPC would expand them a
+            # thousandfold.
             ("grpc.per_message_decompression", 0),
             ("grpc.max_allowed_incoming_connections", self.most),
             ("grpc.max_concurrent_streams", self.streams),
             ("grpc.max_connection_idle_ms", _milliseconds(self.idle_seconds)),
             *ages,
             ("grpc.server_handshake_timeout_ms", _milliseconds(HANDSHAKE_SECONDS)),
-            # Above the first, gRPC turns calls away at random until they are taken, above the second each.
+            # Above the first limit, gRPC rejects calls at random until the queue shrinks; above the second, all calls.
             ("grpc.server.max_pending_requests", PENDING_CALLS),
             ("grpc.server.max_pending_requests_hard_limit", 2 * PENDING_CALLS),
             ("grpc.http2.max_ping_strikes", 2),
-            # Windows that grow by themselves would hold megabytes of calls that nobody reads.
+            # Windows that grow by themselves would buffer megabytes of unread calls.
             ("grpc.http2.bdp_probe", 0),
             ("grpc.http2.lookahead_bytes", STREAM_WINDOW_BYTES),
         )
@@ -84,17 +85,17 @@ def _milliseconds(seconds: float) -> int:
 def new_server(
     connections: Connections | None = None, largest: int = MAXIMUM_MESSAGE_BYTES, *, shared: bool = False
 ) -> grpc.aio.Server:
-    """Make a server without ports, which receives no request above `largest` bytes; `shared` as in `listen`."""
+    """Make a server without ports that receives no request above `largest` bytes; `shared` as in `listen`."""
     return grpc.aio.server(options=(connections or Connections()).options(largest, shared=shared))
 
 
 def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials, *, shared: bool = False) -> int:
     """Bind `address` (host:port; port 0 takes a free one) and return the port.
 
-    A `shared` port is one that this service reserved (`reserve`), and that several of its processes listen at.
+    A `shared` port is one that this service reserved (`reserve`), and at which several of its processes listen.
 
     Raises:
-        HubbubError: where the address is not one, is taken, or is not this machine's.
+        HubbubError: if the address is not one, is taken, or is not this machine's.
     """
     address = listening_address(address)
     if not shared:
@@ -104,30 +105,31 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
     except RuntimeError as error:
         raise HubbubError(f"cannot listen on {address}: {error}") from error
     if port == 0:
-        raise HubbubError(f"cannot listen on {address}: gRPC gives no reason; look at its port and the TLS files")
+        raise HubbubError(f"cannot listen on {address}: gRPC gives no reason; check its port and the TLS files")
     return port
 
 
 def reserve(address: str) -> tuple[str, list[socket.socket]]:
-    """Keep a port (0 takes a free one) for processes of this service; return host:port, and what keeps it until closed.
+    """Reserve a port (0 takes a free one) for processes of this service; return host:port, and sockets that reserve it.
 
-    They listen at it together, and the system shares connections out among them. Programs of others get it no more.
+    The processes listen at it together, and the system distributes connections among them. Programs of other accounts
+    cannot bind it while the sockets are open.
 
     Raises:
-        HubbubError: where the address is not one, is taken, or is not this machine's.
+        HubbubError: if the address is not one, is taken, or is not this machine's.
     """
     check_free(address)
     host, port = parted(address)
     kept: list[socket.socket] = []
     failures = []
     for family, where in resolved(address):
-        # A name's further addresses have the port that the first one was given.
+        # Further addresses of the name use the port of the first one.
         number = port or (kept[0].getsockname()[1] if kept else 0)
         try:
             kept.append(_kept(family, (where[0], number, *where[2:])))
         except OSError as error:
             failures.append(error)
-    # As in `check_free`: an address of a family that this machine does not have is left out.
+    # As in `check_free`: an address of a family that this machine lacks is left out.
     taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
     if taken or not kept:
         for each in kept:
@@ -137,14 +139,14 @@ def reserve(address: str) -> tuple[str, list[socket.socket]]:
 
 
 def _kept(family: socket.AddressFamily, where: Any) -> socket.socket:
-    """Return a socket that is bound there, beside which processes of this account can listen that share the port."""
+    """Return a socket bound there; other processes of this account can bind the same port and listen."""
     try:
         return _bound(family, where, socket.SO_REUSEPORT)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-    # With this option connections of a service that has just ended are not in the way. It is the second choice: until
-    # somebody listens, whoever has it as well is not kept from the port.
+    # With this option, old connections of a service that has just ended do not block the port. It is the second choice:
+    # until a process listens, other programs with the option can also bind the port.
     return _bound(family, where, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
 
 
@@ -161,26 +163,26 @@ def _bound(family: socket.AddressFamily, where: Any, *options: int) -> socket.so
 
 
 def check_free(address: str) -> None:
-    """Return only if a port could be opened at host:port a moment ago.
+    """Check that a port can be opened at host:port at this moment.
 
-    gRPC does not say what is in the way, and writes lines of its own into the log; so it is asked only afterwards.
+    gRPC does not report the cause of a failure, and writes its own lines into the log. So it is tried only afterwards.
 
     Raises:
-        HubbubError: saying what is in the way.
+        HubbubError: naming the cause.
     """
     addresses = resolved(address)
     failures = [failure for family, where in addresses if (failure := _refused(family, where))]
-    # A name may have an address of a family that this machine does not have; gRPC leaves that one out, too.
+    # A name may have an address of a family that this machine lacks; gRPC leaves that one out, too.
     taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
     if taken or len(failures) == len(addresses):
         raise cannot_listen(address, (taken or failures)[0])
 
 
 def listening_address(address: str) -> str:
-    """Return host:port to listen at, as it is written in one way.
+    """Return host:port to listen at, in its normal form.
 
     Raises:
-        HubbubError: where it is not one.
+        HubbubError: if it is not one.
     """
     try:
         return checked_address(address, listening=True)
@@ -192,7 +194,7 @@ def resolved(address: str) -> list[tuple[socket.AddressFamily, Any]]:
     """Return the families and socket addresses of host:port.
 
     Raises:
-        HubbubError: where its name is not known here.
+        HubbubError: if the host name cannot be resolved.
     """
     host, port = parted(address)
     try:
@@ -205,7 +207,7 @@ def resolved(address: str) -> list[tuple[socket.AddressFamily, Any]]:
 def _refused(family: socket.AddressFamily, where: Any) -> OSError | None:
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # As gRPC does: connections of a service that has just ended are not in the way.
+            # As gRPC does: old connections of a service that has just ended do not block the port.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(where)
     except OSError as error:
@@ -214,5 +216,5 @@ def _refused(family: socket.AddressFamily, where: Any) -> OSError | None:
 
 
 def cannot_listen(address: str, error: OSError) -> HubbubError:
-    """Return the error for an address at which the system opens no port."""
+    """Return the error for an address at which the system refuses to open a port."""
     return HubbubError(f"cannot listen on {address}: {_REASONS.get(error.errno or 0, error.strerror or str(error))}")

@@ -1,6 +1,6 @@
-"""The standard health service, which tells a monitor whether a service serves.
+"""Serves the standard gRPC health service, by which a monitor checks a service.
 
-Only `Check` of it: a `Watch` would hold a call for as long as its caller wishes.
+It has only `Check`: a `Watch` would keep a call open for as long as its caller wants.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.rpc.size_limits import Call
 
 PARTS = {kind: part_name(kind) for kind in IncidentKind}
-"""What can be asked beside a server's services: whether a part of the service works. It says NOT_SERVING with an
-incident."""
+"""Names that can be checked besides a server's services: parts of the service. A part with an open incident is
+NOT_SERVING."""
 
 
 _LIMITS = PortLimits(calls=64, message_bytes=1024 * 1024)
-"""Its own: a port that is full is asked, too."""
+"""The health service has its own limits, so that a full port can still be checked."""
 
 _CHECK = Call("Check", health_pb2.HealthCheckRequest, largest=1024)
 _SERVING, _NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 class Health:
-    """The standard health service of a server; a service says when it serves."""
+    """The standard health service of a server; the service sets its status."""
 
     def __init__(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
         self._services = ("", *services)
@@ -39,50 +39,50 @@ class Health:
         self._left = False
         pipeline = RequestPipeline(_LIMITS)
         self.admission = pipeline.admission
-        """The calls that ask for it."""
+        """The admission of health checks."""
         pipeline.serve(server, "grpc.health.v1.Health", {"Check": (_CHECK, self._check)})
 
     async def _check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
         status = self._statuses.get(request.service)
         if status is None:
-            # As the protocol has it; the answer is not sent then.
+            # As the protocol requires; then the answer is not sent.
             context.set_code(grpc.StatusCode.NOT_FOUND)
         return health_pb2.HealthCheckResponse(status=status)
 
     async def serving(self) -> None:
-        """Say SERVING for every service."""
+        """Report SERVING for every service."""
         self._statuses.update(dict.fromkeys(self._services, _SERVING))
 
     async def parts(self, with_incidents: frozenset[str]) -> None:
-        """Say which kinds of parts have incidents; all others work."""
+        """Report NOT_SERVING for these kinds of parts, and SERVING for all others."""
         if not self._left:
             self._statuses.update(
                 (name, _NOT_SERVING if kind in with_incidents else _SERVING) for kind, name in PARTS.items()
             )
 
     async def leaving(self) -> None:
-        """Say NOT_SERVING for good: the server drains."""
+        """Report NOT_SERVING from now on: the server drains."""
         self._left = True
         self._statuses = dict.fromkeys(self._statuses, _NOT_SERVING)
 
 
 async def is_serving(channel: grpc.aio.Channel, deadline: float) -> bool:
-    """Return whether the server at the other end says SERVING, waiting up to `deadline` seconds for a connection."""
+    """Return whether the server at the other end reports SERVING, waiting up to `deadline` seconds for a connection."""
     return await _asked(channel, "", deadline) == int(health_pb2.HealthCheckResponse.SERVING)
 
 
 async def why_silent(channel: grpc.aio.Channel, deadline: float) -> HubbubError:
-    """Return why the server at the other end does not say SERVING: of a connection that failed, its own reason."""
+    """Return why the server at the other end does not report SERVING; for a failed connection, its cause."""
     request = health_pb2.HealthCheckRequest(service="")
     try:
         await call(health_pb2_grpc.HealthStub(channel).Check(request, timeout=deadline), "it")
     except HubbubError as error:
         return error
-    return HubbubError("it answers, but does not take calls now: it starts, stops, or stands by for another")
+    return HubbubError("it answers, but accepts no calls now: it is starting, stopping, or a standby")
 
 
 async def parts_with_incidents(channel: grpc.aio.Channel, deadline: float) -> frozenset[str]:
-    """Return which kinds of parts of the service at the other end have incidents; one that does not say is not."""
+    """Return which kinds of parts of the service at the other end have incidents; unanswered checks do not count."""
     answers = {kind: await _asked(channel, name, deadline) for kind, name in PARTS.items()}
     not_serving = int(health_pb2.HealthCheckResponse.NOT_SERVING)
     return frozenset(kind.value for kind, answer in answers.items() if answer == not_serving)

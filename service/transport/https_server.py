@@ -108,7 +108,7 @@ class HttpsServer:
         """Listen at host:port (port 0 takes a free one) and return the port.
 
         Raises:
-            HubbubError: where the address is not one, is taken, or is not this machine's.
+            HubbubError: if the address is not one, is taken, or is not this machine's.
         """
         address = listening_address(address)
         family, where = resolved(address)[0]

@@ -170,7 +170,7 @@ class MetricsPort:
         """Listen at host:port; port 0 takes a free one. TLS files are read again when `renewals` says another number.
 
         Raises:
-            HubbubError: where the address or, beyond loopback, a TLS file cannot be used.
+            HubbubError: if the address or, beyond loopback, a TLS file cannot be used.
         """
         address = listening_address(address)
         family, where = resolved(address)[0]

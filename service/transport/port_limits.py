@@ -1,4 +1,4 @@
-"""What strangers and peers can take of a service at once, as its settings say."""
+"""Turns a service's settings into the limits of its ports, for anonymous callers and for peers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hubbub.service.transport.file_limits import fitting
 from hubbub.service.transport.grpc_server import Connections
 
 MUTUAL_SECONDS = 60.0
-"""How long a message may take to be whole on a port that asks for certificates of the deployment's authority."""
+"""How long a message may take to arrive on a port that requires certificates of the deployment's authority."""
 
 MUTUAL_CALLS = 64
-"""Calls in work at once of each kind of caller there: a shuffler needs one per query, an operator one at a time."""
+"""Calls in work at once for each kind of caller there: a shuffler needs one per query, an operator one at a time."""
 
 _MEBIBYTE = 1024 * 1024
 
@@ -27,31 +27,31 @@ def _never() -> bool:
 
 
 def connections_of(settings: PortLimitSettings, ports: int) -> Connections:
-    """Return what each of a service's ports takes of connections, as far as the limit of open files goes."""
+    """Return the connection limits of each of a service's ports, within the limit of open files."""
     return Connections(fitting(settings.connections, ports), settings.streams, settings.idle_seconds)
 
 
 def connections_of_devices(settings: DevicePortLimitSettings, ports: int) -> Connections:
-    """Return what a port of devices takes of connections: none for ever, as those that leave make room."""
+    """Return the connection limits of a port of devices: none is kept forever, so that others get room."""
     return replace(connections_of(settings, ports), age_seconds=settings.age_seconds)
 
 
 def mutual_pipeline(settings: PortLimitSettings, connections: Connections) -> RequestPipeline:
-    """Return what takes calls in at a port that asks for certificates of the deployment's authority."""
+    """Return the pipeline of a port that requires certificates of the deployment's authority."""
     return _pipeline(settings, connections, MUTUAL_CALLS, MUTUAL_SECONDS, MAXIMUM_MESSAGE_BYTES)
 
 
 def operator_pipeline(settings: PortLimitSettings, connections: Connections) -> RequestPipeline:
-    """Return the same of the operator's port beside one of strangers: whatever they take, it can still be asked."""
+    """Return the pipeline of the operator's port, without a memory limit: it answers even if devices use all memory."""
     return _pipeline(settings, connections, MUTUAL_CALLS, MUTUAL_SECONDS, MAXIMUM_MESSAGE_BYTES, bounded=False)
 
 
 def device_pipeline(
     settings: DevicePortLimitSettings, connections: Connections, largest: int, full: Callable[[], bool] = _never
 ) -> RequestPipeline:
-    """Return what takes calls in at a port of devices, whose largest request has so many bytes.
+    """Return the pipeline of a port of devices, whose largest request has `largest` bytes.
 
-    `full` says whether there is no memory elsewhere for what it takes.
+    `full` returns whether another process of the service lacks memory for the calls.
     """
     found = _pipeline(settings, connections, settings.calls, settings.unfinished_seconds, largest)
     here = found.full
@@ -60,7 +60,7 @@ def device_pipeline(
 
 
 def memory_of(settings: PortLimitSettings) -> MemoryWatch:
-    """Return what watches a process's memory, which may be as much as its settings say."""
+    """Return the watch of a process's memory, with the limit in its settings."""
     return MemoryWatch(settings.memory_mebibytes * _MEBIBYTE)
 
 

@@ -1,4 +1,4 @@
-"""A service's gRPC servers, brought up and drained together, and the signals that end it."""
+"""Opens and drains a service's ports together, and handles the signals that end it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 """Signals that drain a service."""
 
 IGNORED = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that a service takes no notice of; SIGPIPE is among them, as Python has it."""
+"""Signals that a service ignores; Python itself ignores SIGPIPE, too."""
 
 ENDS_WITH_STDIN = "HUBBUB_ENDS_WITH_STDIN"
-"""Environment variable: where it is set, a service drains also when its stdin ends, as it does with who started it."""
+"""Environment variable: if it is set, a service also drains when its stdin ends, as it does when its parent ends."""
 
 Announce = Callable[[dict[str, str]], None]
-"""Is told the addresses of a service's ports, by name, once they serve."""
+"""Receives the addresses of a service's ports, by name, once they serve."""
 
 Tell = Callable[[frozenset[str]], None]
-"""Is told which kinds of parts of a service have incidents, once a second."""
+"""Receives the kinds of parts of a service with incidents, once a second."""
 
 _LOG = structlog.get_logger(__name__)
 
@@ -69,26 +69,26 @@ class Ports:
         *,
         shared: bool = False,
     ) -> None:
-        """Listen at an address with a server that carries `service`, whose calls `pipeline` takes in.
+        """Listen at an address with a server for `service`, whose calls `pipeline` admits.
 
-        At one that is `shared`, other processes of this service listen, too.
+        At a `shared` address, other processes of this service listen, too.
 
         Raises:
-            HubbubError: where the address cannot be used; the ports opened before are closed.
+            HubbubError: if the address cannot be used; the ports opened before are closed.
         """
         try:
             self._healths.append(Health(server, [service]))
             port = grpc_server.listen(server, address, credentials, shared=shared)
             self._servers.append(server)
             self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
-            # Who asks how a port is has limits of their own there.
+            # Health checks have their own limits.
             self._saturations.append(PortSaturation(f"{name} health", self._healths[-1].admission))
             if pipeline is not None:
                 self._saturations.append(PortSaturation(name, pipeline.admission, port))
                 self._pipelines.append(pipeline)
             await server.start()
         except BaseException:
-            # A cancelled start, too, must not leave ports open.
+            # Also on cancellation: a cancelled start must not leave ports open.
             await self._close(None)
             raise
 
@@ -96,7 +96,7 @@ class Ports:
         """Listen at an address by HTTPS.
 
         Raises:
-            HubbubError: where the address cannot be used; the ports opened before are closed.
+            HubbubError: if the address cannot be used; the ports opened before are closed.
         """
         try:
             port = https_server.listen(address)
@@ -105,7 +105,7 @@ class Ports:
             raise
         self._https_server.append(https_server)
         self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
-        # It counts by itself what it closes: no number of a port is needed to find out.
+        # It counts closed connections by itself, so no port number is needed.
         self._saturations.append(PortSaturation(name, https_server.pipeline.admission))
         self._pipelines.append(https_server.pipeline)
 
@@ -113,7 +113,7 @@ class Ports:
         """Answer the service's monitoring at an address; an empty one opens none. See `MetricsPort` for `renewals`.
 
         Raises:
-            HubbubError: where the address cannot be used; the ports opened before are closed.
+            HubbubError: if the address cannot be used; the ports opened before are closed.
         """
         if not address:
             return
@@ -125,17 +125,17 @@ class Ports:
             raise
 
     def elsewhere(self, addresses: Mapping[str, str], tell: Tell, full: Callable[[], bool]) -> None:
-        """Note ports that other processes of this service have open.
+        """Add ports that other processes of this service have open.
 
-        `tell` has their health say what has an incident, `full` whether they refuse calls, as this process holds as
-        much memory as it may.
+        `tell` updates their health with the kinds of incidents. `full` returns whether they refuse calls because this
+        process has reached its limit of memory.
         """
         self._addresses.update(addresses)
         self._others.append(tell)
         self._full.append(full)
 
     async def serving(self, announce: Announce | None) -> None:
-        """Say that all ports serve."""
+        """Report that all ports serve."""
         for health in self._healths:
             await health.serving()
         _LOG.info("serving", **self._addresses)
@@ -143,7 +143,7 @@ class Ports:
             announce(self._addresses)
 
     def look(self, incidents: Incidents) -> None:
-        """Note which ports refuse calls, as a limit is full, and which do so no longer; called once a second."""
+        """Check which ports refuse calls because a limit is reached, and which no longer do; called once a second."""
         for saturation in self._saturations:
             saturation.look(incidents)
 
@@ -152,20 +152,20 @@ class Ports:
         return {key: count for saturation in self._saturations for key, count in saturation.full_seconds.items()}
 
     def full(self) -> bool:
-        """Return whether a port refuses calls, as the process holds as much memory as it may."""
+        """Return whether a port refuses calls because the process has reached its limit of memory."""
         return any(pipeline.full() for pipeline in self._pipelines) or any(full() for full in self._full)
 
     async def tell(self, with_incidents: frozenset[str]) -> None:
-        """Have health say which kinds of parts of the service have incidents."""
+        """Update health with the kinds of parts of the service that have incidents."""
         for health in self._healths:
             await health.parts(with_incidents)
         for tell in self._others:
             tell(with_incidents)
 
     async def drain(self) -> None:
-        """Take no new calls, finish those in work, and close."""
+        """Accept no new calls, finish those in work, and close."""
         _LOG.info("draining")
-        # Health first: monitors see that the service leaves before calls are turned away.
+        # Health first: monitors see that the service is leaving before calls are refused.
         for health in self._healths:
             await health.leaving()
         await self._close(DRAIN_SECONDS)
@@ -183,8 +183,9 @@ class Ports:
 def asked_to_stop(stop: asyncio.Event | None) -> Iterator[asyncio.Event]:
     """Give the event that ends the service: `stop`, or one that SIGTERM and SIGINT set from now on.
 
-    In a service of its own (without `stop`), signals that others take for "read your settings or open your log again"
-    are ignored, and logged: by default they would kill it. Where `ENDS_WITH_STDIN` is set, the end of stdin asks too.
+    Without `stop`, the service is the whole process. Then signals that other programs use to reload settings or reopen
+    logs are ignored and logged: by default they would kill the process. If `ENDS_WITH_STDIN` is set, the end of stdin
+    also ends the service.
     """
     if stop is not None:
         yield stop
@@ -205,7 +206,7 @@ def asked_to_stop(stop: asyncio.Event | None) -> Iterator[asyncio.Event]:
 
 @contextlib.contextmanager
 def _end_of_stdin(loop: asyncio.AbstractEventLoop, ended: Callable[[], object]) -> Iterator[None]:
-    """Call `ended` once stdin ends, where `ENDS_WITH_STDIN` says so; whatever is written to it is passed over."""
+    """Call `ended` once stdin ends, if `ENDS_WITH_STDIN` is set; ignore all input on it."""
     if ENDS_WITH_STDIN not in os.environ:
         yield
         return

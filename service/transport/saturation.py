@@ -1,4 +1,4 @@
-"""Which ports refuse calls, as a limit of theirs is full; logged once, counted, and shown to the operator."""
+"""Detects ports that refuse calls because a limit is reached; logs it once, counts it, and shows it to the operator."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from hubbub.service.rpc.pipeline import RequestPipeline
 from hubbub.service.transport.file_limits import connections_at
 
 QUIET_LOOKS = 5
-"""After so many looks without a call that was refused, a limit is full no more."""
+"""Checks without a refused call after which a limit counts as free again."""
 
 _SAID = {
-    PortLimit.EVICTED: "messages that are not whole take more than there is room for, and the oldest are given up",
+    PortLimit.EVICTED: "incomplete messages exceed the room for them, and the oldest are given up",
     PortLimit.CALLS: "{limits.calls} calls are in work",
-    PortLimit.BYTES: "messages in work, and answers that were not taken, hold {limits.message_bytes} bytes",
-    PortLimit.UNREAD: "answers that were not taken hold as much as is left for others",
+    PortLimit.BYTES: "messages in work and unread answers use {limits.message_bytes} bytes",
+    PortLimit.UNREAD: "unread answers of a connection use as much as is left for others",
     PortLimit.CONNECTIONS: "{limits.connections} connections are open, and further ones are closed",
-    PortLimit.ADDRESS: "an address has as many connections as one may, and further ones are closed",
-    PortLimit.MEMORY: "the process holds as much memory as it may",
+    PortLimit.ADDRESS: "an address has reached its limit of connections, and further ones are closed",
+    PortLimit.MEMORY: "the process has reached its limit of memory",
 }
-"""What each limit is full of. Messages that are not whole in time are counted only: a bad network makes some, too."""
+"""Texts for reached limits. Messages that arrive too slowly are only counted, since a bad network also causes them."""
 
 
 class PortSaturation:
-    """What is refused at one port."""
+    """The refused calls at one port."""
 
     def __init__(self, port: str, admission: AdmissionControl, number: int = 0) -> None:
-        """Watch the port of that name, which has that number."""
+        """Watch the port with that name and number."""
         self._port = port
         self._number = number
         self._admission = admission
@@ -42,11 +42,11 @@ class PortSaturation:
 
     @property
     def full_seconds(self) -> dict[tuple[str, PortLimit], int]:
-        """At how many looks, one a second, a limit had refused calls since the look before, by port and limit."""
+        """At how many checks, one a second, a limit had refused calls since the previous check, by port and limit."""
         return {(self._port, limit): count for limit, count in self._full.items()}
 
     def look(self, incidents: Incidents) -> None:
-        """Compare with the last look, and note what is full now, and what is no more."""
+        """Compare with the previous check; open or resolve an incident for each limit."""
         most = self._admission.limits.connections
         if most is not None and self._number and connections_at(self._number, most) >= most:
             self._admission.refused[PortLimit.CONNECTIONS] += 1
@@ -56,7 +56,7 @@ class PortSaturation:
                 self._full[limit] += 1
                 self._seen[limit], self._quiet[limit] = refused, 0
                 why = said.format(limits=self._admission.limits)
-                text = f"the {self._port} port refuses calls: {why}; see [limits] in the settings, and who calls"
+                text = f"the {self._port} port refuses calls: {why}; check [limits] in the settings, and the callers"
                 incidents.open(key, IncidentKind.PORTS, "calls refused", text, port=self._port, limit=limit.value)
             elif limit in self._quiet:
                 self._quiet[limit] += 1
@@ -66,7 +66,7 @@ class PortSaturation:
 
 
 class SaturationCollector(Collector):
-    """The calls of all ports, in work, not whole yet, and refused by limit."""
+    """The calls of all ports: in work, incomplete, and refused by limit."""
 
     def __init__(
         self,
@@ -74,28 +74,36 @@ class SaturationCollector(Collector):
         pipelines: Mapping[str, RequestPipeline],
         full: Callable[[], Mapping[tuple[str, PortLimit], int]],
     ) -> None:
-        """Show the calls of these ports, and for how many seconds each limit of each was `full`."""
+        """Show the calls of these ports; `full` gives the seconds in which each limit of each port refused calls."""
         self._prefix = f"hubbub_{service}_calls"
         self._seconds = f"hubbub_{service}_limit_full_seconds"
         self._full = full
         self._admission = {port: pipeline.admission for port, pipeline in pipelines.items()}
 
     def collect(self) -> Iterator[Metric]:
-        """Return them as they are now."""
+        """Return these metrics as they are now."""
         labels = ("port",)
-        in_work = GaugeMetricFamily(f"{self._prefix}_in_work", "Calls in work.", labels=labels)
-        waiting = GaugeMetricFamily(f"{self._prefix}_unfinished", "Calls whose message is not whole.", labels=labels)
+        in_work = GaugeMetricFamily(
+            f"{self._prefix}_in_work", "Calls in work, without those that health asks by.", labels=labels
+        )
+        waiting = GaugeMetricFamily(
+            f"{self._prefix}_unfinished", "Calls whose message is not whole yet.", labels=labels
+        )
         refused = CounterMetricFamily(
-            f"{self._prefix}_refused", "Calls refused by a limit of their port.", labels=("port", "limit")
+            f"{self._prefix}_refused",
+            "Calls that a limit of their port refused since the start.",
+            labels=("port", "limit"),
         )
         for port, admission in self._admission.items():
             in_work.add_metric((port,), admission.in_work)
             waiting.add_metric((port,), admission.waiting)
             for limit in PortLimit:
                 refused.add_metric((port, limit.value), admission.refused[limit])
-        # Refused calls may be shown in steps; that a limit is full must be seen from its first second on.
+        # Refused calls may be rounded to steps, but a reached limit must be visible from its first second on.
         seconds = CounterMetricFamily(
-            self._seconds, "Seconds in which a limit of a port refused calls.", labels=("port", "limit")
+            self._seconds,
+            "Seconds since the start in which a limit of a port refused calls; never in steps.",
+            labels=("port", "limit"),
         )
         for (port, limit), count in self._full().items():
             seconds.add_metric((port, limit.value), count)

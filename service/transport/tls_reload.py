@@ -1,4 +1,4 @@
-"""Checked at the start, taken anew when they change, how long they last, and TLS contexts."""
+"""Checks TLS files at the start, reloads them when they change, reports their expiry, and makes TLS contexts."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from hubbub.protos.transport.channels import TLS, Pems, renewed_server
 from hubbub.protos.transport.tls_files import WARNING_DAYS, TlsCertificate, TlsCertificateError, at
 
 WARN_SECONDS = 86_400.0
-"""How often a certificate that ends soon is warned of."""
+"""How often a warning of an expiring certificate is logged."""
 
 LOOK_SECONDS = 1.0
-"""How often it is looked whether the files have changed."""
+"""How often the files are checked for changes."""
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
-"""By what it is seen that files changed: of each its inode, size and time; None where it cannot be looked at."""
+"""The state of the files: the inode, size and time of each; None for a file that cannot be read."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class ReloadingCertificates(Collector):
-    """The TLS files of a service that are in use: those of its start, or later ones that can be used.
+    """The TLS files of a service that are in use: those of its start, or later usable ones.
 
-    Files that cannot be used (one of a pair is not there yet, or is another party's) change nothing: the service goes
-    on with what it has, and looks again.
+    Unusable files (one of a pair is missing, or belongs to another party) change nothing: the service continues with
+    the files in use, and checks again.
     """
 
     def __init__(
@@ -49,25 +49,25 @@ class ReloadingCertificates(Collector):
     ) -> None:
         """Check a service's TLS files; warn of private keys that others can read.
 
-        `check` is given the authorities (PEM) before they are trusted, and raises a CertificateError where they must
-        not be.
+        `check` receives the authorities (PEM) before they are trusted, and raises a CertificateError if they must not
+        be.
 
         Raises:
-            HubbubError: where a file is missing.
-            CertificateError: where one cannot be used, or is of another party.
+            HubbubError: if a file is missing.
+            CertificateError: if one cannot be used, or belongs to another party.
         """
         self._role, self._clock = role, clock
         self._tls, self._identity, self._check = tls, identity, check
         self._seen = self._stamp()
         self._found, self._pems = self._usable()
         self.renewals = 0
-        """How often files were taken since the start."""
+        """How often files were reloaded since the start."""
 
     def _usable(self) -> tuple[dict[str, TlsCertificate], Pems]:
-        """Return what the files hold, checked."""
+        """Return the checked content of the files."""
         found = self._tls.check(self._clock(), own=True)
         party = found["own"].party
-        # Services know each other by these names; any other may be a certificate of somebody else's authority.
+        # Services identify each other by these names; another name may come from a foreign authority.
         if party in set(Role) - {self._role}:
             raise TlsCertificateError(
                 f"{self._tls.certificate} is the {party}'s certificate; give the {self._role} its own"
@@ -85,15 +85,15 @@ class ReloadingCertificates(Collector):
 
     @property
     def in_use(self) -> Pems:
-        """What the files held that are in use."""
+        """The content of the files in use."""
         return self._pems
 
     def server(self, *, mutual: bool, clients: bytes | None = None) -> grpc.ServerCredentials:
-        """Credentials of one port, whose next handshake has the files that are in use then; see `renewed_server`."""
+        """Return credentials of one port; each handshake uses the files in use at that time; see `renewed_server`."""
         return renewed_server(lambda: self.in_use, mutual=mutual, clients=clients)
 
     def look(self) -> None:
-        """Take the files if they have changed and can be used; say so in the log, or why they cannot be used."""
+        """Reload the files if they have changed and are usable; log the reload, or why they cannot be used."""
         seen = self._stamp()
         if seen == self._seen:
             return
@@ -104,7 +104,7 @@ class ReloadingCertificates(Collector):
             self._seen = seen
             return
         if self._stamp() != seen:
-            return  # they change at this moment: what was checked may not be what was read
+            return  # they are changing: the checked content may differ from the read content
         self._seen, self._found, self._pems = seen, found, pems
         self.renewals += 1
         _LOG.info("TLS files taken", file=found["own"].where, ends=at(found["own"].not_after))
@@ -117,10 +117,10 @@ class ReloadingCertificates(Collector):
     # How long they last
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the days left as they are now."""
+        """Return the days left of each certificate."""
         days = GaugeMetricFamily(
             f"hubbub_{self._role}_certificate_days_left",
-            "Days for which the TLS certificates in use are still valid.",
+            "Days for which the TLS certificates in use are still valid: the service's own, and the authority's.",
             labels=["certificate"],
         )
         for name, certificate in self._found.items():
@@ -128,7 +128,7 @@ class ReloadingCertificates(Collector):
         yield days
 
     def warn(self) -> None:
-        """Log which certificates end soon, or have ended."""
+        """Log which certificates expire soon, or have expired."""
         for certificate in self._found.values():
             left = certificate.days_left(self._clock())
             if left < WARNING_DAYS:
@@ -142,7 +142,7 @@ class ReloadingCertificates(Collector):
 
     @contextlib.asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Warn now and every day, and look for new files every second, as long as the block runs."""
+        """Warn now and every day, and check for new files every second, during the block."""
 
         async def warn() -> None:
             self.warn()
@@ -173,17 +173,17 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 class ReloadingContext:
-    """The TLS context of new connections: made at the start, and again when `renewals` says another number."""
+    """The TLS context of new connections: made at the start, and again when `renewals` returns a new number."""
 
     def __init__(self, make: Callable[[], ssl.SSLContext], renewals: Callable[[], int]) -> None:
         self._make, self._renewals = make, renewals
         self._made_at, self._context = renewals(), make()
 
     def current(self) -> ssl.SSLContext:
-        """Return the context with the files that are in use now."""
+        """Return the context with the files in use."""
         renewals = self._renewals()
         if renewals != self._made_at:
-            # Files that change at this very moment may not fit: the next connection tries again.
+            # Files that are changing may not fit together: the next connection tries again.
             with contextlib.suppress(HubbubError, OSError):
                 self._context = self._make()
                 self._made_at = renewals
@@ -191,10 +191,10 @@ class ReloadingContext:
 
 
 def server_context(tls: TLS, what: str) -> ssl.SSLContext:
-    """Return a TLS context that shows a service's certificate; `what` needs it.
+    """Return a TLS context with a service's certificate; `what` names its user in errors.
 
     Raises:
-        HubbubError: where a file is missing or cannot be used.
+        HubbubError: if a file is missing or cannot be used.
     """
     if tls.certificate is None:
         raise HubbubError(f"{what} needs a TLS certificate; name it in the settings")

@@ -1,1 +1,1 @@
-"""Ports, limits, decryption and the checks that each submission passes."""
+"""Ports for devices, limits, decryption, and the checks that each submission passes."""

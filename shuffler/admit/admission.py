@@ -1,7 +1,7 @@
-"""Each submission is checked (`checks`), opened and held, and gets a receipt; or it gets a typed refusal.
+"""Checks each submission (`checks`), opens it and stores it; answers with a receipt or a typed refusal.
 
-Everything that reaches this module is either acknowledged for the first time, a retry, or refused and counted by
-reason; the three add up to what was received.
+Each submission that arrives here is acknowledged for the first time, a retry, or refused and counted by reason. The
+three counts add up to the number received.
 """
 
 from __future__ import annotations
@@ -48,30 +48,30 @@ from hubbub.shuffler.stores.protocol import IngestStore
 from hubbub.shuffler.tasks import Tasks, at, next_round
 
 DISK_SECONDS = 5.0
-"""When a device may try again after the disk refused a write."""
+"""Seconds until a device may try again after the disk refused a write."""
 
 _STORED = (InsertOutcome.STORED, InsertOutcome.DUPLICATE)
-"""What became of a submission that gets a receipt."""
+"""Outcomes of a submission that gets a receipt."""
 
 Clock = Callable[[], float]
 _LOG = structlog.get_logger(__name__)
 
 
 _DIGEST = hashlib.blake2b(digest_size=DIGEST_BYTES)
-"""Nothing hashed yet: a copy of it takes half as long as beginning."""
+"""The hash of nothing: copying it takes half as long as making a new one."""
 
 
 def digest_of(envelope: bytes) -> bytes:
-    """Return the digest (16 bytes) by which a retry is told from a conflict."""
+    """Return the digest (16 bytes) that distinguishes a retry from a conflict."""
     hashing = _DIGEST.copy()
     hashing.update(envelope)
     return hashing.digest()
 
 
 class AdmissionHandler:
-    """Answers devices (`SubmissionHandler`); `queue` says how many submissions may be in work.
+    """Answers devices (`SubmissionHandler`). `load_shedder` limits how many submissions are in work.
 
-    `damaged` holds the `Round.key` of rounds whose private key opens nothing, as it grows.
+    `damaged` has the `Round.key` of each round whose private key cannot open envelopes; others add to it.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class AdmissionHandler:
         if refusal is not None:
             raise refusal
         if round_.key in self._damaged:
-            # Before anything is drawn and charged on the device.
+            # Refused here, before the device draws a report and charges its budget.
             raise key_damaged(round_.number)
         lineage = task.lineage
         successions = () if lineage is None else tuple(each.encode() for each in lineage.successions)
@@ -123,11 +123,11 @@ class AdmissionHandler:
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
         if task is None:
-            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; is the task file up to date?")
+            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; check that its file is current")
         return task
 
     async def _round(self, task: Task, number: int) -> Round:
-        """Return the round, if it is prepared or was."""
+        """Return the round, if it is being prepared or began."""
         schedule, now = task.schedule, self._clock()
         if not 0 <= number < schedule.rounds:
             raise Refusal(Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}")
@@ -153,7 +153,7 @@ class AdmissionHandler:
     ) -> list[Answer]:
         """Answer each submission, in order; a receipt means that it is on disk.
 
-        `shown` is the fingerprint of the certificate that the caller showed, None where it showed none.
+        `shown` is the fingerprint of the certificate that the caller showed, None if it showed none.
         """
         task = self._tasks.get(destination.task_id)
         try:
@@ -165,8 +165,8 @@ class AdmissionHandler:
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
         if self._load_shedder.overloaded:
-            # Before anything is looked at: were a refusal as dear as half a receipt, twice as many devices as there is
-            # time for would leave no time for any. What may never be taken learns that when it comes again.
+            # Before any work: if a refusal cost half as much as a receipt, a load of twice the capacity would leave no
+            # time for receipts. A submission that is refused for good learns so when it comes again.
             self._store.count(known_task.id, round_.number, {Reason.OVERLOADED.value: len(submissions)})
             return [overloaded(self._load_shedder.most)] * len(submissions)
         pseudonyms = self._pseudonyms(known_task, round_, destination, submissions, shown)
@@ -179,7 +179,7 @@ class AdmissionHandler:
         return [answer for answer in answers if answer is not None]
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
-        """Count submissions that were refused before they came to `submit`; None where nobody can say where to."""
+        """Count submissions that were refused before they reached `submit`; `destination` is None if it is unknown."""
         if destination is None or destination.task_id not in self._tasks:
             self._store.count(b"", ANY_ROUND, {reason.value: count})
             return
@@ -193,13 +193,13 @@ class AdmissionHandler:
         submissions: Sequence[Submission],
         shown: bytes | None,
     ) -> list[bytes | None]:
-        """Return the ids under which submissions are held; None for those that no admitted device is proven to send.
+        """Return the ids under which submissions are stored; None if no admitted device is proven to have sent one.
 
-        Where devices are enrolled or show certificates, it is their pseudonym in the round, so that each has one;
-        elsewhere it is the submission's own id.
+        If devices are enrolled or show certificates, the id is the device's pseudonym in the round, so that each device
+        has one submission. Otherwise it is the submission's own id.
         """
         keys = round_.keys
-        # Without keys, or over, nothing is held or taken whoever sends it; the checks say why.
+        # Without keys, or if the round is over, nothing is stored; the checks give the reason.
         mode = task.admission.mode
         if mode is Mode.OPEN or keys is None or is_over(round_):
             return [submission.id for submission in submissions]
@@ -216,14 +216,14 @@ class AdmissionHandler:
         submissions: Sequence[Submission],
         pseudonyms: Sequence[bytes | None],
     ) -> tuple[list[Answer | None], list[int]]:
-        """Answer retries and what can be refused without opening; return the indexes of what is left."""
+        """Answer retries, and refuse what the checks refuse without opening; return the indexes of the rest."""
         held = await self._store.submissions(round_)
         known = await self._store.known(round_, [pseudonym for pseudonym in pseudonyms if pseudonym is not None])
-        # From here on nothing is waited for: what there is room for now is taken into work below.
-        # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
+        # No await from here on: the room that is free now is taken below. A retry is not a new submission: it gets its
+        # receipt again, whatever the checks would decide now.
         answers = self._recognised(task, round_, submissions, pseudonyms, known)
         asked = [index for index, answer in enumerate(answers) if answer is None]
-        # Mixing writes all that a round holds once more before it deletes any of it.
+        # Mixing writes a round's whole content once more before it deletes any of it.
         needed = held * sum(task.inner_bytes)
         disk_full = None if self._disk_reserve is None else self._disk_reserve.refusal(task.name, needed)
         free, revoked = self._load_shedder.free, self._credentials.revoked.numbers
@@ -247,7 +247,7 @@ class AdmissionHandler:
         pseudonyms: Sequence[bytes | None],
         known: Sequence[bytes | None],
     ) -> list[Answer | None]:
-        """Answer what is held, by its digests in `known`, and what no device is proven to send; None for the rest."""
+        """Answer submissions that are stored (their digests are in `known`) or unproven; None for the rest."""
         digests = iter(known)
         return [
             self._unproven(task, round_)
@@ -272,7 +272,7 @@ class AdmissionHandler:
     async def _take(
         self, task: Task, round_: Round, submissions: Sequence[Submission], pseudonyms: Sequence[bytes]
     ) -> list[Answer]:
-        """Open submissions, and hold each under its id of `pseudonyms`."""
+        """Open submissions, and store each under its id of `pseudonyms`."""
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
         with self._load_shedder.track(len(submissions)):
@@ -287,7 +287,8 @@ class AdmissionHandler:
                 unopened = len(submissions) - len(opened)
                 outcomes = iter(await self._store.insert(round_, opened, unopened, task.maximum_reports))
             except StoreError:
-                # The device may send the same bytes again: whatever the disk did, it then gets its receipt.
+                # Not stored, as far as the device knows. It sends the same bytes again, and gets its receipt either
+                # way.
                 return self._not_stored(round_, len(submissions))
         return [
             _unopenable()
@@ -313,14 +314,14 @@ class AdmissionHandler:
         return _conflict(task)
 
     def _say_full(self, task: Task, round_: Round) -> None:
-        """Log, once, that a round has turned the first submission away."""
+        """Log the first submission that a full round refuses, once for each round."""
         if round_.key not in self._full:
             self._full.add(round_.key)
             _LOG.warning("round full", task=task.name, round=round_.number, maximum_reports=task.maximum_reports)
 
 
 def _known(task: Task, round_: Round, submission: Submission, digest: bytes) -> Answer:
-    """Answer a submission under whose id that digest is held: by its first receipt if it is the same, at any time."""
+    """Answer a submission whose id is stored: the same bytes, by their digest, get the receipt again at any time."""
     if digest == digest_of(submission.envelope):
         return Receipt(submission.id, round_.number)
     return _conflict(task)
@@ -328,9 +329,9 @@ def _known(task: Task, round_: Round, submission: Submission, digest: bytes) -> 
 
 def _conflict(task: Task) -> Refusal:
     if task.admission.mode is not Mode.OPEN:
-        message = "this device has submitted other bytes to this round, and has one submission in it; answer the next"
+        message = "this device has already submitted other bytes to this round, one submission each; answer the next"
         return Refusal(Reason.ID_CONFLICT, message)
-    return Refusal(Reason.ID_CONFLICT, "other bytes are held under this id; resend the same bytes, or use a new id")
+    return Refusal(Reason.ID_CONFLICT, "other bytes are stored under this id; resend the same bytes, or use a new id")
 
 
 def _unopenable() -> Refusal:

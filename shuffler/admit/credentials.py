@@ -1,7 +1,7 @@
-"""What the shuffler checks proofs with, in memory: the master keys, and who is admitted no more.
+"""Keeps in memory the master keys and revoked devices, by which the shuffler checks proofs.
 
-A proof is checked without reading the disk, in about two microseconds. What is learned of a submission here, which
-device it is of, is needed until its pseudonym in the round is computed, and is kept nowhere.
+A check takes about two microseconds and reads no disk. It finds the device that sent a submission; this is used to
+compute the device's pseudonym in the round, and stored nowhere.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ class Credentials:
     """The master keys and the revoked devices, as they were last read from the store."""
 
     def __init__(self, outdated: Callable[[], bool] = lambda: False) -> None:
-        """Know nobody yet; `outdated` says whether there may by now be a master key that is not known here."""
+        """Start without keys; `outdated` returns whether the store may have a newer master key than this object."""
         self._outdated = outdated
-        # What gives the keys of credentials, by the master key's generation as their ids begin with it.
+        # The key derivation of each master key, by its generation: the ids of credentials begin with it.
         self._keys: dict[bytes, Keyed] = {}
         self._active: MasterSecret | None = None
         self.revoked = Revoked()
 
     @property
     def outdated(self) -> bool:
-        """Whether there may be a master key that is not known here: nobody is called a stranger meanwhile."""
+        """Whether a master key may be missing here. Until it is read, no device is refused as unknown."""
         return self._outdated()
 
     async def read(self, store: IngestStore) -> None:
-        """Take what the store holds now; called at the start and after each change."""
+        """Read the store; called at the start and after each change."""
         masters = await store.masters()
         self._keys = {master.generation.to_bytes(4, "big"): credential_keys(master.secret) for master in masters}
         self._active = next((master for master in masters if master.state is KeyState.ACTIVE), None)
         self.revoked = await store.revoked()
 
     def numbers(self, to: Destination, submissions: Sequence[Submission]) -> list[bytes | None]:
-        """Return the number of the device that each submission is proven to be of, None where it is of none."""
+        """Return the number of the device that is proven to have sent each submission, or None."""
         prefix, keys = bound_to(to), self._keys
         numbers: list[bytes | None] = []
         for submission in submissions:
@@ -61,7 +61,7 @@ class Credentials:
         return numbers
 
     def issue(self, number: bytes, expires: int, authority: bytes) -> tuple[bytes, bytes] | None:
-        """Return the id and the key of a device's credential under the active master key; None where there is none."""
+        """Return id and key of a device's credential under the active master key; None if there is none."""
         if self._active is None:
             return None
         credential = CredentialId(self._active.generation, expires, authority, number).encode()

@@ -1,4 +1,4 @@
-"""GRPC, gRPC with devices' certificates, and HTTPS, each where settings say."""
+"""Opens the ports for devices that the settings name: gRPC, gRPC with devices' certificates, and HTTPS."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ async def open_to_devices(
 ) -> dict[str, RequestPipeline]:
     """Open the devices' ports, and return their request pipelines by name.
 
-    So many `others` share the limit of connections.
+    The limit of connections is shared with `others`, a number of further ports.
 
-    At ports that are `shared`, other processes of this service listen, too; `full` says whether the one that keeps what
-    is taken has no memory for more.
+    If `shared`, other processes of this service listen at the same ports. `full` returns whether the process that
+    stores the submissions has no memory for more.
 
     Raises:
-        HubbubError: where an address cannot be used.
+        HubbubError: if an address cannot be used.
     """
     if not shared:
         warn_without_proxy(settings)
     limits = settings.limits
     optional = {"devices": devices is not None, "https": bool(settings.https_listen)}
     names = ("submission", *(name for name, is_set in optional.items() if is_set))
-    # How long an envelope is, only the tasks say.
+    # Only the tasks determine how long an envelope is.
     envelope_bytes = max(task.outer_bytes for task in tasks.values())
     largest = largest_submissions(envelope_bytes)
     many = connections_of_devices(limits, len(names) + others)
@@ -79,13 +79,13 @@ async def open_to_devices(
 
 
 def warn_without_proxy(settings: DevicePortSettings) -> None:
-    """Log a warning for each port of devices that is open beyond loopback without a proxy in front of it.
+    """Log a warning for each devices' port that is open beyond loopback without a proxy in front of it.
 
-    gRPC takes any number of connections, and any number of streams that are reset at once (CVE-2023-44487): what they
+    gRPC accepts any number of connections, and any number of streams that are reset at once (CVE-2023-44487). Their
     cost is bounded, but devices wait meanwhile.
 
     Raises:
-        HubbubError: where a name to listen on is not known here.
+        HubbubError: if a name to listen on cannot be resolved here.
     """
     if settings.behind_proxy:
         return

@@ -1,7 +1,7 @@
-"""How much of the disk stays free, so that what strangers submit cannot fill it.
+"""Keeps a part of the disk free, so that submissions of strangers cannot fill it.
 
-A round under way still needs room after its last submission: its permuted lists are written before what they came from
-is deleted. So new submissions are refused while there still is some; retries of what is held are answered all the same.
+A round under way still needs room after its last submission: its permuted lists are written before their sources are
+deleted. So new submissions are refused while there is still room; retries of stored ones are always answered.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.observability.incidents import IncidentKind, Incidents
 
 RETRY_SECONDS = 30.0
-"""When a device may try again after DISK_FULL: rounds are erased, and disks cleared, within minutes and not seconds."""
+"""Seconds until a device may try again after DISK_FULL. Erasing rounds and clearing disks take minutes, not seconds."""
 
 LOOK_SECONDS = 0.1
-"""How long what is free on the disk is taken for what it was: to ask for each call takes a twentieth of its time."""
+"""How long a measurement of free space is used: measuring at each call would take a twentieth of the call's time."""
 
 _KEY = "room"
 
@@ -26,8 +26,8 @@ _KEY = "room"
 class DiskReserve:
     """The disk of the store in `folder`, of which `reserve` bytes are kept free; 0 keeps none.
 
-    `incidents` are told when there is none, and when there is again. `free` says how many bytes are free where a folder
-    is; it is asked at most once in `LOOK_SECONDS`, by `clock` (seconds).
+    An incident of `incidents` is open while there is no room. `free` returns the free bytes of a folder; it is called
+    at most once in `LOOK_SECONDS`, by `clock` (seconds).
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class DiskReserve:
         self._looked: tuple[float, int] | None = None
 
     def refusal(self, task: str = "", needed: int = 0) -> Refusal | None:
-        """Return the refusal of what is new for a task, where the disk has no room for more; DISK_FULL, which passes.
+        """Return DISK_FULL, which passes, if the disk has no room for new submissions of a task; else None.
 
-        There is room where more is free than the reserve, and than the `needed` bytes that mixing its round will take.
+        There is room if more is free than the reserve, and more than the `needed` bytes to mix the round.
         """
         free = self._free_now() if self._reserve else None
-        # The same texts whatever is free: another one would be logged each time.
+        # The texts do not contain the free bytes: each new text would be logged again.
         reserve = f"the disk of {self._folder} has no more than disk_reserve = {self._reserve} bytes free"
-        mixing = f"the disk of {self._folder} has no more free than a round of {task} needs to be mixed"
+        mixing = f"the disk of {self._folder} has less free space than mixing a round of {task} needs"
         refusal = self._short(_KEY, free is not None and free <= self._reserve, reserve)
         if refusal is None:
             refusal = self._short((_KEY, task), free is not None and free <= needed, mixing)

@@ -1,7 +1,7 @@
-"""A device's ticket becomes its credential, once; and the operator turns master keys over and revokes.
+"""Turns each device's ticket into a credential, once; rotates master keys and revokes devices for the operator.
 
-The secret of the device that brings a ticket first redeems it. The same device gets the same credential again, or
-one under the master key that is active by now; any other device is refused, so a copied ticket is worth nothing more.
+The first device that brings a ticket redeems it, by a secret of its own. The same device gets the same credential
+again, or one under the master key that is active by now. Any other device is refused, so a copied ticket is worthless.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from hubbub.shuffler.stores.protocol import IngestStore, ShufflerStore
 from hubbub.shuffler.tasks import Tasks, at
 
 RETRY_SECONDS = 1.0
-"""When a device may come again that came when others had used up the second's rate, or the disk was full."""
+"""Seconds until a device may come again if the rate of this second is used up, or the disk is full."""
 
 RATE = 2000
-"""Tickets in a second by default: checking as many takes a quarter of a core, so that a flood leaves the rest."""
+"""Default limit of tickets a second. Checking that many takes a quarter of a core, so a flood leaves the rest free."""
 
 IN_THREAD = 20
-"""From so many tickets on they are checked in a thread: OpenSSL checks them without the interpreter's lock, so that who
-submits meanwhile does not wait for all of them."""
+"""This many tickets or more are checked in a thread: OpenSSL checks them without the interpreter's lock, so that
+submissions do not wait for all of them."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class Rate:
-    """Lets through `limit` tickets a second, and at most as many at once; the others come again."""
+    """A rate limit of `limit` tickets a second, and at most as many at once."""
 
     def __init__(self, limit: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
@@ -67,7 +67,7 @@ class Rate:
 
 
 def signers_of_tickets(operator: bytes, shuffler: bytes, tasks: Tasks) -> tuple[set[bytes], set[bytes]]:
-    """Return the identities of operators, and of shufflers, that tickets may be of, with those of their successions."""
+    """Return the identities of operators and of shufflers that may sign tickets, with those of their successions."""
     operators, shufflers = {operator}, {shuffler}
     for lineage in (task.lineage for task in tasks.values()):
         operators.update(() if lineage is None else lineage.identities(Role.OPERATOR))
@@ -78,7 +78,7 @@ def signers_of_tickets(operator: bytes, shuffler: bytes, tasks: Tasks) -> tuple[
 class CredentialIssuer:
     """Answers devices that bring tickets.
 
-    `operators` and `shufflers` are the identities (32 bytes each) that a ticket may be of.
+    `operators` and `shufflers` are the identities (32 bytes each) that a ticket may name.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class CredentialIssuer:
 
     async def enroll(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         signed = await self._signed(redemptions)
-        # What may change meanwhile is looked at after that, in one go with the store's turn: `manage` counts on it.
+        # No await between these checks and the store's job: `manage` relies on their order.
         checked = [self._checked(*each) for each in zip(redemptions, signed, strict=True)]
         good = [each for each in checked if not isinstance(each, Refusal)]
         try:
@@ -113,12 +113,12 @@ class CredentialIssuer:
         answers = [each if isinstance(each, Refusal) else self._issued(*each, next(stored)) for each in checked]
         refused = Counter(answer.reason.value for answer in answers if isinstance(answer, Refusal))
         if refused:
-            # Of no task: a ticket is for all of them.
+            # Counted for no task: a ticket is valid for all of them.
             self._store.count(b"", ANY_ROUND, refused)
         return answers
 
     async def _signed(self, redemptions: Sequence[Redemption]) -> list[Ticket | Refusal]:
-        """Return the tickets whose signatures hold, and why others are refused."""
+        """Return the tickets whose signatures are valid, and the refusals of the others."""
         taken = [self._rate.takes() for _ in redemptions]
         pairs = list(zip(redemptions, taken, strict=True))
         if len(redemptions) < IN_THREAD:
@@ -136,7 +136,7 @@ class CredentialIssuer:
         return ticket
 
     def _checked(self, redemption: Redemption, ticket: Ticket | Refusal) -> tuple[Ticket, RedeemedTicket] | Refusal:
-        """Return a ticket that holds, and what is noted if it is not redeemed yet."""
+        """Return a valid ticket, and the record to store if it is not redeemed yet."""
         if isinstance(ticket, Refusal):
             return ticket
         if ticket.expires <= self._clock():
@@ -151,7 +151,7 @@ class CredentialIssuer:
         if ticket.shuffler not in self._shufflers:
             raise SignatureError("the ticket is for another shuffler")
         signed = {signer for signer, _signature in ticket.signatures}
-        # By the operator's identity, or by one of those that follow it or were before it.
+        # Signed by the operator's identity, or by a predecessor or successor of it.
         if not signed & self._operators:
             who = " or ".join(sorted(each.hex()[:16] for each in self._operators))
             raise SignatureError(f"the ticket is not signed by {who}")
@@ -172,7 +172,7 @@ class CredentialIssuer:
 
 
 class EnrollmentControl(CredentialIssuer):
-    """Answers devices that bring tickets, and the operator; see `CredentialIssuer`."""
+    """Answers devices that bring tickets, and the operator's steps; see `CredentialIssuer`."""
 
     def __init__(
         self,
@@ -189,10 +189,10 @@ class EnrollmentControl(CredentialIssuer):
         self._changing = asyncio.Lock()
 
     async def start(self) -> None:
-        """Read what the store holds; a new store gets its first master key.
+        """Read the store; create the first master key in a new one.
 
         Raises:
-            StoreError: where the store cannot be used.
+            StoreError: if the store cannot be used.
         """
         await self._kept.step_masters(CredentialAction.STATUS, self._random(KEY_BYTES), int(self._clock()))
         await self._credentials.read(self._kept)
@@ -200,10 +200,10 @@ class EnrollmentControl(CredentialIssuer):
     # The operator
 
     async def manage(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
-        """Take a step, which may be taken again; return how enrollment stands then.
+        """Take a step, which may be repeated; return the resulting status of enrollment.
 
         Raises:
-            Refusal: NOT_READY where the disk does not take it.
+            Refusal: NOT_READY if the disk refuses the write.
         """
         async with self._changing:
             try:
@@ -213,7 +213,8 @@ class EnrollmentControl(CredentialIssuer):
                     await self._kept.step_masters(step, self._random(KEY_BYTES), int(self._clock()))
                 await self._credentials.read(self._kept)
                 if step is CredentialAction.REVOKE:
-                    # A ticket that was checked before this was read may have been redeemed since: once more, behind it.
+                    # A ticket that was checked before this read may have been redeemed since, so revoke once more after
+                    # it.
                     await self._kept.revoke(())
                     await self._credentials.read(self._kept)
                 redeemed = await self._kept.redeemed()

@@ -1,4 +1,4 @@
-"""What answers devices at the shuffler's ports: rounds' keys, submissions and tickets."""
+"""Answers devices at the shuffler's ports: keys of rounds, submissions and tickets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hubbub.shuffler.admit.enrollment import CredentialIssuer
 
 
 class DeviceHandler:
-    """Answers the calls of devices (`service.rpc.MtlsHandler`); `observe` is told how long submissions took.
+    """Answers the calls of devices (`service.rpc.MtlsHandler`); `observe` gets the seconds that submissions took.
 
-    `shown` is the fingerprint of the certificate that the caller showed, None where it showed none.
+    `shown` is the fingerprint of the certificate that the caller showed, None if it showed none.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class DeviceHandler:
         self._coalescer = Coalescer(admission.submit)
 
     def showing(self, fingerprint: bytes) -> DeviceHandler:
-        """Return what answers the device whose certificate has this fingerprint."""
+        """Return the handler for the device whose certificate has this fingerprint."""
         return DeviceHandler(self._admission, self._enrollment, self._observe, fingerprint)
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
@@ -43,7 +43,8 @@ class DeviceHandler:
         """Answer each submission, in order."""
         started = perf_counter()
         try:
-            # Whoever shows a certificate is a device of its own, and what it sends is checked for it alone.
+            # A caller with a certificate is one device: its submissions are checked for it alone, so they are not
+            # joined.
             if len(submissions) == 1 and self._shown is None:
                 return [await self._coalescer.answer(destination, submissions[0])]
             return await self._admission.submit(destination, submissions, self._shown)
@@ -55,5 +56,5 @@ class DeviceHandler:
         return await self._enrollment.enroll(redemptions)
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
-        """Count submissions that were refused before they came to `submit`."""
+        """Count submissions that were refused before they reached `submit`."""
         self._admission.refused(destination, reason, count)

@@ -1,12 +1,11 @@
-"""How many submissions are in work at once, so that what is taken is done in time.
+"""Limits how many submissions are in work at once, so that each accepted one is done in time.
 
-A service that takes whatever comes is as slow for everybody as the longest queue makes it, and no device is served
-sooner for having waited in it. So what would wait too long is refused, with a time to come again. How long it would
-wait follows from the calls before it (Little's law): one that found so many submissions in work, and took so long,
-tells how many are done in a second. One that found few tells only that it is at least its own: what a service does
-that has little to do is less than what it can, and whoever comes at once after a quiet hour must not be refused for
-that. That bounds the time in the queue on machines of any speed, which a number of
-submissions does not: a thousand are a second of work here, and a hundredth of one there.
+A service that accepts everything is as slow for everybody as its longest queue, and waiting serves no device sooner. So
+a submission that would wait too long is refused, with a time to come again. The expected wait follows from earlier
+calls (Little's law): a call that found n submissions in work and took t seconds shows a pace of n / t. A call that
+found few shows only a lower bound of the pace, since an idle service does less than it can. Otherwise callers that come
+together after a quiet hour would be refused. So the time in the queue is bounded on machines of any speed. A limit in
+submissions would not bound it: a thousand are a second of work on one machine, and a hundredth of a second on another.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FEWEST = 500
-"""Submissions in work that are few, however long they take: a disk that stands still for a moment refuses nobody then,
-and callers who wait for their answers find work for the service when it goes on. So do two calls, of any size."""
+"""This many submissions in work are always accepted, however long they take. So a disk that stalls for a moment causes
+no refusals, and work is waiting when it goes on. Two calls of any size are also accepted."""
 
 WEIGHT = 0.1
-"""How much the last call counts in the pace, against all before it."""
+"""Weight of the last call in the pace, against all before it."""
 
 
 class LoadShedder:
-    """Submissions in work: `most` at most, and beyond `FEWEST`, and two calls, no more than are done in `seconds`.
+    """Submissions in work: `most` at most. Beyond `FEWEST` and two calls, no more than are done in `seconds`.
 
-    `monotonic` gives seconds. It is for one event loop.
+    `monotonic` returns seconds. An object serves one event loop.
     """
 
     def __init__(self, most: int, seconds: float = math.inf, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +35,7 @@ class LoadShedder:
         self._monotonic = monotonic
         self._in_work = 0
         self._calls = 0
-        # Submissions a second; endless before the first call tells it.
+        # Submissions a second; infinite until the first call is done.
         self._pace = math.inf
 
     @property
@@ -46,7 +45,7 @@ class LoadShedder:
 
     @property
     def overloaded(self) -> bool:
-        """Whether so many are in work that what comes now would wait too long."""
+        """Whether a submission that comes now would wait too long."""
         return self._calls > 1 and self._in_work > max(FEWEST, self._pace * self._seconds)
 
     @property
@@ -56,7 +55,7 @@ class LoadShedder:
 
     @contextmanager
     def track(self, count: int) -> Iterator[None]:
-        """Have so many submissions in work meanwhile."""
+        """Count that many submissions as in work within the context."""
         self._in_work += count
         self._calls += 1
         found, begun = self._in_work, self._monotonic()
@@ -68,7 +67,7 @@ class LoadShedder:
             self._learn(count, found, self._monotonic() - begun)
 
     def _learn(self, count: int, found: int, took: float) -> None:
-        """Take a call of so many submissions for what it tells, which found so many in work, itself among them."""
+        """Update the pace from a call of `count` submissions that found `found` in work, its own included."""
         if took <= 0:
             return
         if math.isinf(self._pace):

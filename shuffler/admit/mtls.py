@@ -1,6 +1,7 @@
-"""The port for devices that show a TLS certificate, issued by an authority of their own.
+"""The port for devices that show a TLS certificate, which a separate authority issues.
 
-It is not the deployment's authority: who is named by one of its certificates may control rounds or read results.
+It must not be the deployment's authority: a party that one of its certificates names may control rounds or read
+results.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ def check_devices(settings: DevicePortSettings, tasks: Tasks) -> None:
     """Return only if devices can reach every task.
 
     Raises:
-        HubbubError: where a task admits devices by their certificates, and there is no port for them.
+        HubbubError: if a task admits devices by their certificates, and no port is set for them.
     """
     if settings.devices_listen and settings.devices_authority is None:
         raise HubbubError(
-            "devices_listen is set, and devices_authority is not: name who issued the devices' certificates"
+            "devices_listen is set, but devices_authority is not; set it to the authority of the devices' certificates"
         )
     for task in tasks.values():
         if task.admission.mode is Mode.MTLS and not settings.devices_listen:
             raise HubbubError(
-                f"task {task.name} admits devices by their certificates, and there is no port where they show them; "
+                f"task {task.name} admits devices by their certificates, but no port for them is set; "
                 "set devices_listen and devices_authority"
             )
 
 
 class DevicesAuthority:
-    """The authority that issued the devices' certificates, as its file is at the start."""
+    """The authority that issues the devices' certificates; its file is read once, at the start."""
 
     def __init__(self, path: Path, parties: Path) -> None:
         """Read it; `parties` is the file of the deployment's own authority.
 
         Raises:
-            HubbubError: where the file is missing.
-            CertificateError: where it cannot be used.
+            HubbubError: if the file is missing.
+            CertificateError: if it cannot be used.
         """
         self._path, self._parties = path, parties
         self._pem = read_pem(path)
@@ -60,16 +61,16 @@ class DevicesAuthority:
         check_apart(self._certificates, str(self._path), certificates_in(trusted, parties), parties)
 
     def port(self, certificates: ReloadingCertificates) -> grpc.ServerCredentials:
-        """Return the credentials of the devices' port: the service's own certificate, and this authority."""
+        """Return the credentials of the devices' port: the service's certificate, and this authority for devices."""
         return certificates.server(mutual=True, clients=self._pem)
 
 
 def devices_authority(settings: DevicePortSettings) -> DevicesAuthority | None:
-    """Return the authority of the port for devices that show a certificate, None where there is no such port.
+    """Return the authority of the port for devices that show a certificate, None if there is no such port.
 
     Raises:
-        HubbubError: where its file is missing.
-        CertificateError: where it cannot be used.
+        HubbubError: if its file is missing.
+        CertificateError: if it cannot be used.
     """
     if not settings.devices_listen or settings.devices_authority is None:
         return None

@@ -1,11 +1,11 @@
-"""Processes open the outer envelopes; a few at a time are opened on the spot, in the event loop.
+"""Opens outer envelopes in processes; a few at a time are opened at once, in the event loop.
 
-What arrives while all processes are busy waits and goes out together, so that a busy shuffler hands over large pieces
-by itself. Each process holds the next piece while it opens one: it never waits for the event loop.
+Submissions that arrive while all processes are busy wait and go out together, so a busy shuffler sends large pieces
+without further rules. Each process has its next piece while it opens one: it never waits for the event loop.
 
-Batches are opened by `service.processes.opening_pool`, on a `ProcessPoolExecutor`. It would not do here: measured in
+Batches are opened by `service.processes.opening_pool`, on a `ProcessPoolExecutor`. That does not fit here: measured in
 one run, it costs the event loop's process 1.7 times as much CPU a submission in pieces of 200, and 4 times in calls of
-10. It pickles each call, takes turns with threads of its own, and joins no calls that wait.
+10. It pickles each call, switches between threads of its own, and does not join waiting calls.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from hubbub.shuffler.admit.opening_worker import (
 )
 
 ON_THE_SPOT = 4
-"""Up to this many envelopes are opened in the event loop, in 0.3 ms: handing them over would cost as much."""
+"""Up to this many envelopes are opened in the event loop, in 0.3 ms: a process would cost as much."""
 
 PIECE_LIMIT = 200
-"""Most envelopes in one piece: 25 ms of work, so that neither answers nor the other process wait for long."""
+"""Most envelopes in one piece: 25 ms of work, so that neither answers nor the other processes wait for long."""
 
 PIECES_GIVEN = 2
-"""Pieces a process is given at a time: one to open, and the next."""
+"""Pieces that a process has at a time: the one that it opens, and the next."""
 
 TRIES = 2
-"""How often a piece is handed over: any process may be killed, but one piece must not end all of them in turn."""
+"""How often a piece is sent: a killed process loses its pieces, but one bad piece must not end every process."""
 
 
 _LOG = logging.getLogger(__name__)
 
 
 class OuterOpening(Protocol):
-    """What opens outer envelopes: processes (`Openers`), or the process that answers (`workers.opening`)."""
+    """Opens outer envelopes: in processes (`Openers`), or in the process that answers (`workers.opening`)."""
 
     async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
-        """Return each submission's inner envelopes joined, or None where it does not open."""
+        """Return each submission's inner envelopes joined, or None if it does not open."""
 
 
 class OpeningError(HubbubError):
@@ -64,7 +64,7 @@ class OpeningError(HubbubError):
 
 @dataclass(eq=False)
 class _Waiting:
-    """A chunk of one call's submissions, encoded, and who waits for them."""
+    """An encoded chunk of one call's submissions, and the future of its caller."""
 
     key: RoundKey
     count: int
@@ -75,7 +75,7 @@ class _Waiting:
 
 @dataclass(eq=False)
 class _Piece:
-    """What is opened together, all of one round, and when it was handed over."""
+    """Chunks of one round that are opened together, and when they were sent to a process."""
 
     parts: list[_Waiting]
     given: float = field(default_factory=time.perf_counter)
@@ -89,18 +89,18 @@ class _Piece:
         return b"".join([header, *(waiting.records for waiting in self.parts)])
 
     def answer(self, opened: list[bytes | None]) -> None:
-        """Give each part its own."""
+        """Give each part its results."""
         for waiting in self.parts:
-            # A caller may have gone away; its part is skipped, but the parts behind it keep their places.
+            # A caller may be gone; its part is skipped, but the later parts keep their places.
             if not waiting.opened.done():
                 waiting.opened.set_result(opened[: waiting.count])
             opened = opened[waiting.count :]
 
 
 class Openers:
-    """Opens for the whole service. `processes` of 0 is one per core; they are started when first needed.
+    """Opens envelopes for the whole service. `processes` of 0 is one per core; they start when first needed.
 
-    `observe` is told how many seconds each piece of work took, from when it was handed over.
+    `observe` gets the seconds that each piece took, from when it was sent.
     """
 
     def __init__(self, processes: int = 0, observe: Observe = unobserved) -> None:
@@ -111,12 +111,12 @@ class Openers:
         self._last: tuple[RoundKey, OuterOpener] | None = None
 
     async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
-        """Return each submission's inner envelopes joined, or None where it does not open.
+        """Return each submission's inner envelopes joined, or None if it does not open.
 
         Every envelope must have the length that the round's envelopes have.
 
         Raises:
-            OpeningError: where the processes end again and again.
+            OpeningError: if the processes end repeatedly.
         """
         if len(submissions) <= ON_THE_SPOT:
             started = time.perf_counter()
@@ -133,7 +133,7 @@ class Openers:
         return [plain for opened in await asyncio.gather(*(each.opened for each in waiting)) for plain in opened]
 
     def _opener(self, key: RoundKey) -> OuterOpener:
-        """The last one is kept: making it takes twice as long as opening an envelope."""
+        """Reuse the last opener if the key is the same: making one takes twice as long as opening an envelope."""
         if self._last is None or self._last[0] != key:
             self._last = key, key.opener()
         return self._last[1]
@@ -149,7 +149,7 @@ class Openers:
             worker.start()
 
     async def close(self) -> None:
-        """Stop the processes; what waits is not opened."""
+        """Stop the processes; chunks that wait are not opened."""
         await asyncio.gather(*(worker.stop() for worker in self._workers))
         for waiting in self._waiting:
             waiting.opened.cancel()
@@ -160,7 +160,7 @@ class Openers:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """Give what waits to the processes that have the fewest."""
+        """Give waiting chunks to the processes that have the fewest pieces."""
         while self._waiting:
             worker = min(self._workers, key=lambda each: len(each.given))
             if len(worker.given) >= PIECES_GIVEN:
@@ -168,17 +168,17 @@ class Openers:
             worker.give(self._next())
 
     def _next(self) -> _Piece:
-        """Take what waits for one round, up to one piece's size."""
+        """Take waiting chunks of one round, up to the size of a piece."""
         parts = [self._waiting.popleft()]
         room = PIECE_LIMIT - parts[0].count
-        # A piece carries one private key, so it holds submissions of one round only.
+        # A piece contains one private key, so all of its submissions are of one round.
         while self._waiting and self._waiting[0].key == parts[0].key and self._waiting[0].count <= room:
             parts.append(self._waiting.popleft())
             room -= parts[-1].count
         return _Piece(parts)
 
     def _take_back(self, pieces: Sequence[_Piece]) -> None:
-        """Have opened again what a process was given that ended."""
+        """Open again the pieces of a process that ended."""
         for waiting in [waiting for piece in pieces for waiting in piece.parts]:
             waiting.tries += 1
             if waiting.opened.done():
@@ -186,14 +186,15 @@ class Openers:
             if waiting.tries < TRIES:
                 self._waiting.append(waiting)
             else:
-                waiting.opened.set_exception(OpeningError("the processes that open envelopes end; send again"))
+                waiting.opened.set_exception(OpeningError("the processes that open envelopes keep ending; send again"))
         self._hand_out()
 
 
 class _OpeningProcess:
     """One process, started with the first piece it is given; `given` are the pieces it has, oldest first.
 
-    `free` is called with the seconds that a piece took when it can be given more, `lost` with what it had when it ends.
+    When a process can take more, `free` is called with the seconds of its last piece. When it ends, `lost` is called
+    with its pieces.
     """
 
     def __init__(self, free: Callable[[float], None], lost: Callable[[Sequence[_Piece]], None]) -> None:
@@ -209,7 +210,7 @@ class _OpeningProcess:
             self._running = asyncio.create_task(self._live())
 
     async def stop(self) -> None:
-        """End the process; it holds nothing that is not held elsewhere."""
+        """End the process. No work is lost: callers are cancelled, and devices send again."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -218,13 +219,13 @@ class _OpeningProcess:
                 waiting.opened.cancel()
 
     def give(self, piece: _Piece) -> None:
-        """Have a piece opened."""
+        """Send a piece to the process."""
         self.given.append(piece)
         self.start()
         self._send(piece)
 
     def _send(self, piece: _Piece) -> None:
-        # Before there is a process nothing is sent here; `_live` sends all of `given` once there is one.
+        # Nothing is sent before the process runs; `_live` sends all of `given` once it does.
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.write(piece.encode())
 
@@ -237,16 +238,16 @@ class _OpeningProcess:
                 stdout=PIPE,
                 env=subprocesses.environment(),
             )
-            # What was given before the process was there has not been sent yet.
+            # Pieces that were given before the process ran are not sent yet.
             for piece in self.given:
                 self._send(piece)
             while True:
                 await self._take(self._process)
         except Exception as error:
-            # Whatever it was: what this process was given would wait for ever.
+            # Any error: otherwise the pieces of this process would wait for ever.
             if not isinstance(error, (asyncio.IncompleteReadError, OSError)):
                 _LOG.exception("the answer of a process that opens envelopes could not be used")
-            # Emptied before `_lost` hands the work out again: it may come back to this worker, which then starts anew.
+            # Emptied before `_lost`, which may give the work to this same worker; the worker then starts a new process.
             lost, self.given = self.given, deque()
             self._running = None
             self._lost(lost)
@@ -259,7 +260,7 @@ class _OpeningProcess:
             raise OpeningError("a process that opens envelopes has no pipes")
         length = int.from_bytes(await process.stdout.readexactly(LENGTH), "big")
         answer = await process.stdout.readexactly(length)
-        # Taken out only when it is answered: a piece that cannot be is opened again.
+        # Removed only once it is answered: a piece without a usable answer is opened again.
         piece = self.given[0]
         piece.answer(read_answer(answer, piece.key))
         self.given.popleft()

@@ -1,8 +1,8 @@
-"""What opens a round's outer envelopes, and the process that does so for the shuffler.
+"""Opens a round's outer envelopes, in a process that the shuffler runs.
 
-X25519 holds the interpreter lock, so threads would not help and processes do the opening. Handing work to them then
-limits how fast the service is: so a process reads requests from stdin and writes answers to stdout, in records of one
-width. It is run as `python -m hubbub.shuffler.admit.opening_worker` and ends when its stdin does.
+X25519 keeps the interpreter lock, so threads would not help; processes open envelopes instead. Then the cost of passing
+work to them limits the service. So a process reads requests from stdin and writes answers to stdout, in records of a
+fixed width. It runs as `python -m hubbub.shuffler.admit.opening_worker` and ends when its stdin closes.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from hubbub.protos.sealing.suites import DEFAULT, suite_named
 from hubbub.service.processes.hardening import disable_core_dumps
 
 _HEADER = struct.Struct(">32sI32sIIHH")
-"""A piece's beginning: task id, round, key-set hash, bytes of all inner envelopes, submissions, and the lengths of the
-suite's name and of the private key, which follow."""
+"""The header of a piece: task id, round, key-set hash, bytes of all inner envelopes, number of submissions, and the
+lengths of the suite's name and of the private key, which follow it."""
 
 LENGTH = 4
-"""Bytes of the number that precedes an answer and says how long it is."""
+"""Bytes of the length that precedes an answer."""
 
 _OPENED, _UNOPENABLE = b"\1", b"\0"
 
 
 @dataclass(frozen=True)
 class RoundKey:
-    """What a round's outer envelopes are opened with: where they were sealed for, and the raw private key.
+    """The key of a round's outer envelopes: the destination they were sealed for, and the raw private key.
 
-    `inners` is how many bytes the inner envelopes of one submission have together; `suite` is the suite's name.
+    `inners` is the number of bytes of one submission's inner envelopes together; `suite` is the suite's name.
     """
 
     destination: Destination
@@ -49,12 +49,12 @@ class RoundKey:
         return outer_bytes([self.inners], suite_named(self.suite))
 
     def opener(self) -> OuterOpener:
-        """Make what opens them; it takes twice as long as opening one."""
+        """Make the opener; this takes twice as long as opening one envelope."""
         return OuterOpener(self.destination, self.private_key, [self.inners], suite_named(self.suite))
 
 
 def open_each(opener: OuterOpener, submissions: Iterable[Submission]) -> list[bytes | None]:
-    """Open submissions: for each its inner envelopes joined, or None where it does not open."""
+    """Open submissions: for each its inner envelopes joined, or None if it does not open."""
     return [_opened(opener, submission.envelope, submission.id) for submission in submissions]
 
 
@@ -65,18 +65,18 @@ def _opened(opener: OuterOpener, envelope: bytes, submission_id: bytes) -> bytes
         return None
 
 
-# What goes through the pipes
+# The records in the pipes
 
 
 def write_records(key: RoundKey, submissions: Sequence[Submission]) -> bytes:
-    """Encode submissions as a piece holds them, one after the other.
+    """Encode submissions as they are in a piece, one after the other.
 
     Raises:
-        ValueError: where an envelope is not as long as the round's envelopes are; it would shift all that follow.
+        ValueError: if an envelope has another length than the round's envelopes; it would shift all that follow.
     """
     length = key.outer
     if any(len(submission.envelope) != length for submission in submissions):
-        raise ValueError(f"an envelope has not the {length} bytes that this round's have")
+        raise ValueError(f"an envelope does not have {length} bytes, as this round's envelopes do")
     return b"".join([part for submission in submissions for part in (submission.id, submission.envelope)])
 
 
@@ -88,7 +88,7 @@ def write_header(key: RoundKey, count: int) -> bytes:
 
 
 NICE = 5
-"""How much less than the service's own a process that opens is favoured (`nice`): it has a third of its weight."""
+"""The `nice` value of an opening process, relative to the service: its share of CPU is a third of the service's."""
 
 
 def read_answer(answer: bytes, key: RoundKey) -> list[bytes | None]:
@@ -98,7 +98,7 @@ def read_answer(answer: bytes, key: RoundKey) -> list[bytes | None]:
 
 
 def serve(asked: BinaryIO, answers: BinaryIO) -> None:
-    """Answer pieces until there are no more."""
+    """Answer pieces until stdin closes."""
     key, opener = None, None
     while len(header := asked.read(_HEADER.size)) == _HEADER.size:
         task_id, number, key_set_hash, inners, count, name, private = _HEADER.unpack(header)
@@ -117,17 +117,17 @@ def _answer(opener: OuterOpener, key: RoundKey, records: bytes) -> bytes:
     for start in range(0, len(records), width):
         begin = start + SUBMISSION_ID_BYTES
         plain = _opened(opener, records[begin : start + width], records[start:begin])
-        # An envelope that does not open takes as many bytes as one that does: answers are cut apart by width alone.
+        # An envelope that does not open takes as many bytes as one that does: answers are split by width alone.
         parts.append(_UNOPENABLE + blank if plain is None else _OPENED + plain)
     return b"".join(parts)
 
 
 if __name__ == "__main__":
     disable_core_dumps()
-    # The service ends this process by closing its stdin, once it has drained; a signal to the group is not for it.
+    # The service ends this process by closing its stdin, after it drained; a signal to the process group must not.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-    # Behind the process that takes and answers calls: where all cores are busy, it would wait for its turn among these,
-    # and what it had refused at once would have waited as long as what it takes.
+    # A lower priority than the process that answers calls. Otherwise that process waits for a core among these, and
+    # calls that it refuses at once would wait as long as calls that it accepts.
     os.nice(NICE)
     serve(sys.stdin.buffer, sys.stdout.buffer)

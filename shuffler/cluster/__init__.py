@@ -1,1 +1,1 @@
-"""Who leads, who stands by, and front ends that answer devices."""
+"""Leadership and failover of a shuffler on a database, and its front ends."""

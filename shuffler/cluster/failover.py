@@ -1,8 +1,8 @@
-"""A shuffler on a database acts as its leader while it has the term, and stands by while another has it.
+"""Runs a shuffler on a database as leader while it has the lease, and as standby while another process has it.
 
-A process that stands by opens the operator's port and its monitoring alone: it answers that it is not the leader, and
-its health says NOT_SERVING. Devices find nobody there. It looks for the leader's lock every second; once it has the
-term it begins as a shuffler does that was started anew. Whoever was replaced ends all that it did, and stands by.
+A standby opens only the ports for operator and other standbys, and its monitoring: it answers that it is not the
+leader, and its health is NOT_SERVING. It opens no port for devices. It tries to take the leader's lock every second;
+with the lease it starts as a new shuffler does. A leader that was replaced ends all its work, and becomes a standby.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from hubbub.shuffler.stores.postgres.replication.leadership import Lease
 
 LOOK_SECONDS = 1.0
-"""How often who stands by looks whether the lease is free."""
+"""Seconds between a standby's tries to take the lease."""
 
 OPERATORS = frozenset({"operator"})
 """Common names that may control rounds."""
 
 LEADERS = frozenset({Role.SHUFFLER.value})
-"""Common names that may follow the keyring."""
+"""Common names that may replicate the keyring."""
 
 FRONTENDS = frozenset({"frontend"})
-"""Common names that may be told the secrets that a front end needs."""
+"""Common names that may receive the secrets that a front end needs."""
 
 _CANNOT = "cannot take over"
 _ALONE = "the keyring does not follow"
-_STANDS_BY = "this shuffler stands by: another is the leader of its rounds; ask that one"
+_STANDS_BY = "this shuffler is a standby: another is the leader of its rounds; ask that one"
 
 _LOG = structlog.get_logger(__name__)
 
 Acting = Callable[["Lease"], AbstractAsyncContextManager[RunningService]]
-"""What is assembled for a term, and ends it."""
+"""Assembles the service for a term, and closes it."""
 
 
 async def run_with_failover(
@@ -67,10 +67,10 @@ async def run_with_failover(
     announce: Announce | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Act while this process has the term, and stand by while it has not, until SIGTERM, SIGINT, or `stop` is set.
+    """Lead while this process has the lease, and stand by otherwise, until SIGTERM, SIGINT, or `stop` is set.
 
     Raises:
-        HubbubError: where it cannot be used as what it is started as; later, it stands by and tries again.
+        HubbubError: if it cannot run in its first role; later it stands by and tries again.
     """
     logs.configure(settings.log)
     incidents, first = Incidents(clock), True
@@ -100,7 +100,7 @@ async def _act(
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:
-        # Where the loop is closed, it is over already.
+        # A closed loop means that the service is over already.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(ended.set)
 
@@ -109,13 +109,13 @@ async def _act(
         try:
             await run(settings.log, acting(lease), announce=announce, stop=ended)
         finally:
-            # The store has ended it, where one was opened.
+            # If a store was opened, it has closed the lease already.
             await asyncio.to_thread(lease.close)
 
 
 @contextlib.asynccontextmanager
 async def _passed_on(asked: asyncio.Event, other: asyncio.Event) -> AsyncIterator[None]:
-    """Have the other event be set once one is."""
+    """Set the other event once `asked` is set."""
 
     async def pass_on() -> None:
         await asked.wait()
@@ -131,7 +131,7 @@ async def _passed_on(asked: asyncio.Event, other: asyncio.Event) -> AsyncIterato
 async def _stand_by(
     settings: ShufflerSettings, clock: Callable[[], float], incidents: Incidents, stopping: asyncio.Event
 ) -> Lease | None:
-    """Stand by until it is this one's turn; return its term, or None where it is asked to stop before."""
+    """Stand by until this process may lead; return its lease, or None if it is asked to stop before."""
     certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
     ports = Ports()
     async with certificates.watched(), _following(settings, incidents) as kept:
@@ -144,11 +144,11 @@ async def _stand_by(
 
 
 async def _at_once(settings: ShufflerSettings, incidents: Incidents) -> Lease | None:
-    """Take the lease where nobody has it, without standing by first."""
+    """Take the lease if nobody has it, without standing by first."""
     try:
         return await asyncio.to_thread(take_lease, settings, incidents)
     except StoreError as error:
-        # Its keyring may have missed changes, which those that it follows have.
+        # This keyring may have missed changes that the other leaders have.
         if not settings.leaders:
             raise
         incidents.open(_CANNOT, IncidentKind.STORE, _CANNOT, f"it stands by: {error}", error)
@@ -157,12 +157,12 @@ async def _at_once(settings: ShufflerSettings, incidents: Incidents) -> Lease | 
 
 @contextlib.asynccontextmanager
 async def _following(settings: ShufflerSettings, incidents: Incidents) -> AsyncIterator[ShufflerKeyring | None]:
-    """Have the keyring follow the others', and give it, open; None where it is one that all of them open in turn."""
+    """Replicate the others' keyring, and yield it open; None if all processes share one keyring."""
     if not settings.leaders:
         if settings.standbys:
-            text = f"standbys is {settings.standbys}, so keyrings differ, and leaders is empty: name the others there"
+            text = f"standbys is {settings.standbys}, but leaders is empty, so this keyring follows nobody; set leaders"
             incidents.open(
-                _ALONE, IncidentKind.PEER, _ALONE, f"{text}, and start this one again; it takes over nothing till then"
+                _ALONE, IncidentKind.PEER, _ALONE, f"{text}, and restart this process; it does not take over until then"
             )
         yield None
         return
@@ -176,7 +176,7 @@ async def _following(settings: ShufflerSettings, incidents: Incidents) -> AsyncI
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        # Waits for a change that is being written.
+        # Waits until a change is written.
         await asyncio.to_thread(keyring.close)
 
 
@@ -201,10 +201,10 @@ async def open_to_cluster(
     standbys: ReplicationHandler | None,
     secret_server: LeaderHandler | None,
 ) -> None:
-    """Answer those who stand by, and front ends, where settings say so.
+    """Serve standbys and front ends, if the settings enable them.
 
     Raises:
-        HubbubError: where the address cannot be used.
+        HubbubError: if the address cannot be used.
     """
     if standbys is None or not settings.leader_listen:
         return
@@ -221,7 +221,7 @@ async def _wait_for_lease(
     settings: ShufflerSettings, incidents: Incidents, stopping: asyncio.Event, kept: ShufflerKeyring | None
 ) -> Lease | None:
     while True:
-        # A pause comes first: whoever could not act lets others try.
+        # The pause comes first, so that a process that failed to lead lets others try.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await stopping.wait()
@@ -236,9 +236,11 @@ async def _wait_for_lease(
 
 
 def leader_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True) -> None:
-    """Have metrics say whether this shuffler is the leader, and in the term of which number; 0: it needs none."""
-    what = "1 while this shuffler keeps rounds, 0 while it stands by."
-    terms = "The term in which this shuffler keeps rounds; 0 where it needs none, or stands by."
+    """Add metrics that show whether this shuffler leads, and its term; 0 if it needs no term."""
+    what = "1 while this shuffler keeps rounds, 0 while it stands by; always 1 with a store in SQLite."
+    terms = (
+        "The term in which this shuffler keeps rounds; it rises with each takeover, and is 0 with SQLite or on standby."
+    )
     for name, text, value in (("leader", what, int(acts)), ("term", terms, number)):
         gauge = Gauge(f"hubbub_shuffler_{name}", text, registry=None)
         gauge.set(value)
@@ -246,7 +248,7 @@ def leader_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True)
 
 
 class StandbyHandler:
-    """Answers the operator and other standbys while another is the leader (`ControlHandler`, `ReplicationHandler`)."""
+    """Answers the operator and other standbys while another process leads (`ControlHandler`, `ReplicationHandler`)."""
 
     def __init__(self, incidents: Incidents) -> None:
         self._incidents = incidents
@@ -264,7 +266,7 @@ class StandbyHandler:
         _refuse(task_id)
 
     async def get_incidents(self) -> IncidentReport:
-        """Return what keeps this one from taking over."""
+        """Return the incidents that keep this process from taking over."""
         return self._incidents.report()
 
     async def manage_credentials(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:

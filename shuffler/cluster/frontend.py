@@ -1,4 +1,4 @@
-"""A front end: it answers devices beside others, and has no keys, rounds or store of its own."""
+"""Runs a front end: it answers devices for a leader, and has no keys, rounds or store of its own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def serve_frontend(
     """Run a front end until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
     Raises:
-        HubbubError: where settings, tasks, ports, the database or every leader cannot be used; nothing was served then.
+        HubbubError: if settings, tasks, ports, the database or every leader cannot be used; then nothing was served.
     """
     await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
@@ -80,13 +80,13 @@ class _FrontendParts:
             self.going_on.add(asyncio.create_task(_again_and_again(work)))
 
     async def _learn(self) -> None:
-        # Where no leader answers, that is told as an incident.
+        # If no leader answers, `learn` opens an incident.
         with contextlib.suppress(HubbubError):
             if await self.store.learn():
                 await self.credentials.read(self.store)
 
     async def leave(self) -> None:
-        """Let the calls in work finish; each takes only a short time."""
+        """Let the calls in progress finish; each takes only a short time."""
 
 
 async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
@@ -117,7 +117,7 @@ async def _assembled(settings: FrontendSettings, clock: Callable[[], float]) -> 
     going_on: set[asyncio.Task[None]] = set()
     try:
         credentials, rate = Credentials(lambda: store.outdated), Rate(settings.enrollments_per_second)
-        # Without it nobody could be told from a stranger.
+        # Without the secrets every device would be refused as unknown.
         await store.learn()
         await credentials.read(store)
         queue = LoadShedder(settings.queue, settings.queue_seconds)

@@ -1,6 +1,6 @@
-"""A shuffler of another party behind the first one.
+"""Runs a hop: a shuffler of another party, behind the first one.
 
-It receives batches as the analyzer does, takes a layer off every envelope, permutes what is inside, signs what went
-in and out, and delivers the list to who comes after it. Nothing happens here by itself: a delivery that is tried again
-goes on from what is on disk.
+It receives batches as the analyzer does, removes a layer from every envelope and permutes the contents. It signs a
+record of what it received and released, and delivers the list to the next party. It starts no work by itself: a
+repeated delivery resumes from the disk.
 """

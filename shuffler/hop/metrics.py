@@ -1,4 +1,4 @@
-"""How far rounds are, what went in and out, and what was refused. No report, and nobody's name."""
+"""Metrics of a hop: progress of rounds, envelopes in and out, and refusals; they contain no report and no identity."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ from hubbub.shuffler.hop.store import HopStore
 
 PREFIX = "hubbub_hop"
 
+BATCHES = "Batches that are arriving, mixed (on their way to the next party) or passed_on."
+
 
 class HopStage(StrEnum):
-    """What is timed."""
+    """The stages that are timed."""
 
     ACCEPT = "accept"
+    """A chunk of a batch."""
     PASS_ON = "pass_on"  # noqa: S105 - a stage
+    """A batch: open, permute and deliver it, and wait for all behind the hop."""
     STORE = "store"
+    """A transaction."""
 
 
 class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
-    """Reads rounds and queues when Prometheus asks."""
+    """Reads rounds and queues at each scrape."""
 
     def __init__(self, tasks: Mapping[bytes, Task], store: HopStore, refusals: Mapping[Reason, int]) -> None:
         super().__init__()
@@ -38,7 +43,7 @@ class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
         return [each for each in await self._store.statuses() if each.task_id in self._tasks]
 
     def _metrics(self, snapshot: Sequence[HopRoundStatus]) -> Iterator[Metric]:
-        batches = GaugeMetricFamily(f"{PREFIX}_batches", "Batches by how far they are.", labels=(*TASK, "state"))
+        batches = GaugeMetricFamily(f"{PREFIX}_batches", BATCHES, labels=(*TASK, "state"))
         for task in self._tasks.values():
             mine = [each for each in snapshot if each.task_id == task.id]
             mixed, passed_on = sum(each.mixed for each in mine), sum(each.passed_on for each in mine)
@@ -50,11 +55,15 @@ class HopCollector(SnapshotCollector[Sequence[HopRoundStatus]]):
             for state, count in states.items():
                 batches.add_metric((*names(task), state), count)
         refused = CounterMetricFamily(
-            f"{PREFIX}_deliveries_refused", "Calls refused since the start.", labels=("reason",)
+            f"{PREFIX}_deliveries_refused",
+            "Calls of the shuffler before it that were refused since the start, by reason.",
+            labels=("reason",),
         )
         for reason in Reason:
             if reason in self._refusals:
                 refused.add_metric((reason.value,), self._refusals[reason])
-        waiting = GaugeMetricFamily(f"{PREFIX}_queue_depth", "What waits.", labels=("queue",))
+        waiting = GaugeMetricFamily(
+            f"{PREFIX}_queue_depth", "What waits: store has operations that wait for the disk.", labels=("queue",)
+        )
         waiting.add_metric(("store",), self._store.waiting)
         yield from (batches, refused, waiting)

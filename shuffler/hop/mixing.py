@@ -1,6 +1,6 @@
-"""A layer off every envelope of a batch that arrived, and what was inside in a uniform order.
+"""Removes a layer from every envelope of a batch that arrived, and permutes the contents uniformly.
 
-What does not open and what is there twice is left out, and counted in the hop's record: nothing goes in silence.
+Envelopes that do not open, and duplicates, are left out and counted in the hop's record: none disappears silently.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hubbub.shuffler.mix.external_sort import Column
 from hubbub.shuffler.mix.mix import Random, blocks, in_uniform_order
 
 Open = Callable[[OpeningJob, Iterable[bytes], int], Iterator[Opened]]
-"""What opens them: `OpeningPool.open`."""
+"""Opens envelopes: `OpeningPool.open`."""
 
 
 @dataclass
 class OpenedLayer:
-    """A batch that is opened and permuted: its blocks, to be read once, and what was left out by reason.
+    """An opened and permuted batch: its blocks, to be read once, and the counts of left-out envelopes by reason.
 
-    What was left out is known once the first block was read, which is after the last envelope was opened.
+    The counts are complete once the first block is read, which is after the last envelope was opened.
     """
 
     blocks: Iterator[bytes]
@@ -35,22 +35,22 @@ class OpenedLayer:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """How many envelopes were left out, by reason, where any was."""
+        """The numbers of envelopes left out, by reason, without zeros."""
         return {reason.value: self.counted[reason] for reason in LeftOut if self.counted[reason]}
 
 
 def opened(
     job: OpeningJob, parts: Chunks, envelopes: int, width: int, opener: Open, folder: Path, random: Random
 ) -> OpenedLayer:
-    """Open a batch of that many `envelopes`, and permute what was inside of them, `width` bytes each.
+    """Open a batch of `envelopes` envelopes, and permute their contents, `width` bytes each.
 
-    Blocks until the last is opened, so it is called in a thread. More than memory holds goes through files without
-    names in `folder`.
+    Blocks until the last envelope is opened, so call it in a thread. Contents too large for memory go through files
+    without names in `folder`.
     """
     opening = OpenedLayer(iter(()))
     rows = _rows(opener(job, distinct(parts, envelopes, job.width, opening.counted), envelopes), width, opening)
     mixed = blocks(in_uniform_order(rows, envelopes, width, folder, random), width)
-    # The order of the first is known only when all are there: what follows is read while it is stored.
+    # The first block is known only when all envelopes are opened; later blocks are read while they are stored.
     first = list(itertools.islice(mixed, 1))
     opening.blocks = itertools.chain(first, mixed)
     return opening

@@ -1,7 +1,7 @@
-"""A hop takes batches as the analyzer does, and answers a commit once the next party has answered its own.
+"""Receives batches at a hop as the analyzer does; a commit is answered after the next party has answered the hop's.
 
-So the first shuffler's deliveries drive the whole chain: a hop that was killed, or whose next party is down, goes on
-when it is asked again. Every call may be made again, and what was acknowledged is on disk.
+So the first shuffler's deliveries drive the whole chain: after a kill, or while the next party is down, a hop resumes
+when it is called again. Every call may be repeated, and every acknowledged chunk is on disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from hubbub.shuffler.release.delivery import (
 )
 
 RETRY_SECONDS = 1.0
-"""When to ask again where the next party did not answer."""
+"""Seconds until a caller may ask again if the next party did not answer."""
 
 T = TypeVar("T")
 _LOG = structlog.get_logger(__name__)
@@ -54,7 +54,7 @@ _LOG = structlog.get_logger(__name__)
 
 class _HopReceiver(Receiver[HopBatch]):
     async def check_envelopes(self, delivery: HopBatch) -> None:
-        """Return only if what arrived is what the record says; once it is mixed, it was checked and is erased."""
+        """Return only if the arrived envelopes are as in the record; those of a mixed batch were checked and erased."""
         if delivery.mixed is None:
             await super().check_envelopes(delivery)
 
@@ -62,7 +62,7 @@ class _HopReceiver(Receiver[HopBatch]):
 class Hop:
     """The delivery service of a hop (`DeliveryHandler`), in `tasks` that name its identity.
 
-    `taker` is who comes after it, another hop or the analyzer; `taker_name` (host:port) is used in texts.
+    `taker` is the next party, another hop or the analyzer; texts name `taker_name` (host:port).
     """
 
     def __init__(
@@ -90,17 +90,17 @@ class Hop:
         self._receiver = _HopReceiver(store, self._pass_on, incidents)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
-        """Return the key record of a round, around that of who comes after; the same each time.
+        """Return the hop's key record of a round, with the next party's record inside; the same each time.
 
         Raises:
-            Refusal: ERASED once the key was destroyed; NOT_READY where who comes after gave none.
+            Refusal: ERASED once the key was destroyed; NOT_READY if the next party gave none.
         """
         task = self._task(task_id, round_number)
         stored = await self._store.key(task.id, round_number)
         if stored is None:
             after = await self._key_behind(task, round_number)
             made = make_key(Role.HOP, task, round_number, self._identity, self._new_key, after)
-            # Of keys that were made at once, the store keeps one, and that one is given out.
+            # If several keys are made at once, the store keeps one, and that one is given out.
             stored = await self._store.add_key(task.id, round_number, made)
         if stored.private is None:
             raise erased(task, round_number)
@@ -110,14 +110,14 @@ class Hop:
         """Return what the analyzer knows of a task's releases.
 
         Raises:
-            Refusal: NOT_READY where who comes after did not answer.
+            Refusal: NOT_READY if the next party did not answer.
         """
         return await self._asked(self._taker.get_releases(self._known(task_id).id, CALL_SECONDS))
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk) -> int:
         """Take a batch's announcement, checked, and return the offset to go on from.
 
-        The releases are passed on: who counts them is the analyzer.
+        The releases are passed on to the analyzer, which counts them.
 
         Raises:
             Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED.
@@ -146,11 +146,11 @@ class Hop:
         return await self._receiver.put(chunk)
 
     async def commit(self, batch: BatchId, digest: bytes) -> Committed:
-        """Take a layer off a batch, permute it, pass it on; return what the analyzer counted.
+        """Remove a layer from a batch, permute it, pass it on; return what the analyzer counted.
 
         Raises:
-            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's, NOT_READY
-                where who comes after does not answer, and what that party refuses with.
+            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS if the digest is not the record's, NOT_READY if
+                the next party does not answer, or that party's own refusal.
         """
         return await self._receiver.commit(self._task(batch.task_id, batch.round), batch, digest)
 
@@ -158,14 +158,14 @@ class Hop:
 
     async def _pass_on(self, task: Task, stored: HopBatch) -> Committed:
         if stored.id not in self._announced:
-            raise Refusal(Reason.NOT_READY, "this hop was started again; begin the delivery again", RETRY_SECONDS)
+            raise Refusal(Reason.NOT_READY, "this hop was restarted; begin the delivery again", RETRY_SECONDS)
         if stored.mixed is None:
             stored = await self._mix(task, stored)
         try:
             counted = await self._asked(self._deliver(task, stored))
         except Refusal as refusal:
             if refusal.reason in FINAL:
-                # The round has ended for good: nothing of it stays here.
+                # The round has ended for good, so its envelopes and key are erased here.
                 await self._store.abandon(task.id, stored.id.round)
             raise
         committed = await self._store.passed_on(stored.id, counted)
@@ -198,7 +198,7 @@ class Hop:
 
     async def _deliver(self, task: Task, stored: HopBatch) -> Committed:
         if stored.mixed is None:
-            raise HubbubError("a batch is to be passed on that is not mixed; is the store damaged?")
+            raise HubbubError("a batch to be passed on is not mixed; the store may be damaged")
         position = self._position(task)
         width = task.arriving_bytes(position + 1)[stored.id.query]
 
@@ -220,10 +220,10 @@ class Hop:
         try:
             return HopRecord.read(record, self._identity.public).digest
         except HubbubError as error:
-            raise _damaged(f"the record of {self._whose(task, stored)} does not hold: {error}") from error
+            raise _damaged(f"the record of {self._whose(task, stored)} is not valid: {error}") from error
 
     async def _look(self, task: Task, stored: HopBatch, digest: bytes, read: Read) -> None:
-        """Return only if a list is as this hop signed it: sent otherwise, it would be refused for ever.
+        """Return only if a list is as this hop signed it; otherwise it would be refused for ever.
 
         Raises:
             Refusal: NOT_READY, for the first shuffler's operator to read.
@@ -237,7 +237,7 @@ class Hop:
         return f"at {hop_name(self._position(task))} query {task.queries[stored.id.query].name} of the round"
 
     async def _key_behind(self, task: Task, round_number: int) -> SignedDocument:
-        """Return the signed key record of who comes after, checked to hold those of all the others."""
+        """Return the next party's signed key record, after checking that it contains those of all later parties."""
         document = await self._asked(self._taker.get_key(task.id, round_number, CALL_SECONDS))
         identities = (*task.identities.hops[self._index(task) + 1 :], signers(task, round_number).analyzer)
         roles = (*(Role.HOP for _ in identities[1:]), Role.ANALYZER)
@@ -246,19 +246,19 @@ class Hop:
                 record.check_for(role, task.id, round_number, task.suite)
         except (SignatureError, KeyRecordError) as error:
             raise Refusal(
-                Reason.NOT_READY, f"{self._taker_name} gave a key record that does not hold: {error}"
+                Reason.NOT_READY, f"{self._taker_name} gave a key record that is not valid: {error}"
             ) from error
         return document
 
     async def _asked(self, call: Awaitable[T]) -> T:
-        """Await a call to who comes after; one that was not answered is refused, for who asked to ask again."""
+        """Await a call to the next party; if it is not answered, refuse it so that this hop's caller asks again."""
         try:
             return await call
         except Unreachable as error:
-            message = f"{self._taker_name}, who comes after this hop, did not answer"
+            message = f"{self._taker_name}, the party behind this hop, did not answer"
             raise Refusal(Reason.NOT_READY, message, RETRY_SECONDS) from error
 
-    # Which task, and where in it
+    # Tasks, and this hop's place in them
 
     def _index(self, task: Task) -> int:
         return task.identities.hops.index(self._identity.public)

@@ -1,4 +1,4 @@
-"""A batch as a hop's store holds it."""
+"""The records of a hop's store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from hubbub.service.receiving.receiver import Delivery
 class HopBatch(Delivery):
     """A batch on its way through. `mixed` is the hop's own record once its list is stored, with the list's digest.
 
-    What arrived is erased with the same transaction; the list itself once the next party has acknowledged it.
+    The arrived envelopes are erased in the same transaction; the list is erased once the next party has acknowledged
+    it.
     """
 
     mixed: SignedDocument | None
@@ -21,7 +22,7 @@ class HopBatch(Delivery):
 
 @dataclass(frozen=True)
 class HopRoundStatus:
-    """How far a round is at a hop: its key, its batches, how many are announced, permuted and acknowledged."""
+    """The progress of a round at a hop: its key, and the numbers of batches announced, permuted and acknowledged."""
 
     task_id: bytes
     round: int

@@ -1,4 +1,4 @@
-"""A port over mutual TLS for the shuffler before it, a store, and processes that open envelopes."""
+"""Assembles and runs a hop: a port over mutual TLS for the shuffler before it, a store, and opening processes."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ async def serve(
 ) -> None:
     """Run a hop until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
-    `announce` is called with the addresses of the ports, {"delivery": …} and "metrics" where there is such a port, once
-    they serve.
+    `announce` is called once the ports serve, with their addresses: {"delivery": …}, and "metrics" if that port is set.
 
     Raises:
-        HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
+        HubbubError: if settings, tasks, keys, ports or the store cannot be used; then nothing was served.
     """
     await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
@@ -81,7 +80,7 @@ class _HopParts:
         self.sweeping = asyncio.create_task(sweep(self.store, self.clock, self.incidents))
 
     async def leave(self) -> None:
-        """Let the calls in work finish; what they do not reach is gone on with at the next start."""
+        """Let the calls in progress finish; the next start resumes the rest."""
         if self.sweeping is not None:
             self.sweeping.cancel()
 
@@ -121,10 +120,10 @@ def load_tasks(
 ) -> Mapping[bytes, Task]:
     """Return the tasks in those files and folders (`*.json`), by id, that these parties signed and that name the hop.
 
-    With `successions` the parties are one with the identities that follow them and those before them.
+    With `successions`, predecessors and successors of these identities count as the same parties.
 
     Raises:
-        TaskError: where a file holds another task, or there is none at all.
+        TaskError: if a file contains another task, or there is no task at all.
     """
 
     def checked(signed: SignedTask) -> Task:

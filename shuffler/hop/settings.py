@@ -1,4 +1,4 @@
-"""Every key is described here and no other is taken."""
+"""The settings of a hop; a settings file with any other key is refused."""
 
 from __future__ import annotations
 
@@ -20,35 +20,46 @@ from hubbub.service.settings import load as load_table
 
 
 class HopSettings(SettingsTable):
-    """Everything a hop is started with. Relative paths are relative to the settings file."""
+    """The settings of a hop. Relative paths are relative to the settings file."""
 
     listen: Listen = Field(
         default="127.0.0.1:7501",
-        description="host:port where the shuffler before it delivers batches; port 0 takes a free one",
+        description="host:port where the shuffler before it delivers batches, over mutual TLS; port 0 takes a free one",
     )
-    next: Address = Field(description="host:port of who comes after it: the next hop, or the analyzer's delivery port")
+    next: Address = Field(
+        description="host:port of the next party: the next hop's `listen`, or the analyzer's `delivery_listen`"
+    )
     metrics_listen: OptionalListen = Field(
         default="",
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
     )
-    tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
-    successions: tuple[File, ...] = Field(
-        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+    tasks: tuple[File, ...] = Field(
+        description="signed task files, or folders of them (*.json); read at the start; each must name this hop",
+        min_length=1,
     )
-    data: File = Field(description="folder of the hop's store, which `--create-store` makes, for its owner alone")
+    successions: tuple[File, ...] = Field(
+        default=(),
+        description="signed successions of identities (`hubbub keys`), or folders of them (*.json); read at the start",
+    )
+    data: File = Field(description="folder of the hop's store; `--create-store` creates it, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and its records of batches")
     operator_key: File = Field(description="PEM public key of the operator, who signed the tasks")
     shuffler_key: File = Field(
         description="PEM public key of the first shuffler, who signed the tasks and signs batches"
     )
-    processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
+    processes: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="processes that open envelopes; 0 is one per core that the service may use",
+    )
     tls: TLSSettings
     limits: PortLimitSettings = PortLimitSettings()
     log: LogSettings = LogSettings()
 
 
 def load(path: Path) -> HopSettings:
-    """Return the settings of a TOML file.
+    """Read the settings of a TOML file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.

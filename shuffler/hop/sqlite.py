@@ -1,4 +1,4 @@
-"""A hop's tables, and the operations on them beside those of receiving."""
+"""The tables of a hop's store in SQLite, and its operations in addition to receiving batches."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ CREATE TABLE released (
 
 
 class HopTables(InboxTables[HopBatch]):
-    """The operations, beside those of receiving; what one of them writes is stored when its transaction ends."""
+    """The operations in addition to receiving; a write is stored when its transaction ends."""
 
     BATCHES = (
         "SELECT query, record, signature, reports, dummies, digest, next_offset, valid, left_out,"
@@ -88,18 +88,17 @@ class HopTables(InboxTables[HopBatch]):
             self._run(statement, task.id, len(task.queries))
 
     def abandon(self, task_id: bytes, round_number: int) -> None:
-        """Destroy what a round has of envelopes, and its private key: nothing of it is passed on any more."""
         super().abandon(task_id, round_number)
         of_round = "DELETE FROM released WHERE batch IN (SELECT key FROM batch WHERE round = ?)"
         self._run(of_round, self._round(task_id, round_number))
 
     def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> HopBatch:
-        """Store a permuted list and its record, unless the batch has one; erase what arrived."""
+        """Store a permuted list and its record, unless the batch has one; erase the arrived envelopes."""
         known = self._known(batch)
         if known.mixed is not None:
             return known
         row, stored = self._batch(batch), _Count()
-        # The digest pulls the blocks through: the list is stored and hashed in one pass.
+        # The digest reads the blocks through `_stored`, so the list is stored and hashed in one pass.
         digest = released_digest(self._stored(row, blocks, width, stored))
         record = sign(digest, stored.envelopes)
         statement = "UPDATE batch SET mixed_record = ?, mixed_signature = ?, mixed_digest = ? WHERE key = ?"
@@ -116,7 +115,7 @@ class HopTables(InboxTables[HopBatch]):
             yield block
 
     def passed_on(self, batch: BatchId, committed: Committed) -> Committed:
-        """Note that the next party has committed a batch; erase its list, and with the round's last batch its key."""
+        """Store the next party's commit of a batch; erase its list, and with the round's last batch the round's key."""
         known = self._known(batch)
         if known.committed is not None:
             return known.committed
@@ -134,7 +133,6 @@ class HopTables(InboxTables[HopBatch]):
         return committed
 
     def statuses(self) -> list[HopRoundStatus]:
-        """How far the rounds are that a key was made for, oldest key first."""
         rows = self._all(
             "SELECT task.id, round.number, EXISTS (SELECT 1 FROM private_key WHERE private_key.round = round.key),"
             " COUNT(batch.key), COUNT(batch.mixed_record), COUNT(batch.valid) FROM round"
@@ -152,7 +150,7 @@ class HopTables(InboxTables[HopBatch]):
 
 @dataclass
 class _Count:
-    """How many envelopes of a list are stored."""
+    """The number of stored envelopes of a list."""
 
     envelopes: int = 0
 
@@ -162,10 +160,10 @@ class HopSqliteStore(InboxStore[HopTables, HopBatch]):
 
     @staticmethod
     def create(folder: Path) -> Path:
-        """Make a new store in `folder`, and return its file.
+        """Create a store in `folder`, and return its file.
 
         Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
+            StoreError: if there is a store already, or a part of one; then nothing was created.
         """
         return create(folder, FILE_NAME, LAYOUT)
 
@@ -198,7 +196,7 @@ class HopSqliteStore(InboxStore[HopTables, HopBatch]):
         return await self._commits.submit(lambda unit: unit.tables.mix(batch, blocks, width, sign), alone=True)
 
     async def envelopes(self, batch: BatchId, offset: int, width: int) -> Sequence[bytes]:
-        """Return some envelopes of a permuted list from `offset` on; none at its end."""
+        """Return some envelopes of a permuted list from `offset` on; empty at its end."""
         found = await asyncio.to_thread(self._read, functools.partial(self._released_at, batch, offset))
         if found is None:
             return ()
@@ -215,7 +213,7 @@ class HopSqliteStore(InboxStore[HopTables, HopBatch]):
         return row
 
     async def passed_on(self, batch: BatchId, committed: Committed) -> Committed:
-        """Note that the next party has committed a batch, and erase its list; return what it is committed with."""
+        """Store the next party's commit of a batch, and erase its list; return the stored answer."""
         return await self._change(lambda tables: tables.passed_on(batch, committed))
 
     async def statuses(self) -> list[HopRoundStatus]:

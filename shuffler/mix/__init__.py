@@ -1,1 +1,1 @@
-"""In memory, by an external sort, or on Spark."""
+"""Mixes a round's envelopes: in memory, by an external sort, or on Spark."""

@@ -1,7 +1,7 @@
-"""Reports of no one that the shuffler adds to a batch. Sealed as devices seal theirs, they look no different.
+"""Makes dummies: reports of no person, which the shuffler adds to a batch and seals as devices seal theirs.
 
-They hide everybody a little better from the analyzer. They do not help against a shuffler that colludes with it: such a
-shuffler knows which reports are dummies, and everyone is left with ε_local, as without them.
+They improve everybody's privacy against the analyzer a little. They do not help against a shuffler that colludes with
+it: such a shuffler knows which reports are dummies, and everybody is left with ε_local, as without dummies.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from hubbub.shuffler.mix.spool import Spool
 from hubbub.shuffler.records import Round, StoreError
 
 CHUNK = 1000
-"""Dummies drawn and sealed at once, in a thread: about 0.1 s, and as much again where each has thousands of bits.
+"""Dummies drawn and sealed at once, in a thread: about 0.1 s, and twice that if each has thousands of bits.
 
-A shuffler that is stopping waits no longer than that, and no device waits at all.
+A shuffler that stops waits no longer than that, and no device waits at all.
 """
 
 
 async def seal_dummies(
     task: Task, round_: Round, random: Random = os.urandom, folder: Path | None = None
 ) -> tuple[Column | Spool, ...]:
-    """Seal the task's dummies for each query of a round to the analyzer's key of the round, and to those of hops.
+    """Seal the task's dummies for each query of a round to the round's key of the analyzer, and to those of hops.
 
-    Those of a query that are too many for memory are put on the disk in `folder`, where there is one; the caller closes
-    what lies there (`let_go`).
+    If a query's dummies are too many for memory and `folder` is given, they are written to disk there; the caller
+    closes those files (`let_go`).
 
     Raises:
-        StoreError: where the round has no keys.
+        StoreError: if the round has no keys.
     """
     if not task.privacy.dummies:
         return tuple(np.empty((0, width), dtype=np.uint8) for width in task.inner_bytes)
@@ -61,7 +61,7 @@ async def seal_dummies(
 
 
 def let_go(sealed: Sequence[Column | Spool]) -> None:
-    """Close the files of dummies that were put on the disk."""
+    """Close the files of dummies that are on disk."""
     for column in sealed:
         if isinstance(column, Spool):
             column.close()
@@ -82,7 +82,7 @@ class _MemoryColumn:
 
 def _sealer(task: Task, round_: Round) -> Sealer:
     if round_.keys is None:
-        raise StoreError("a round without keys cannot be mixed; is the store damaged?")
+        raise StoreError("a round without keys cannot be mixed; the store may be damaged")
     key_set, identities = round_.keys.key_set, signers(task, round_.number)
     shuffler, analyzer, *hops = key_set.read(
         *(task.id, round_.number, task.suite), identities.shuffler, identities.analyzer, identities.hops
@@ -93,7 +93,7 @@ def _sealer(task: Task, round_: Round) -> Sealer:
 
 def _chunk(sealer: Sealer, task: Task, index: int, count: int, random: Random) -> Column:
     query = task.queries[index]
-    # What a dummy of a randomizer is, its bound says: a blanket report, or the report of a uniform answer.
+    # The randomizer's bound defines its dummies: blanket reports, or reports of a uniform answer.
     drawn, width = query.randomizer.dummies(count, random), query.report_bytes
     joined = b"".join(sealer.inner(drawn[start : start + width], index) for start in range(0, len(drawn), width))
     return np.frombuffer(joined, dtype=np.uint8).reshape(-1, task.inner_bytes[index])

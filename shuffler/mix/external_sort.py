@@ -1,8 +1,8 @@
-"""A column of envelopes too long for memory, split on disk by the first bits of their keys and read back.
+"""Splits a column of envelopes too long for memory into buckets on disk, by the first bits of their keys.
 
-A bucket holds envelopes in the order in which they came, beside the keys that say where each goes: what the permutation
-is to hide. So its file has no name, is gone when this process is, however it ends, and is enciphered under a key that
-only this process's memory holds: nobody can read what the disk may keep of it.
+A bucket contains envelopes in the order of arrival, with the keys that determine their places: the secret of the
+permutation. So its file has no name, disappears with this process however the process ends, and is encrypted under a
+key that exists only in this process's memory. Nobody can read the traces that the disk may keep.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _KEY_BYTES = 8
 
 
 class Buckets:
-    """2**`bits` buckets in `folder` for envelopes of `width` bytes, filled and then read once.
+    """2**`bits` buckets in `folder` for envelopes of `width` bytes, filled first, then read once.
 
-    `random` gives the key they are enciphered with.
+    `random` makes their encryption key.
     """
 
     def __init__(self, folder: Path, bits: int, width: int, random: Callable[[int], bytes]) -> None:
@@ -47,23 +47,23 @@ class Buckets:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the files go."""
+        """Close the files, which deletes them."""
         self._stack.close()
 
     def add(self, keys: Keys, rows: Column) -> None:
-        """Put each envelope into the bucket that the first bits of its key name."""
+        """Put each envelope into the bucket named by the first bits of its key."""
         records = np.empty((len(keys), self._record_bytes), dtype=np.uint8)
         records[:, :_KEY_BYTES] = keys.view(np.uint8).reshape(-1, _KEY_BYTES)
         records[:, _KEY_BYTES:] = rows
         places = keys >> self._shift
-        # Ordered by bucket, so that each file is written to once.
+        # Ordered by bucket, so that each file is written once.
         records = records[np.argsort(places, kind="stable")]
         ends = np.cumsum(np.bincount(places.astype(np.intp), minlength=len(self._files))).tolist()
         for place, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             self._files[place].write(self._enciphering[place].update(records[start:end].tobytes()))
 
     def __iter__(self) -> Iterator[tuple[Keys, Column]]:
-        """Give the buckets by rising keys, each with its envelopes as they came."""
+        """Yield the buckets by rising keys, each with its envelopes as they came."""
         for file, cipher in zip(self._files, self._ciphers, strict=True):
             file.seek(0)
             read = cipher.decryptor().update(file.read())
@@ -73,5 +73,5 @@ class Buckets:
 
 
 def _nonce(place: int) -> bytes:
-    """A stream for each bucket: ChaCha20's nonce (RFC 8439) behind a block counter of zero."""
+    """Return the nonce of a bucket's stream: ChaCha20's nonce (RFC 8439) after a block counter of zero."""
     return bytes(4) + place.to_bytes(12, "big")

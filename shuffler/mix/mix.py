@@ -1,12 +1,12 @@
-"""A uniform permutation of each query's inner envelopes, each query by itself, from the system's CSPRNG.
+"""Permutes each query's inner envelopes uniformly, each query by itself, with the system's CSPRNG.
 
 A permutation is the order of 64-bit keys drawn from a ChaCha20 keystream under a fresh 256-bit key. Given that all keys
 differ, every order is equally likely; on any tie all keys are drawn again, so the result is exactly uniform.
 
-A column too long for memory goes through buckets on disk: by the first bits of its key each envelope goes into one,
-and each bucket is sorted by itself. Read one after the other they are the column in the order of its keys, the same as
-if it had been sorted at once; two equal keys fall into one bucket, so no tie is missed. There a tie fails the mixing,
-and nothing of it is kept: it is done again with other keys (with 10⁷ envelopes, once in 370,000 mixings).
+A column too long for memory goes through buckets on disk: each envelope goes into the bucket of the first bits of its
+key, and each bucket is sorted by itself. Read one after the other, the buckets give the column in the order of its
+keys, as if it had been sorted at once. Two equal keys fall into one bucket, so no tie is missed. There a tie fails the
+mixing, and nothing of it is kept; it is done again with other keys (with 10⁷ envelopes, once in 370,000 mixings).
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ from hubbub.shuffler.records import Round, StoreError
 
 IN_MEMORY = 56 * 2**20
 """Bytes of envelopes that are permuted in memory at once, and as many again while they are stored: a million envelopes
-of four-byte reports, or a tenth of that where unary encoding sends half a kilobyte."""
+of four-byte reports, or a tenth of that if unary encoding sends half a kilobyte."""
 
 GATHERED = 2**16
-"""Envelopes parted into buckets at once, so that short blocks cost no more than long ones."""
+"""Envelopes split into buckets at once, so that short blocks cost no more than long ones."""
 
 RELEASED_BLOCK = 4096
-"""Envelopes stored and sent together: 229 kB where a report has four bytes."""
+"""Envelopes stored and sent together: 229 kB if a report has four bytes."""
 
 Random = Callable[[int], bytes]
-"""Gives that many random bytes."""
+"""Returns that many random bytes."""
 
 Draw = Callable[[int], Keys]
-"""Gives that many uniform 64-bit keys, anew at each call."""
+"""Returns that many uniform 64-bit keys, new at each call."""
 
 Rows = Iterable[Column]
 """A column in chunks."""
 
 
 class Order(Protocol):
-    """Gives a column in a uniform order: `in_uniform_order`, or another one of its signature."""
+    """Yields a column in a uniform order: `in_uniform_order`, or another function of its signature."""
 
     def __call__(self, rows: Rows, count: int, width: int, folder: Path, random: Random = ...) -> Iterator[Column]:
-        """Give a column of at most `count` envelopes of `width` bytes, read once, in a uniform order."""
+        """Yield a column of at most `count` envelopes of `width` bytes, read once, in a uniform order."""
 
 
 _NONCE = bytes(16)
-"""All zeros: a key is used for one keystream only."""
+"""All zeros: a key makes only one keystream."""
 
 
 class RoundContents(Protocol):
-    """A cut round's store during mixing: the inner envelopes as they came, and where the permuted lists go."""
+    """A cut round's store during mixing: the inner envelopes as they came, and the place of the permuted lists."""
 
     @property
     def folder(self) -> Path:
-        """Where buckets may lie for a while."""
+        """A folder for temporary buckets."""
 
     def arrived(self) -> Iterator[bytes]:
         """Blocks of submissions as they came; each submission is its inner envelopes in the order of the queries."""
@@ -79,14 +79,14 @@ class RoundContents(Protocol):
         """Store a permuted list's digest and signed record."""
 
     def position(self) -> ChainPosition:
-        """Return where the round stands among the releases of its task."""
+        """Return the position of the round among the releases of its task."""
 
     def put_release(self, release: Release) -> None:
         """Store the round's release, at the position that `position` gave."""
 
 
 def keystream(random: Random = os.urandom) -> Draw:
-    """Return a source of keys: each call a ChaCha20 keystream under a fresh key of 32 bytes from `random`."""
+    """Return a source of keys: each call uses a ChaCha20 keystream under a fresh key of 32 bytes from `random`."""
 
     def draw(count: int) -> Keys:
         encryptor = Cipher(ChaCha20(random(32), _NONCE), mode=None).encryptor()
@@ -115,13 +115,13 @@ def mix(
 ) -> None:
     """Permute each query's envelopes, `dummies` among them; store the lists, their digests and their signed records.
 
-    `order` permutes them; `in_uniform_order` where it is None.
+    `order` permutes them; None means `in_uniform_order`.
 
-    The records state the round's position among its task's releases, which is stored too.
+    The records state the round's position among its task's releases; the release is stored too.
 
     Raises:
-        StoreError: where the store does not hold as many submissions as were acknowledged, or there are not as many
-            dummies as the task wants.
+        StoreError: if the store does not have as many submissions as were acknowledged, or the number of dummies is not
+            the task's.
     """
     position = inners.position()
     documents = []
@@ -129,12 +129,12 @@ def mix(
         none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
         added = dummies[query] if dummies else none
         if len(added) != task.privacy.dummies:
-            raise StoreError(f"{len(added)} dummies were made, the task wants {task.privacy.dummies}; mix again")
+            raise StoreError(f"{len(added)} dummies were made, but the task needs {task.privacy.dummies}; mix again")
         rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
         count = round_.submissions + len(added)
         width = task.inner_bytes[query]
         mixed = (order or in_uniform_order)(rows, count, width, inners.folder, random)
-        # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
+        # The digest reads the blocks through `_stored`, so the list is stored and hashed in one pass.
         digest = released_digest(_stored(inners, query, mixed, width))
         documents.append(_record(task, round_, query, digest, len(added), position).signed_by(identity))
         inners.put_batch(query, digest, documents[-1])
@@ -142,10 +142,10 @@ def mix(
 
 
 def in_uniform_order(rows: Rows, count: int, width: int, folder: Path, random: Random = os.urandom) -> Iterator[Column]:
-    """Give a column of at most `count` envelopes in a uniform order, in memory or through buckets in `folder`.
+    """Yield a column of at most `count` envelopes in a uniform order, in memory or through buckets in `folder`.
 
     Raises:
-        StoreError: where two keys of buckets are equal; nothing of what was given may be used then.
+        StoreError: if two keys of buckets are equal; then no envelope that was yielded may be used.
     """
     if count * width <= IN_MEMORY:
         return permuted(rows, count, keystream(random), width)
@@ -154,7 +154,7 @@ def in_uniform_order(rows: Rows, count: int, width: int, folder: Path, random: R
 
 
 def permuted(rows: Rows, count: int, draw: Draw, width: int) -> Iterator[Column]:
-    """Give a column of at most `count` envelopes of `width` bytes in a uniform order."""
+    """Yield a column of at most `count` envelopes of `width` bytes in a uniform order."""
     column = np.empty((count, width), dtype=np.uint8)
     filled = 0
     for chunk in rows:
@@ -168,10 +168,10 @@ def permuted(rows: Rows, count: int, draw: Draw, width: int) -> Iterator[Column]
 def permuted_by_buckets(
     rows: Rows, count: int, draw: Draw, folder: Path, width: int, limit: int, random: Random = os.urandom
 ) -> Iterator[Column]:
-    """Give a column of `count` envelopes in a uniform order, with about `limit` of them in memory at a time.
+    """Yield a column of `count` envelopes in a uniform order, with about `limit` of them in memory at a time.
 
     Raises:
-        StoreError: where two keys are equal; nothing of what was given may be used then.
+        StoreError: if two keys are equal; then no envelope that was yielded may be used.
     """
     bits = max(1, math.ceil(math.log2(count / limit * 4 / 3)))  # so that hardly any bucket is above the limit
     with Buckets(folder, bits, width, random) as buckets:
@@ -180,7 +180,7 @@ def permuted_by_buckets(
         for keys, column in buckets:
             order = np.argsort(keys)
             if _has_tie(keys[order]):
-                raise StoreError("two of the permutation's keys are equal; it is drawn again")
+                raise StoreError("two of the permutation's keys are equal; they are drawn again")
             yield column[order]
 
 
@@ -202,32 +202,32 @@ def _gathered(rows: Rows) -> Iterator[Column]:
 def _rows(
     inners: RoundContents, query: int, widths: Sequence[int], count: int, added: Column | Spool
 ) -> Iterator[Column]:
-    """Give one query's envelopes as they came, and then those added; only if there are `count` of those that came."""
-    # The count is checked while blocks are already being stored: the error takes the store's whole transaction back.
+    """Yield one query's envelopes as they came, then those added; fail unless `count` of the former came."""
+    # The count is checked while blocks are already being stored: the error rolls back the store's transaction.
     found, start, end = 0, sum(widths[:query]), sum(widths[: query + 1])
     for block in inners.arrived():
         rows = np.frombuffer(block, dtype=np.uint8).reshape(-1, sum(widths))[:, start:end]
         found += len(rows)
         if found > count:
-            raise StoreError(f"the store holds more than the {count} acknowledged submissions; is it damaged?")
+            raise StoreError(f"the store has more than the {count} acknowledged submissions; it may be damaged")
         yield rows
     if found != count:
-        raise StoreError(f"the store holds {found} of {count} acknowledged submissions; is it damaged?")
+        raise StoreError(f"the store has {found} of {count} acknowledged submissions; it may be damaged")
     yield from added.chunks() if isinstance(added, Spool) else (added,)
 
 
 def _stored(inners: RoundContents, query: int, mixed: Rows, width: int) -> Iterator[bytes]:
-    """Store the permuted list block by block, giving each block on for the digest."""
+    """Store the permuted list block by block, and yield each block for the digest."""
     for block, envelopes in enumerate(blocks(mixed, width)):
         inners.put_released(query, block, envelopes)
         yield envelopes
 
 
 def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
-    """Give a list in blocks of `RELEASED_BLOCK` envelopes, the last one shorter."""
+    """Yield a list in blocks of `RELEASED_BLOCK` envelopes, the last one shorter."""
     rest: Column = np.empty((0, width), dtype=np.uint8)
     for chunk in mixed:
-        # Only what is left of the chunk before is joined to this one, so that no long one is copied as a whole.
+        # Only the rest of the last chunk is joined to this one, so that no long chunk is copied as a whole.
         start = min((RELEASED_BLOCK - len(rest)) % RELEASED_BLOCK, len(chunk))
         rest = np.concatenate([rest, chunk[:start]])
         if len(rest) < RELEASED_BLOCK and start == len(chunk):
@@ -243,7 +243,7 @@ def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
 
 def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, position: ChainPosition) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
-        raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
+        raise StoreError("a round without keys or without a cut cannot be mixed; the store may be damaged")
     return BatchRecord(
         batch=BatchId(round_.task_id, round_.number, query),
         reports=round_.submissions,

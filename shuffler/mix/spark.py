@@ -1,12 +1,12 @@
-"""The order of 128-bit keys that follow from a fresh secret and a row's position.
+"""Permutes envelopes on Spark, in the order of 128-bit keys that follow from a fresh secret and a row's position.
 
-An engine runs tasks again, and some twice at once. So no task draws anything: the key of row j of block b is a PRF of
-the secret, ChaCha20's keystream at (b, j), and each try of a task computes the same. Given that no two keys are equal
-each order is equally likely; equal ones fall into one part, where they are seen, and all keys are drawn again under
+Spark runs tasks again, and some twice at once. So no task draws anything: the key of row j of block b is a PRF of the
+secret, ChaCha20's keystream at (b, j), and each try of a task computes the same. Given that no two keys are equal, each
+order is equally likely. Equal keys fall into one part and are detected there; then all keys are drawn again under
 another secret (with 10⁹ envelopes, once in 10²⁰ mixings). So the order is exactly uniform.
 
-Envelopes go to tasks, and parts of the permuted list come back, in enciphered files (`service.spark.files`). They are
-released block by block as any list is, with one digest over all of it.
+Envelopes go to tasks, and parts of the permuted list come back, in encrypted files (`service.spark.files`). They are
+released block by block like any list, with one digest over all of it.
 """
 
 from __future__ import annotations
@@ -36,46 +36,46 @@ KEY_BYTES = 16
 """Length of a row's key."""
 
 BLOCK_BYTES = 2**22
-"""Envelopes that one task spreads over the parts."""
+"""Bytes of envelopes that one task distributes to the parts."""
 
 PART_BYTES = 2**25
-"""Keys and envelopes of one part, about: a task sorts that much in memory."""
+"""About the bytes of keys and envelopes of one part: a task sorts that much in memory."""
 
 _KEYSTREAM_NONCE_BYTES = 12
 
 
 class Numbered(Protocol):
-    """What tasks read from and write to: `Files`."""
+    """Storage that tasks read and write: `Files`."""
 
     def read(self, number: int) -> bytes:
-        """Return what was written under a number."""
+        """Return the content written under a number."""
 
     def write(self, number: int, content: bytes) -> None:
-        """Write under a number, whole; a task that is run again writes the same."""
+        """Write content under a number, as a whole; a task that runs again writes the same."""
 
 
 MakeFiles = Callable[[Path, bytes], Files]
 """Makes files in a folder under a key."""
 
 KeysAt = Callable[[bytes, int, int], Keys]
-"""Gives the keys of so many rows of a block under a secret: `keys_at`."""
+"""Returns the keys of that many rows of a block under a secret: `keys_at`."""
 
 
 def order_by(settings: SparkSettings) -> Order:
-    """Return what gives a column in a uniform order: on Spark where the settings say so, else in this process."""
+    """Return the function that permutes a column: on Spark if the settings name it, else in this process."""
     return functools.partial(in_uniform_order, settings) if settings.master else mix.in_uniform_order
 
 
 def in_uniform_order(
     settings: SparkSettings, rows: Rows, count: int, width: int, folder: Path, random: Random = os.urandom
 ) -> Iterator[Column]:
-    """Give a column of at most `count` envelopes of `width` bytes in a uniform order.
+    """Yield a column of at most `count` envelopes of `width` bytes in a uniform order.
 
-    It is made on Spark from `settings.minimum_envelopes` on; a session and its files are in `settings.folder`, or in
-    `folder` where that names none.
+    Spark is used from `settings.minimum_envelopes` on; a session and its files are in `settings.folder`, or in `folder`
+    if that is not set.
 
     Raises:
-        SparkError: where Spark cannot be used or the job fails; nothing of what was given may be used then.
+        SparkError: if Spark cannot be used or the job fails; then no envelope that was yielded may be used.
     """
     if count < settings.minimum_envelopes:
         yield from mix.in_uniform_order(rows, count, width, folder, random)
@@ -83,7 +83,7 @@ def in_uniform_order(
     with workplace(settings, folder) as place:
         with session(settings, place) as begun:
             mixing = mixed_on(begun, place, rows, width, random)
-        # Not before: while the store takes the list, which may fail, the cluster is free again.
+        # After the session: the store may fail while it takes the list, and the cluster is free by then.
         yield from mixing.column()
 
 
@@ -96,17 +96,17 @@ def mixed_on(
     make_files: MakeFiles = Files,
     keys: KeysAt | None = None,
 ) -> Mixing:
-    """Put a column of envelopes of `width` bytes into a uniform order on a session that runs, in files in `place`.
+    """Put a column of envelopes of `width` bytes into a uniform order, in a running session, with files in `place`.
 
     Raises:
-        SparkError: where the job fails.
-        StoreError: where it gave another number of envelopes.
+        SparkError: if the job fails.
+        StoreError: if the job returned another number of envelopes.
     """
     with tempfile.TemporaryDirectory(dir=place) as came:
         arrived = make_files(Path(came), random(32))
         blocks, count = _written(rows, width, arrived)
         while True:
-            # Another key for other contents: a number of one key has one content.
+            # A new key for new contents: under one key each number has one content.
             secret, permuted = random(32), make_files(Path(tempfile.mkdtemp(dir=place)), random(32))
             mixing = Mixing(secret, _parts(count, width), width, arrived, permuted, keys or keys_at)
             if _mixed(begun, mixing, blocks, count):
@@ -115,7 +115,7 @@ def mixed_on(
 
 @dataclass(frozen=True)
 class Mixing:
-    """A permutation under way: its secret (32 bytes), how many parts it makes, and what it reads and writes."""
+    """A permutation in progress: its secret (32 bytes), its number of parts, and the files that it reads and writes."""
 
     secret: bytes = field(repr=False)
     parts: int
@@ -125,14 +125,14 @@ class Mixing:
     keys: KeysAt
 
     def spread(self, block: int) -> Iterator[tuple[int, bytes]]:
-        """Give a block's records, each a key and an envelope, by the part that they fall into."""
+        """Yield a block's records, each a key and an envelope, by their part."""
         begin_task()
         column = np.frombuffer(self.arrived.read(block), dtype=np.uint8).reshape(-1, self.width)
         keys = self.keys(self.secret, block, len(column))
         records = np.empty((len(column), KEY_BYTES + self.width), dtype=np.uint8)
         records[:, :KEY_BYTES] = keys.view(np.uint8).reshape(-1, KEY_BYTES)
         records[:, KEY_BYTES:] = column
-        # By the first 32 bits, which rise with the key: parts one after the other are the order of the keys.
+        # By the first 32 bits, which rise with the key: so parts one after the other are in the order of the keys.
         places = ((keys[:, 0] >> np.uint64(32)) * np.uint64(self.parts)) >> np.uint64(32)
         records = records[np.argsort(places, kind="stable")]
         ends = np.cumsum(np.bincount(places.astype(np.intp), minlength=self.parts)).tolist()
@@ -141,7 +141,7 @@ class Mixing:
                 yield part, records[start:end].tobytes()
 
     def gather(self, part: int, found: Iterable[tuple[int, bytes]]) -> Iterator[int]:
-        """Write a part in the order of its keys; give how many envelopes it has, or -1 where two keys are equal."""
+        """Write a part in the order of its keys; yield its number of envelopes, or -1 if two keys are equal."""
         begin_task()
         joined = b"".join(records for _, records in found)
         records = np.frombuffer(joined, dtype=np.uint8).reshape(-1, KEY_BYTES + self.width)
@@ -150,12 +150,13 @@ class Mixing:
         if order is None:
             yield -1
             return
-        # In which order records came here says nothing of where they go: a try in another order writes the same.
+        # The order in which records come here does not affect their places, so a retry in another order writes the
+        # same.
         self.permuted.write(part, records[order, KEY_BYTES:].tobytes())
         yield len(records)
 
     def column(self) -> Iterator[Column]:
-        """Give the parts one after the other, each gone when it was read."""
+        """Yield the parts one after the other; each is deleted once it is read."""
         for part in range(self.parts):
             yield np.frombuffer(self.permuted.read(part), dtype=np.uint8).reshape(-1, self.width)
             self.permuted.remove(part)
@@ -179,7 +180,7 @@ def order_of(keys: Keys) -> np.ndarray[tuple[int], np.dtype[np.intp]] | None:
 
 
 def _written(rows: Rows, width: int, files: Numbered) -> tuple[int, int]:
-    """Write a column as blocks of one length, the last one shorter; return how many blocks and envelopes there are."""
+    """Write a column as blocks of one length, the last one shorter; return the numbers of blocks and envelopes."""
     size, held, block, count = max(1, BLOCK_BYTES // width) * width, bytearray(), 0, 0
     for chunk in rows:
         held += chunk.tobytes()
@@ -199,7 +200,7 @@ def _parts(count: int, width: int) -> int:
 
 
 def _mixed(begun: SparkApplication, mixing: Mixing, blocks: int, count: int) -> bool:
-    """Make all parts; return False where two keys were equal, and all is to be drawn again."""
+    """Make all parts; return False if two keys were equal, so that all are drawn again."""
     with failures():
         spread = begun.context.parallelize(range(blocks), max(1, blocks)).flatMap(mixing.spread)
         sizes = spread.partitionBy(mixing.parts, _itself).mapPartitionsWithIndex(mixing.gather).collect()
@@ -207,7 +208,7 @@ def _mixed(begun: SparkApplication, mixing: Mixing, blocks: int, count: int) -> 
         return False
     if len(sizes) != mixing.parts or sum(sizes) != count:
         raise StoreError(
-            f"Spark permuted {sum(sizes)} of {count} envelopes; nothing of it is used, and it is done again"
+            f"Spark permuted {sum(sizes)} of {count} envelopes; its result is discarded, and the mix is repeated"
         )
     return True
 

@@ -1,7 +1,7 @@
-"""Envelopes that wait on the disk for mixing, where they are too many for memory.
+"""Stores envelopes on disk until the mix, if they are too many for memory.
 
-The file has no name and is enciphered under a key that only this process has: whoever reads the disk later learns
-nothing from it, not even which envelopes of a released batch are dummies.
+The file has no name and is encrypted under a key that only this process has. A later reader of the disk learns nothing
+from it, not even which envelopes of a released batch are dummies.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CHUNK = 2**16
 
 
 class Spool:
-    """A column of envelopes of `width` bytes in `folder`, filled and then read, as often as it is wanted."""
+    """A column of envelopes of `width` bytes in `folder`, filled first, then read any number of times."""
 
     def __init__(self, folder: Path, width: int, random: Callable[[int], bytes] = os.urandom) -> None:
         self._width, self._count = width, 0
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `close` closes it
-        # One key for one stream, so that a nonce of zeros is used once.
+        # One key encrypts one stream, so the nonce of zeros is used once.
         self._cipher = Cipher(ChaCha20(random(32), bytes(16)), mode=None)
         self._enciphering = self._cipher.encryptor()
 
@@ -35,17 +35,17 @@ class Spool:
         return self._count
 
     def add(self, column: Column) -> None:
-        """Put envelopes behind those that are there."""
+        """Append envelopes."""
         self._file.write(self._enciphering.update(np.ascontiguousarray(column).tobytes()))
         self._count += len(column)
 
     def chunks(self) -> Iterator[Column]:
-        """Give the envelopes in the order in which they were added, some at a time."""
+        """Yield the envelopes in the order in which they were added, in chunks."""
         self._file.seek(0)
         deciphering = self._cipher.decryptor()
         while block := self._file.read(CHUNK * self._width):
             yield np.frombuffer(deciphering.update(block), dtype=np.uint8).reshape(-1, self._width)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file, which deletes it."""
         self._file.close()

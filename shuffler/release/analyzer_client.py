@@ -1,4 +1,4 @@
-"""The analyzer, over a channel that is opened anew with new TLS files; calls in work end on the old one."""
+"""Calls the analyzer over a channel that is replaced when TLS files change; calls in progress end on the old one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hubbub.protos.transport.channels import TLS, open_channel
 from hubbub.service.transport.tls_reload import ReloadingCertificates
 
 CLOSE_SECONDS = 60.0
-"""How long calls in work may take on a channel that was replaced; a longer one is made again, as all may be."""
+"""How long calls in progress may take on a replaced channel; a longer call is repeated, as every call may be."""
 
 
 class ReconnectingAnalyzer:
-    """The analyzer at an address (`release.Analyzer`), called with the TLS files that are in use."""
+    """The analyzer at an address (`release.Analyzer`), called with the current TLS files."""
 
     def __init__(self, address: str, tls: TLS, certificates: ReloadingCertificates) -> None:
         """Open a channel; it connects at the first call.
 
         Raises:
-            HubbubError: where the TLS files cannot be used.
+            HubbubError: if the TLS files cannot be used.
         """
         self._address, self._tls, self._certificates = address, tls, certificates
         self._opened_at = certificates.renewals
@@ -36,7 +36,7 @@ class ReconnectingAnalyzer:
     def _caller(self) -> DeliveryCaller:
         renewals = self._certificates.renewals
         if renewals != self._opened_at:
-            # A gRPC channel keeps the files that it was opened with, also when it connects again.
+            # A gRPC channel keeps its first TLS files, even when it reconnects.
             following = open_channel(self._address, self._tls)
             self._close(self._channel)
             self._channel, self._opened_at = following, renewals
@@ -48,7 +48,7 @@ class ReconnectingAnalyzer:
         closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Close the channel, and end the calls on those before it."""
+        """Close the channel, and end the calls on replaced ones."""
         for closing in list(self._closing):
             closing.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
@@ -61,7 +61,7 @@ class ReconnectingAnalyzer:
         return await self._caller().get_releases(task_id, deadline)
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk, deadline: float) -> int:
-        """Announce a batch, with what is new of the releases; return the offset to go on from."""
+        """Announce a batch, with the releases that are new; return the offset to go on from."""
         return await self._caller().begin(record, key_set, releases, deadline)
 
     async def put(self, chunk: Envelopes, deadline: float) -> int:

@@ -1,9 +1,9 @@
-"""A mixed round's batches go to the analyzer, once each, however often anything dies on the way.
+"""Delivers a mixed round's batches to the analyzer, each counted once, whatever fails on the way.
 
-Where the task's records state their positions, the analyzer is first asked which releases it knows: one that it counted
-and knows no more shows that its store is an old copy. Begin says where to go on, Put sends chunks, Commit has the
-batch counted; all may be repeated. Only a Commit that was acknowledged is noted, and only when all are does the round
-go on. An analyzer that is down, slow or refuses only delays.
+If the task's records state positions, the analyzer is first asked which releases it knows. If it lacks a release that
+it counted, its store is an old copy. Begin returns where to go on, Put sends chunks, and Commit has the batch counted;
+all may be repeated. Only an acknowledged Commit is recorded, and the round goes on only when all are. An analyzer that
+is down, slow or refusing causes only delay.
 """
 
 from __future__ import annotations
@@ -33,42 +33,42 @@ CALL_SECONDS = 30.0
 """Deadline of a call to the analyzer."""
 
 COMMITS_PER_SECOND = 2000
-"""A commit opens the whole batch: its deadline allows for an analyzer as slow as this, in reports."""
+"""A commit opens the whole batch, so its deadline allows for an analyzer that opens this many reports a second."""
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
-"""Seconds between tries: doubled from the first to the longest, each by a random factor from 0.5 to 1."""
+"""Seconds between tries: doubled from the first to the longest, each times a random factor from 0.5 to 1."""
 
 GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
-"""Refusals that are final: the analyzer's ledger only grows, and a key that it destroyed opens nothing any more."""
+"""Final refusals: the analyzer's ledger only grows, and the key that it destroyed cannot open anything."""
 
 COUNTED = frozenset({RoundState.RELEASED, RoundState.ERASED})
 """States of a round whose batches the analyzer has all counted."""
 
 
 class Undeliverable(HubbubError):
-    """What is stored of a round is not what was signed: nobody takes it, however often it is sent."""
+    """A round is stored differently from what was signed: every party refuses it, however often it is sent."""
 
 
 class RolledBack(HubbubError):
-    """The analyzer's store is older than what it acknowledged."""
+    """The analyzer's store is older than its acknowledgements."""
 
 
 Pause = Callable[[float], Awaitable[None]]
 Notice = Callable[[HubbubError | None], None]
-"""Is told what keeps who comes next from taking a batch; None where nothing does any more."""
+"""Called with the error that keeps the next party from taking a batch, or None once there is none."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class Analyzer(Protocol):
-    """The analyzer as the shuffler calls it (`protos.rpc.clients.DeliveryCaller`), or a hop, which is called alike."""
+    """The analyzer as the shuffler calls it (`protos.rpc.clients.DeliveryCaller`); a hop has the same calls."""
 
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
         """Return the analyzer's key record for a round."""
 
     async def get_releases(self, task_id: bytes, deadline: float) -> Known:
-        """Return what the analyzer knows of a task's releases."""
+        """Return the releases of a task that the analyzer knows."""
 
     async def begin(self, record: SignedDocument, key_set: KeySet, releases: ReleaseChunk, deadline: float) -> int:
         """Announce a batch, with the releases up to its round's; return the offset to go on from."""
@@ -82,7 +82,7 @@ class Analyzer(Protocol):
 
 @dataclass(frozen=True)
 class BatchDelivery:
-    """A batch as it is handed over: its record, its round's key set and releases, and the digest of its list."""
+    """A batch as it is delivered: its record, its round's key set and releases, and the digest of its list."""
 
     batch: BatchId
     record: SignedDocument
@@ -92,15 +92,15 @@ class BatchDelivery:
 
 
 Read = Callable[[int], Awaitable[Sequence[bytes]]]
-"""Reads some of a batch's envelopes from an offset on; none at its end."""
+"""Reads some of a batch's envelopes from an offset on; empty at its end."""
 
 Look = Callable[[], Awaitable[None]]
-"""Raises where a list is not the one that was signed. Asked where the other side says so, and not before: to read every
-list twice takes an eighth of a mix, and what is damaged is refused, and forgotten, by whoever it is sent to."""
+"""Raises if a list is not the signed one. Called only if the other side reports a wrong digest. Reading every list
+twice takes an eighth of a mix, and the receiver refuses a damaged list and forgets it."""
 
 
 async def _no_look() -> None:
-    """Return at once, for lists that are in memory."""
+    """Return at once: for lists in memory."""
 
 
 async def deliver_batch(
@@ -111,13 +111,13 @@ async def deliver_batch(
     moved: Callable[[], None] = lambda: None,
     look: Look = _no_look,
 ) -> Committed:
-    """Deliver a batch from where the other side has it, and have it committed; `moved` is told of each chunk.
+    """Deliver a batch from where the other side has it, and have it committed; `moved` is called after each chunk.
 
-    `parties` is how many open the batch before the commit is answered.
+    `parties` is the number of parties that open the batch before the commit is answered.
 
     Raises:
-        Refusal, Unreachable: what the calls raise; all of it may be done again.
-        HubbubError: what `look` raises; then no other try repairs it.
+        Refusal, Unreachable: as the calls raise them; the whole delivery may be repeated.
+        HubbubError: as `look` raises it; then no retry repairs it.
     """
     try:
         return await _delivered(taker, delivery, read, parties, moved)
@@ -146,10 +146,10 @@ def _commit_seconds(envelopes: int, parties: int) -> float:
 
 
 async def check_list(read: Read, digest: bytes, whose: str) -> None:
-    """Return only if a list is the one that was signed; `whose` it is, in words.
+    """Return only if a list is the signed one; `whose` names it in the error.
 
     Raises:
-        Undeliverable: where it is not: its store's disk or somebody has changed it since.
+        Undeliverable: if it is not: a disk or a person changed the store since.
     """
     found, offset = begun_digest(), 0
     while envelopes := await read(offset):
@@ -157,26 +157,26 @@ async def check_list(read: Read, digest: bytes, whose: str) -> None:
         offset += len(envelopes)
     if found.digest() != digest:
         raise Undeliverable(
-            f"{whose} is not the list that was signed, so its store is damaged and nobody takes it. Put the store of "
-            "that moment back, if there is one; else give the round up"
+            f"{whose} is not the list that was signed, so its store is damaged and every party refuses it. Restore the "
+            "store of that moment; without one, give the round up"
         )
 
 
 class Backoff:
-    """Pauses between tries of one thing, longer and longer."""
+    """Pauses between retries, each longer than the last."""
 
     def __init__(self, pause: Pause = asyncio.sleep) -> None:
         self._pause = pause
         self._next = FIRST_PAUSE
 
     async def wait(self, asked: float | None = None) -> None:
-        """Wait before the next try, at least as long as the other side asked (seconds)."""
+        """Wait before the next try, at least the seconds that the other side asked for."""
         seconds = self._next * random.uniform(0.5, 1)
         self._next = min(LONGEST_PAUSE, self._next * 2)
         await self._pause(max(seconds, asked or 0))
 
     def succeeded(self) -> None:
-        """Begin with short pauses again."""
+        """Return to short pauses."""
         self._next = FIRST_PAUSE
 
 
@@ -189,23 +189,23 @@ class Deliverer:
         self._pause = pause
 
     async def deliver(self, round_: Round, task: Task, notice: Notice) -> Round:
-        """Deliver all batches of a mixed round of a task; return it RELEASED. Tries for ever.
+        """Deliver all batches of a mixed round of a task; return it RELEASED. Retries for ever.
 
         Raises:
             Refusal: one of `GIVEN_UP`.
-            Undeliverable: where a list, or its record, is not what was signed, and the analyzer has not counted it.
-            StoreError: where the store could not be read or written.
+            Undeliverable: if a list, or its record, is not the signed one, and the analyzer has not counted it.
+            StoreError: if the store could not be read or written.
         """
         if round_.keys is None:
-            # This is the shuffler's own disk. The round's step fails and is tried again from there.
-            raise StoreError("a mixed round has no keys; is the store damaged?")
+            # The shuffler's own disk is at fault. The step fails, and is tried again from the stored state.
+            raise StoreError("a mixed round has no keys; the store may be damaged")
         for batch in await self._store.batches(round_):
             if not batch.committed:
                 await self._deliver_one(round_, task, round_.keys.key_set, batch, notice)
-            # A kill before this line is harmless: the commit is asked for again, and the analyzer answers the same.
+            # A kill before this line is harmless: the commit is sent again, and the analyzer answers the same.
             round_ = await self._store.commit_batch(round_, batch.query)
         if round_.state is not RoundState.RELEASED:
-            raise StoreError("a delivered round has batches left; is the store damaged?")
+            raise StoreError("a delivered round has batches left; the store may be damaged")
         return round_
 
     async def _deliver_one(
@@ -219,7 +219,7 @@ class Deliverer:
             except StoreError:
                 raise
             except HubbubError as error:
-                # Another try repairs neither.
+                # No retry repairs either.
                 if isinstance(error, Undeliverable) or (isinstance(error, Refusal) and error.reason in GIVEN_UP):
                     raise
                 notice(error)
@@ -245,7 +245,7 @@ class Deliverer:
     async def _counted_before(
         self, batch: BatchId, digest: bytes, deadline: float, damaged: Undeliverable
     ) -> Committed:
-        """Have a batch committed that cannot be announced: the other side may have had it whole before the damage."""
+        """Commit a batch that cannot be announced: the other side may have received it whole before the damage."""
         try:
             return await self._analyzer.commit(batch, digest, deadline)
         except Refusal as refusal:
@@ -254,41 +254,42 @@ class Deliverer:
             raise damaged from refusal
 
     async def _releases(self, round_: Round, task: Task) -> ReleaseChunk:
-        """Return the releases that the analyzer lacks up to this round's, unless it lacks one that it had counted.
+        """Return the releases up to this round's that the analyzer lacks.
 
         Raises:
-            RolledBack: where it does; nothing more is delivered to it.
+            RolledBack: if it lacks one that it had counted; then nothing more is delivered to it.
         """
-        # Read before the analyzer is asked: what was counted then must be known to it.
+        # Read before the analyzer is asked: it must know every release counted by then.
         rounds = {found.number: found for found in await self._store.rounds() if found.task_id == task.id}
         releases = await self._store.releases(task.id)
-        # Asked before each try, not once: the analyzer's store may be put back at any time.
+        # Asked before each try: an old copy of the analyzer's store may be restored at any time.
         known = await self._analyzer.get_releases(task.id, CALL_SECONDS)
         check_analyzer(known, releases, rounds)
         end = [release.round for release in releases].index(round_.number) + 1
-        # Where its chain is not the beginning of ours, it is sent all, so that it says for itself what is wrong.
+        # If its chain is not a prefix of ours, send all of it: the analyzer's own refusal explains the difference.
         follows = head_after(task.id, releases[: known.count]) == known.head
+        # `end - 1`: this round's own release is sent even if the analyzer has it.
         first = min(known.count, end - 1) if follows else 0
         return ReleaseChunk(first, tuple(releases[first:end]))
 
 
 async def check_signed(store: ShufflerStore, round_: Round, task: Task, batch: StoredBatch) -> None:
-    """Return only if a batch is stored as it was signed: sent otherwise, it would be refused for ever.
+    """Return only if a batch is stored as it was signed; otherwise it would be refused for ever.
 
     Raises:
-        Undeliverable: where it is not.
+        Undeliverable: if it is not.
     """
     digest = _signed_digest(round_, task, batch)
     await check_list(_reader(store, round_, task, batch), digest, _whose(round_, task, batch))
 
 
 def _signed_digest(round_: Round, task: Task, batch: StoredBatch) -> bytes:
-    """Return the digest that a batch's record signs."""
+    """Return the digest in a batch's signed record."""
     try:
         return BatchRecord.read(batch.record, signers(task, round_.number).shuffler).digest
     except HubbubError as error:
         whose = _whose(round_, task, batch)
-        raise Undeliverable(f"the record of {whose} does not hold, so the store is damaged: {error}") from error
+        raise Undeliverable(f"the record of {whose} is not valid, so the store is damaged: {error}") from error
 
 
 def _reader(store: ShufflerStore, round_: Round, task: Task, batch: StoredBatch) -> Read:
@@ -305,22 +306,22 @@ def _whose(round_: Round, task: Task, batch: StoredBatch) -> str:
 
 
 def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[int, Round]) -> None:
-    """Return only if the analyzer still has every round that it had counted whole.
+    """Return only if the analyzer still has every round that it counted whole.
 
     Raises:
-        RolledBack: naming the first that is missing.
+        RolledBack: naming the first missing round.
     """
     missing = {release.round for release in releases[known.count :]} | set(known.uncounted)
     lost = sorted(number for number in missing if number in rounds and rounds[number].state in COUNTED)
     if lost:
         raise RolledBack(
-            f"its store is an old copy: round {lost[0]}, which it had counted, is missing there; put its newest store "
-            "back, or end the task"
+            f"its store is an old copy: round {lost[0]}, which it had counted, is missing there; "
+            "restore its newest store, or end the task"
         )
 
 
 def in_words(error: HubbubError) -> str:
-    """Say what keeps who comes next, the analyzer or a hop, from taking something."""
+    """Return in words why the next party, the analyzer or a hop, does not take a batch."""
     if isinstance(error, Unreachable):
         return "did not answer"
     if isinstance(error, Refusal) and error.reason in TRANSIENT:

@@ -1,1 +1,1 @@
-"""The life of a round, from its keys to its erasure, and what its operator can ask for."""
+"""The life of a round, from its keys to its erasure, and the operator's control of it."""

@@ -1,4 +1,4 @@
-"""An operator ends a round that cannot be delivered, such as one whose list was damaged on disk."""
+"""Ends a round that cannot be delivered, such as one whose list is damaged on disk, for the operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hubbub.shuffler.stores.protocol import ShufflerStore
 from hubbub.shuffler.tasks import Tasks
 
 REASON = "its operator gave it up"
-"""What `hubbub status` says of such a round."""
+"""The reason that `hubbub status` shows for such a round."""
 
 _NAMED = re.compile(r"([0-9a-f]{8,64}):([0-9]{1,10})")
 
@@ -24,18 +24,18 @@ _NAMED = re.compile(r"([0-9a-f]{8,64}):([0-9]{1,10})")
 async def abandon_round(
     opened: Callable[[], ShufflerStore], named: str, tasks: Tasks, *, though_whole: bool = False
 ) -> Round:
-    """Erase a round, EXPIRED, in the store that `opened` opens, while no shuffler runs; return it.
+    """Erase a round as EXPIRED in the store that `opened` opens, while no shuffler runs; return the round.
 
-    `named` is "TASK:ROUND": the beginning of the task's id, at least eight hex digits, and the round's number. What it
-    was charged stays charged, and a release that was signed stays in the chain of releases. What the analyzer has
-    whole, or has counted, stays counted there. A round of which nothing here is damaged is erased only `though_whole`.
+    `named` is "TASK:ROUND": at least eight hex digits of the beginning of the task's id, and the round's number. The
+    round's charge stays, and a signed release stays in the release chain. A batch that the analyzer has whole, or has
+    counted, stays counted there. A round without damage here is erased only if `though_whole`.
 
     Raises:
-        HubbubError: where `named` is not that, there is no such round, it is over or counted already, or it is whole.
+        HubbubError: if `named` has another form, or the round is unknown, over, counted already or not damaged.
     """
     found = _NAMED.fullmatch(named)
     if found is None:
-        raise HubbubError(f"--give-up is {named!r:.80}: give TASK:ROUND, the beginning of the task's id and the number")
+        raise HubbubError(f"--give-up is {named!r:.80}; give TASK:ROUND, the beginning of the task's id and the number")
     with closing(opened()) as store:
         rounds = [each for each in await store.rounds() if each.task_id.hex().startswith(found[1])]
         if len({each.task_id for each in rounds}) > 1:
@@ -46,20 +46,20 @@ async def abandon_round(
         if round_.state in FINAL or round_.state is RoundState.RELEASED:
             raise HubbubError(f"round {round_.number} is {round_.state.name} already; nothing was changed")
         if not though_whole and not await _is_damaged(store, tasks.get(round_.task_id), round_):
-            # It is counted at the cut.
+            # An open round's submissions are not counted before the cut.
             answers = round_.submissions or await store.submissions(round_)
             raise HubbubError(
-                f"nothing of round {round_.number} is known to be damaged in this store, and it was not given up: the "
-                f"{answers} answers in it would be lost. Start the shuffler, which goes on with it; if it "
-                "can still not be delivered, such as where the analyzer's key is damaged, add --though-whole"
+                f"round {round_.number} was not given up: it has no known damage in this store, and its "
+                f"{answers} submissions would be lost. Start the shuffler to go on with it; if it still "
+                "cannot be delivered, for example if the analyzer's key is damaged, add --though-whole"
             )
         return await store.erase(round_, RoundState.EXPIRED, REASON)
 
 
 async def _is_damaged(store: ShufflerStore, task: Task | None, round_: Round) -> bool:
-    """Whether a list of a round cannot be delivered, or an open round's key opens nothing."""
+    """Return whether a list of a round cannot be delivered, or an open round's key is damaged."""
     if task is None:
-        return False  # nothing can be compared without its task
+        return False  # without its task there is nothing to compare with
     try:
         if round_.state is RoundState.OPEN and round_.keys is not None:
             check_key(round_.keys.private_key, round_.keys.key_set.shuffler, task.hpke)

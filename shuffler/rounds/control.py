@@ -1,4 +1,4 @@
-"""What the operator may ask of the shuffler: how far rounds are, and to cut one now."""
+"""Answers the operator's calls: status of rounds, closing a round, incidents, and credentials."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Control:
         self._counts = counts
 
     async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
-        """Cut a round now; a round that is cut already stays as it is.
+        """Cut a round now; a round that is cut already is unchanged.
 
         Raises:
-            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, CLOSED_BY_SCHEDULE, BELOW_MINIMUM, or NOT_READY where the
-                disk does not take it.
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, CLOSED_BY_SCHEDULE, BELOW_MINIMUM, or NOT_READY if the disk
+                refuses the write.
         """
         task = self._task(task_id)
         round_ = await self._round(task, round_number)
@@ -55,7 +55,7 @@ class Control:
         return await self._status(task, round_)
 
     async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
-        """Return how far rounds are, oldest first, of one task or of all.
+        """Return the status of rounds, oldest first, of one task or of all.
 
         Raises:
             Refusal: UNKNOWN_TASK.
@@ -69,19 +69,19 @@ class Control:
         return self._rounds.incidents.report()
 
     async def manage_credentials(self, step: CredentialAction, devices: Sequence[bytes]) -> CredentialStatus:
-        """Change what devices are admitted with; return how enrollment stands then.
+        """Change which devices are admitted; return the resulting status of enrollment.
 
         Raises:
-            Refusal: NOT_READY where the disk does not take it.
+            Refusal: NOT_READY if the disk refuses the write.
         """
         found = await self._enrollment.manage(step, devices)
-        # A ticket is redeemed when its device submits for the first time.
+        # Rounded like submissions: a device redeems its ticket with its first submission.
         return replace(found, redeemed=self._counts.round_down(found.redeemed))
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
         if task is None:
-            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; is the task file up to date?")
+            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; check that its file is current")
         return task
 
     async def _round(self, task: Task, number: int) -> Round:
@@ -104,10 +104,10 @@ class Control:
         try:
             cut = await self._store.cut(round_, "operator", task.minimum_reports)
         except StoreError as error:
-            # The service goes on by itself, as the error says; what the operator asked for does not.
+            # The service retries by itself, as the error explains; the operator's command is not retried.
             text = f"round {round_.number} was not closed; close it again once the store can be used: {error}"
             raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
-        # The round sleeps until its scheduled cut; woken, it looks again at once.
+        # The round waits for its scheduled cut; this makes it check again at once.
         self._rounds.timer.recheck()
         _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
         return cut
@@ -128,7 +128,7 @@ class Control:
         )
 
     def _reached(self, task: Task, round_: Round, held: int) -> str:
-        """Say whether an open round may be cut, which its rounded count may not show."""
+        """Return a note if an open round may be cut, since its rounded count may not show this."""
         if round_.state is not RoundState.OPEN or self._counts.step == 1 or held < task.minimum_reports:
             return ""
         return "; its minimum is reached"

@@ -1,9 +1,9 @@
-"""The life of each, OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED under the minimum at the cut.
+"""Runs each round: OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED if it is under the minimum at the cut.
 
-A round that the task's budget has no room for expires too, with a reason: it is erased, and nothing of it is delivered.
-The ledger only grows, so this is done as soon as it is known: nobody is asked for answers that could not be used.
-Each step is decided by the state on disk alone and may be done again, so a round goes on from where a killed process
-left it. A step that fails is tried again for ever: a round is never released half, and never dropped.
+A round for which the task's budget has no room expires too, with a reason: it is erased, and nothing of it is
+delivered. The ledger only grows, so the round expires as soon as this is known, and no device answers in vain. Each
+step depends only on the state on disk and may be repeated, so a round resumes after a killed process. A step that fails
+is retried for ever: a round is never released in part, and never dropped.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from hubbub.shuffler.tasks import Tasks, at
 Clock = Callable[[], float]
 
 LONGEST_WAIT = 60.0
-"""Seconds after which the clock is looked at again: the machine's time may have been set meanwhile."""
+"""Seconds after which the clock is read again, since the machine's time may have been set meanwhile."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 async def never() -> bool:
-    """Have nothing but the clock end a wait."""
+    """End no wait early: the default of `Timer.wait_until`."""
     return False
 
 
@@ -68,14 +68,14 @@ class Timer:
         self._woken = asyncio.Event()
 
     def recheck(self) -> None:
-        """Have everyone who waits look again."""
+        """Wake all waits, so that they check their conditions."""
         self._woken.set()
         self._woken = asyncio.Event()
 
     async def wait_until(self, moment: float, done: Callable[[], Awaitable[bool]] = never) -> None:
-        """Return when the clock has reached `moment`, or `done` is true, which is asked after each `wake`."""
+        """Return when the clock reaches `moment`, or when `done` is true; `done` is called after each `recheck`."""
         while True:
-            # Taken before it is asked: a wake while `done` is still looking is not missed.
+            # Read before `done` is called, so that a wake during the call is not missed.
             woken = self._woken
             if await done() or (left := moment - self._clock()) <= 0:
                 return
@@ -87,10 +87,10 @@ class Timer:
 
 
 class RoundLifecycle:
-    """Runs the rounds of all tasks. `analyzer_name` (host:port; a hop's, where tasks name hops) is used in texts.
+    """Runs the rounds of all tasks. Texts name `analyzer_name` (host:port), a hop's address if tasks name hops.
 
-    `observe` is called after each step with the state that the step began in, and the seconds that it took.
-    `order` permutes lists where it is not this process alone that does (`mix.Order`).
+    `observe` is called after each step with the state at its beginning and the seconds it took. `order` permutes lists
+    if not this process alone does so (`mix.Order`).
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class RoundLifecycle:
     ) -> None:
         self.timer = Timer(clock)
         self.damaged_keys: set[int] = set()
-        """`Round.key` of the open rounds whose private key opens nothing: devices are given none of theirs."""
+        """`Round.key` of each open round whose private key is damaged: devices get no keys for these rounds."""
         self.incidents = incidents or Incidents(clock)
         self._tasks = tasks
         self._store = store
@@ -129,10 +129,10 @@ class RoundLifecycle:
         self._watching: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Go on with the rounds that are not over, and begin those whose time comes.
+        """Resume the rounds that are not over, and begin others when their time comes.
 
         Raises:
-            SignatureError: where a round's keys are not signed by those who sign the round; nothing was begun.
+            SignatureError: if a round's keys are not signed by the signers of the round; then nothing was begun.
         """
         held = [round_ for round_ in await self._store.rounds() if round_.state not in FINAL]
         for round_ in held:
@@ -140,7 +140,7 @@ class RoundLifecycle:
                 check_signers(self._tasks[round_.task_id], round_.number, round_.keys.key_set)
         for round_ in held:
             self._check_key(round_)
-            # A round whose task was taken out of the settings is kept as it is until the task comes back.
+            # If a task was removed from the settings, its rounds stay unchanged until it is added again.
             if round_.task_id in self._tasks:
                 self._run(self._tasks[round_.task_id], round_)
             else:
@@ -150,20 +150,20 @@ class RoundLifecycle:
         self._watching = [asyncio.create_task(self._watch(task)) for task in self._tasks.values()]
 
     def _check_key(self, round_: Round) -> None:
-        """Compare an open round's private key with its record, and note one that is damaged."""
+        """Compare an open round's private key with its record, and report a damaged one."""
         task = self._tasks.get(round_.task_id)
         if task is None or round_.keys is None or round_.state is not RoundState.OPEN:
             return
         try:
             check_key(round_.keys.private_key, round_.keys.key_set.shuffler, task.hpke)
         except KeyDamaged as error:
-            text = f"{self._title(round_)}its key is damaged, so devices are told to wait: {error}"
+            text = f"{self._title(round_)}its key is damaged, so devices are asked to wait: {error}"
             names = {"task": task.name, "round": round_.number}
             self.incidents.open(("key", round_.key), IncidentKind.ROUNDS, "a key is damaged", text, error, **names)
             self.damaged_keys.add(round_.key)
 
     async def stop(self) -> None:
-        """Stop where each round is; what is on disk is gone on with at the next start."""
+        """Stop each round where it is; the next start resumes from the disk."""
         tasks = [*self._watching, *self._running.values()]
         for task in tasks:
             task.cancel()
@@ -173,21 +173,21 @@ class RoundLifecycle:
         """Return when the round is over."""
         running = self._running.get(round_.key)
         if running is not None:
-            # Who waits may give up; the round goes on.
+            # The caller may give up; the round goes on.
             await asyncio.shield(running)
 
     def has_incident(self, round_: Round) -> bool:
-        """Return whether a failure, a full disk, a refusal or a silent analyzer holds a round up."""
+        """Return whether a failure, a full disk, a refusal or a silent analyzer delays a round."""
         if round_.state in FINAL:
             return False
         return self.incidents.of(_key(round_)) is not None or self.incidents.count(IncidentKind.STORE) > 0
 
     def cannot_begin(self, task: Task) -> bool:
-        """Return whether a failure holds up the beginning of the task's next round."""
+        """Return whether a failure delays the beginning of the task's next round."""
         return self.incidents.of(task.id) is not None
 
     def waiting_for(self, round_: Round) -> str:
-        """Say in words what a round waits for."""
+        """Return in words what a round waits for."""
         if round_.state in FINAL:
             return f"nothing, it was erased: {round_.reason}" if round_.reason else "nothing"
         incident = self.incidents.of(_key(round_))
@@ -204,7 +204,7 @@ class RoundLifecycle:
     def _waiting_open(self, round_: Round) -> str:
         task = self._tasks.get(round_.task_id)
         if task is None:
-            return "its task, which is not among this shuffler's any more"
+            return "its task, which is no longer among this shuffler's tasks"
         schedule, number, now = task.schedule, round_.number, self._clock()
         if now < taken_from(schedule, number):
             return f"its opening at {at(schedule.opens(number))}"
@@ -215,7 +215,7 @@ class RoundLifecycle:
     # Beginning
 
     async def _watch(self, task: Task) -> None:
-        """Begin the task's rounds when their time comes. Those that were over before this is first run never begin."""
+        """Begin the task's rounds when their time comes. Rounds that were over before the first start never begin."""
         schedule = task.schedule
         backoff = Backoff(self._pause)
         number = first_not_cut(schedule, self._clock())
@@ -225,14 +225,14 @@ class RoundLifecycle:
                 if self._clock() < schedule.cut(number):
                     self._run(task, await self._store.add_round(task.id, number))
             except Exception as error:
-                # Whatever it was: without this loop the task would have no more rounds, and nobody would know.
+                # Any error: without this loop the task would have no more rounds, and nobody would know.
                 text = f"round {number} of {task.name} cannot begin: {error}"
                 self.incidents.open(
                     task.id, IncidentKind.ROUNDS, "a round cannot begin", text, error, task=task.name, round=number
                 )
                 await backoff.wait()
             else:
-                # Only now: a round that the disk refused is tried again.
+                # Counted only now: a round that the disk refused is tried again.
                 self.incidents.resolve(task.id)
                 backoff.succeeded()
                 number += 1
@@ -250,12 +250,12 @@ class RoundLifecycle:
             try:
                 round_ = await self._observed_step(task, round_)
             except Undeliverable as error:
-                # No further try repairs it. The next start looks again; the incident lasts until then.
+                # No retry can repair it. The next start checks again; the incident lasts until then.
                 text = f"it cannot be delivered: {error} ({_give_up(round_)})"
                 self._notice(task, round_, IncidentKind.ROUNDS, "not delivered, damaged", text, error)
                 return
             except Exception as error:
-                # Whatever it was: a round whose loop ends here would keep its reports, unseen, until the next start.
+                # Any error: a round whose loop ends here would keep its reports, unseen, until the next start.
                 self._notice(task, round_, IncidentKind.ROUNDS, "a step failed", f"another try: {error}", error)
                 await backoff.wait()
                 round_ = await self._read_anew(round_)
@@ -271,11 +271,11 @@ class RoundLifecycle:
         return reached
 
     async def _read_anew(self, round_: Round) -> Round:
-        """Return a round whose step failed: it may have reached the disk before, or the operator has cut the round."""
+        """Read a round whose step failed: the step may be on disk all the same, or the operator has cut the round."""
         try:
             return await self._current(round_)
         except Exception:
-            # Where the store cannot be read either, the step finds out: what it decides is decided by what is stored.
+            # The next step fails too if the store cannot be read: every step decides by the stored state.
             return round_
 
     async def _step(self, task: Task, round_: Round) -> Round:
@@ -292,7 +292,7 @@ class RoundLifecycle:
                 return await self._store.erase(round_, RoundState.ERASED)
 
     async def _mix(self, task: Task, round_: Round) -> Round:
-        """Charge the round and mix it, or erase it where the task's budget does not allow it."""
+        """Charge the round and mix it, or erase it if the task's budget does not allow it."""
         async with self._locks.charging(task):
             try:
                 stored = await self._store.charges(task.id)
@@ -307,13 +307,13 @@ class RoundLifecycle:
                 mixed = await self._store.mix(round_, work, charges)
             finally:
                 let_go(dummies)
-        self.timer.recheck()  # what is left of the budget may be too little for rounds that are open
+        self.timer.recheck()  # the rest of the budget may be too little for rounds that are open
         return mixed
 
     async def _too_much(self, task: Task, round_: Round) -> str:
-        """Say why the round is beyond what is left of the task's budget; nothing where it is not."""
+        """Return why the round exceeds the rest of the task's budget; empty if it does not."""
         stored = await self._store.charges(task.id)
-        # Every round of a task costs the same, and a task is run only if one round is within its budget.
+        # Every round of a task costs the same, and a task runs only if one round is within its budget.
         if task.privacy.epsilon_total is None or len(stored) == self._fitting.get(task.id, 0):
             return ""
         try:
@@ -337,7 +337,7 @@ class RoundLifecycle:
         return await self._store.erase(round_, RoundState.EXPIRED, reason)
 
     async def _collect(self, task: Task, round_: Round) -> Round:
-        """Take submissions until the cut, by schedule or by the operator, or until the budget has no room for them."""
+        """Take submissions until the cut, by schedule or operator, or until the budget has no room for the round."""
         fetching = asyncio.create_task(self._fetch_keys(task, round_))
         try:
             reason = await self._until_cut(task, round_)
@@ -345,16 +345,16 @@ class RoundLifecycle:
             fetching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await fetching
-        # A round that the operator cut meanwhile stays as it is. A kill after this line leaves it CUT; the next step
-        # then finds out again whether it is beyond the budget.
+        # A round that the operator cut meanwhile is unchanged. A kill after this line leaves it CUT; the next step then
+        # checks the budget again.
         cut = await self._store.cut(round_, "schedule", task.minimum_reports)
         return await self._beyond_budget(task, cut, reason) if reason else cut
 
     async def _until_cut(self, task: Task, round_: Round) -> str:
-        """Wait for the round's end; return why it is beyond the budget, as soon as it is."""
+        """Wait for the round's end; return why it exceeds the budget, as soon as it does."""
         cut = task.schedule.cut(round_.number)
         while True:
-            # Read before the check: a charge that is made during it ends the wait below at once.
+            # Read before the check, so that a charge during the check ends the wait below at once.
             charged = len(await self._store.charges(task.id))
             reason = await self._too_much(task, round_)
             if reason or not await self._is_open(round_) or self._clock() >= cut:
@@ -372,38 +372,38 @@ class RoundLifecycle:
         return await self._store.find(round_.task_id, round_.number) or round_
 
     async def _fetch_keys(self, task: Task, round_: Round) -> None:
-        """Get the analyzer's key record and make the round's key set, once; tries until the round is cut."""
+        """Get the analyzer's key record and make the round's key set, once; retry until the round is cut."""
         backoff = Backoff(self._pause)
         while round_.keys is None:
             try:
                 record = await self._analyzer.get_key(task.id, round_.number, CALL_SECONDS)
                 round_ = await self._store.install(round_, make_keys(task, round_.number, self._identity, record))
             except Exception as error:
-                # Whatever it was: without keys nobody can answer the round.
+                # Any error: without keys no device can answer the round.
                 self._notice_analyzer(task, round_, "no keys yet", error)
                 await backoff.wait(error.retry_after if isinstance(error, Refusal) else None)
             else:
                 self.incidents.resolve(_key(round_))
                 _LOG.info("keys", task=task.name, round=round_.number)
 
-    # What is waited for
+    # Incidents and their texts
 
     def _notice(self, task: Task, round_: Round, kind: IncidentKind, event: str, text: str, error: Exception) -> None:
         names = {"task": task.name, "round": round_.number, "state": round_.state}
         self.incidents.open(_key(round_), kind, event, f"{self._title(round_)}{text}", error, **names)
 
     def _title(self, round_: Round) -> str:
-        """Name a round before what is said of it, where it is not among others of its task."""
+        """Return the round's name as the beginning of an incident's text; status lines are shown without it."""
         task = self._tasks.get(round_.task_id)
         return f"round {round_.number} of {round_.task_id.hex() if task is None else task.name}: "
 
     def _taker(self, task: Task | None) -> str:
-        """Name who takes a task's batches: the analyzer, or the first hop, who answers for all behind it."""
+        """Return the name of the party that takes a task's batches: the analyzer, or the first hop for all behind."""
         if task is None:
             return self._analyzer_name
         if not task.identities.hops:
             return f"the analyzer at {self._analyzer_name}"
-        return f"{hop_name(FIRST_HOP)} at {self._analyzer_name}, or who comes after it"
+        return f"{hop_name(FIRST_HOP)} at {self._analyzer_name}, or a party behind it"
 
     def _notice_analyzer(self, task: Task, round_: Round, event: str, error: Exception | None) -> None:
         if error is None:
@@ -416,15 +416,15 @@ class RoundLifecycle:
 
 
 def _refuser(task: Task) -> str:
-    """Name whose a final refusal is; through a chain it comes from any of those behind, in its own words."""
-    return f"{hop_name(FIRST_HOP)}, or who comes after it," if task.identities.hops else "the analyzer"
+    """Return the name of the party that refused for good; in a chain it may be any later party."""
+    return f"{hop_name(FIRST_HOP)}, or a party behind it," if task.identities.hops else "the analyzer"
 
 
 def _give_up(round_: Round) -> str:
-    """Say how a round is given up."""
+    """Return the command that gives up a round, and when to run it."""
     return f"`hubbub shuffler SETTINGS.toml --give-up {round_.task_id.hex()[:16]}:{round_.number}`, while it is stopped"
 
 
 def _key(round_: Round) -> tuple[str, int]:
-    """Under which key a round's incident is noted."""
+    """Return the key of a round's incident."""
     return ("round", round_.key)

@@ -1,4 +1,4 @@
-"""The one that settings name, in `data` or in a database; what a database needs is loaded only then."""
+"""Opens the store that the settings name, in `data` or in a database; database code is loaded only if needed."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def open_store(
     incidents: Incidents | None = None,
     lease: Lease | None = None,
 ) -> ShufflerStore:
-    """Open the store that settings name; `observe` is told how many seconds each transaction took.
+    """Open the store that the settings name; `observe` gets the seconds of each transaction.
 
-    One in a database is opened in a `term`, which is taken where none is given.
+    A store in a database is opened with a `lease`, which is taken if none is given.
 
     Raises:
-        StoreError: where it cannot be used.
-        HubbubError: where it is in a database, and what that needs is not installed.
+        StoreError: if it cannot be used.
+        HubbubError: if it is in a database, and the extra for databases is not installed.
     """
     if not settings.store:
         return ShufflerSqliteStore(settings.data, observe, incidents=incidents)
@@ -58,11 +58,11 @@ def open_frontend(
     cut_of: Callable[[RoundId], float],
     clock: Callable[[], float],
 ) -> tuple[FrontendStore, LeaderClient]:
-    """Connect a front end to the database of its leader, and return its store, and what calls the leader.
+    """Connect a front end to the database of its leader; return its store, and the client of the leader.
 
     Raises:
-        StoreError: where the database cannot be used, or holds no store of this version.
-        HubbubError: where what a database needs is not installed, or a TLS file cannot be used.
+        StoreError: if the database cannot be used, or has no store of this version.
+        HubbubError: if the extra for databases is not installed, or a TLS file cannot be used.
     """
     with of_an_extra():
         from hubbub.shuffler.stores.postgres import open_store as opening
@@ -80,18 +80,18 @@ def open_frontend(
 
 
 def create_store(settings: ShufflerSettings) -> Path:
-    """Make the store that settings name; return its file in `data`: the store, or the keyring of one in a database.
+    """Create the store that the settings name; return its file in `data`: the store, or the keyring of a database's.
 
     Raises:
-        StoreError: where there is one already.
-        HubbubError: where it is in a database, and what that needs is not installed.
+        StoreError: if there is one already.
+        HubbubError: if it is in a database, and the extra for databases is not installed.
     """
     if not settings.store:
         return ShufflerSqliteStore.create(settings.data)
     with of_an_extra():
         from hubbub.shuffler.stores.postgres.open_store import create_first, create_replicated
 
-    # The first of those that keep the same rounds makes the store, all others a keyring that follows.
+    # The first process creates the store; every other process of the same rounds creates a keyring that replicates.
     make = create_replicated if settings.leaders else create_first
     return make(settings.data, settings.store)
 
@@ -103,13 +103,13 @@ def take_lease(
     *,
     forward: bool = True,
 ) -> Lease | None:
-    """Become the leader of the database that settings name; return None where another is.
+    """Become the leader of the database that the settings name; return None if another process leads.
 
-    Its tables are brought `forward` first. `kept` is the keyring, where it is open.
+    Its tables are migrated first if `forward`. `kept` is the keyring, if it is open.
 
     Raises:
-        StoreError: where the database cannot be used.
-        HubbubError: where what that needs is not installed.
+        StoreError: if the database cannot be used.
+        HubbubError: if the extra for databases is not installed.
     """
     with of_an_extra():
         from hubbub.shuffler.stores.postgres import open_store as opening
@@ -118,15 +118,15 @@ def take_lease(
 
 
 def replication_of(store: ShufflerStore) -> ReplicationHandler | None:
-    """Return what answers those who stand by; None for a store that nobody can."""
+    """Return the handler for standbys; None for a store that cannot have any."""
     found: ReplicationHandler | None = getattr(store, "standbys", None)
     return found
 
 
 def secret_server_of(store: ShufflerStore, damaged: Collection[int]) -> LeaderHandler | None:
-    """Return what answers front ends; None for a store that has none.
+    """Return the handler for front ends; None for a store that cannot have any.
 
-    `damaged` holds the `Round.key` of rounds whose private key opens nothing, as it grows.
+    `damaged` has the `Round.key` of each round whose private key is damaged; others add to it.
     """
     found: SecretServer | None = getattr(store, "secret_server", None)
     if found is not None:
@@ -138,7 +138,7 @@ def file_of(settings: ShufflerSettings) -> tuple[str, Layout]:
     """Return the name and the layout of the file in `data`.
 
     Raises:
-        HubbubError: where the store is in a database, and what that needs is not installed.
+        HubbubError: if the store is in a database, and the extra for databases is not installed.
     """
     if not settings.store:
         return FILE_NAME, LAYOUT

@@ -1,1 +1,1 @@
-"""Processes that answer devices, one a core, for the main process."""
+"""Runs processes that answer devices, one a core, for the main process."""

@@ -1,6 +1,6 @@
-"""What goes over a channel, to and from bytes: rounds, ids, and submissions that were opened.
+"""Encodes and decodes the payloads of a worker's channel: rounds, ids, and opened submissions.
 
-What is sent for each submission has a fixed width, so that thousands are joined and cut apart at once.
+Data of a submission has a fixed width, so that thousands are joined and split at once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _WHICH = struct.Struct(">32sI")
 
 _ROUND = struct.Struct(">QBBBQHHHI")
 """A round's key, its state, whether it has keys, whether its key is damaged, its submissions, and the lengths of the
-reason, the private key, the key of pseudonyms and the key set, which follow."""
+reason, the private key, the pseudonym key and the key set, which follow."""
 
 _INSERT = struct.Struct(">32sIIQI")
-"""Task id, round, how many did not open, the most that the round holds (0: no such limit), and the bytes of the inner
+"""Task id, round, number of unopenable submissions, the round's maximum (0: no such limit), and the bytes of the inner
 envelopes of one submission. Submissions follow."""
 
 _STATES, _OUTCOMES = tuple(RoundState), tuple(InsertOutcome)
@@ -35,7 +35,7 @@ _NOTHING, _SOMETHING = b"\0" + bytes(DIGEST_BYTES), b"\1"
 
 @dataclass(frozen=True)
 class FoundRound:
-    """A round as the one that keeps it sees it, how many submissions it has, and whether its private key is damaged."""
+    """A round as in the main process, its number of submissions, and whether its private key is damaged."""
 
     round: Round
     submissions: int
@@ -43,18 +43,18 @@ class FoundRound:
 
 
 def write_which(task_id: bytes, number: int) -> bytes:
-    """Encode which round is meant."""
+    """Encode the id of a round."""
     return _WHICH.pack(task_id, number)
 
 
 def read_which(payload: bytes) -> tuple[bytes, int]:
-    """Decode which round is meant."""
+    """Decode the id of a round."""
     task_id, number = _WHICH.unpack_from(payload)
     return task_id, number
 
 
 def write_found(looked: FoundRound | None) -> bytes:
-    """Encode a round, with its secrets; nothing for one that was never begun."""
+    """Encode a round, with its secrets; empty for a round that never began."""
     if looked is None:
         return b""
     round_, keys = looked.round, looked.round.keys
@@ -68,7 +68,7 @@ def write_found(looked: FoundRound | None) -> bytes:
 
 
 def read_found(which: tuple[bytes, int], payload: bytes) -> FoundRound | None:
-    """Decode the round that was meant."""
+    """Decode the round with that id."""
     if not payload:
         return None
     key, state, has_keys, damaged, submissions, *lengths = _ROUND.unpack_from(payload)
@@ -91,35 +91,35 @@ def write_ids(task_id: bytes, number: int, ids: Sequence[bytes]) -> bytes:
 
 
 def read_ids(payload: bytes) -> list[bytes]:
-    """Decode them."""
+    """Decode the ids of submissions."""
     return _cut(payload, _WHICH.size, SUBMISSION_ID_BYTES)
 
 
 def write_digests(digests: Sequence[bytes | None]) -> bytes:
-    """Encode what is held under ids, in order."""
+    """Encode the stored digests of ids, in order."""
     return b"".join([_NOTHING if digest is None else _SOMETHING + digest for digest in digests])
 
 
 def read_digests(payload: bytes) -> list[bytes | None]:
-    """Decode it."""
+    """Decode the stored digests of ids."""
     return [each[1:] if each[0] else None for each in _cut(payload, 0, 1 + DIGEST_BYTES)]
 
 
 def write_opened(round_: Round, submissions: Sequence[Opened], unopenable: int, most: int | None) -> bytes:
-    """Encode submissions that are to be held, all of one round.
+    """Encode submissions to be stored, all of one round.
 
     Raises:
-        ValueError: where one is not as long as the others; it would shift all that follow.
+        ValueError: if one has another length than the others; it would shift all that follow.
     """
     width = len(submissions[0].inners) if submissions else 0
     if any(len(each.inners) != width or len(each.id) != SUBMISSION_ID_BYTES for each in submissions):
-        raise ValueError(f"a submission's inner envelopes have not the {width} bytes that the round's have")
+        raise ValueError(f"a submission's inner envelopes do not have {width} bytes, as the round's do")
     head = _INSERT.pack(round_.task_id, round_.number, unopenable, most or 0, width)
     return b"".join([head, *(part for each in submissions for part in (each.id, each.digest, each.inners))])
 
 
 def read_opened(payload: bytes) -> tuple[list[Opened], int, int | None]:
-    """Decode the submissions, how many more did not open, and the most that the round holds."""
+    """Decode the submissions, the number of unopenable ones, and the round's maximum."""
     _task_id, _number, unopenable, most, width = _INSERT.unpack_from(payload)
     ids, digests = SUBMISSION_ID_BYTES, SUBMISSION_ID_BYTES + DIGEST_BYTES
     records = _cut(payload, _INSERT.size, digests + width) if width else []
@@ -127,12 +127,12 @@ def read_opened(payload: bytes) -> tuple[list[Opened], int, int | None]:
 
 
 def write_outcomes(outcomes: Sequence[InsertOutcome]) -> bytes:
-    """Encode what became of each, in order."""
+    """Encode the outcome of each submission, in order."""
     return bytes([_NAMED[outcome] for outcome in outcomes])
 
 
 def read_outcomes(payload: bytes) -> list[InsertOutcome]:
-    """Decode it."""
+    """Decode the outcomes."""
     return [_OUTCOMES[each] for each in payload]
 
 
@@ -142,7 +142,7 @@ def _cut(payload: bytes, start: int, width: int) -> list[bytes]:
     return [payload[begin : begin + width] for begin in range(start, len(payload), width)]
 
 
-# What is asked or told rarely
+# Rare payloads
 
 
 def write_counts(task_id: bytes, number: int, names: Mapping[str, int]) -> bytes:
@@ -151,7 +151,7 @@ def write_counts(task_id: bytes, number: int, names: Mapping[str, int]) -> bytes
 
 
 def read_counts(payload: bytes) -> tuple[bytes, int, dict[str, int]]:
-    """Decode them."""
+    """Decode refusals by reason."""
     task_id, number, names = json.loads(payload)
     return bytes.fromhex(task_id), number, names
 
@@ -162,5 +162,5 @@ def write_document(document: Any) -> bytes:
 
 
 def read_document(payload: bytes) -> Any:
-    """Decode it."""
+    """Decode a document."""
     return json.loads(payload)

@@ -1,7 +1,7 @@
-"""Settings with the ports that were reserved, and what is served.
+"""Sends a new worker its start data: settings with the reserved ports, identities and tasks.
 
-Tasks and identities are those of the shuffler's start: files that were changed since are for its next one, and a
-worker that is started again meanwhile must not answer otherwise than the others.
+Tasks and identities are those of the shuffler's start. Files that change later count from the next start: a worker that
+is restarted meanwhile must answer like the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LENGTH = 4
 
 @dataclass(frozen=True)
 class Served:
-    """The identities (32 bytes each, public) of operator and shuffler, and the tasks, which were checked."""
+    """The identities (32 bytes each, public) of operator and shuffler, and the checked tasks."""
 
     operator: bytes
     shuffler: bytes
@@ -36,7 +36,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Start:
-    """The shuffler's settings, what it serves, and which of its workers this one is, from 1 on."""
+    """The shuffler's settings, its tasks and identities, and the worker's number, from 1 on."""
 
     settings: ShufflerSettings
     served: Served
@@ -44,7 +44,7 @@ class Start:
 
 
 async def write_start(there: socket.socket, start: Start) -> None:
-    """Send it, as the first that goes over the socket, which does not block."""
+    """Send the start data, as the first bytes on the socket, which does not block."""
     served = start.served
     content = {
         "version": __version__,
@@ -59,16 +59,16 @@ async def write_start(there: socket.socket, start: Start) -> None:
 
 
 def read_start(here: socket.socket) -> Start:
-    """Wait for it.
+    """Wait for the start data.
 
     Raises:
-        EOFError: where the other end is gone.
-        HubbubError: where it is of another version: what goes over the channel may be, too.
+        EOFError: if the other end is gone.
+        HubbubError: if it has another version, since the channel's format may differ too.
     """
     content = json.loads(_exactly(here, int.from_bytes(_exactly(here, _LENGTH), "big")))
     if content["version"] != __version__:
         raise HubbubError(
-            f"hubbub {__version__} is installed, and the shuffler that runs is of {content['version']}; restart it"
+            f"hubbub {__version__} is installed, but the running shuffler is {content['version']}; restart the shuffler"
         )
     settings = ShufflerSettings.model_validate(content["settings"])
     known = {role: bytes.fromhex(content[role.value]) for role in (Role.OPERATOR, Role.SHUFFLER)}
@@ -83,7 +83,7 @@ def _write_task(task: Task) -> tuple[str, list[str]]:
 
 
 def _read_task(document: str, successions: Iterable[str], known: dict[Role, bytes]) -> Task:
-    """Return a task that was checked by who wrote it."""
+    """Return a task that the sender has checked."""
     task = SignedTask.decode(document.encode()).task
     found = [Succession.decode(each.encode()) for each in successions]
     if not found:
@@ -96,6 +96,6 @@ def _exactly(here: socket.socket, count: int) -> bytes:
     while len(found) < count:
         part = here.recv(count - len(found))
         if not part:
-            raise EOFError("who started this process is gone")
+            raise EOFError("the process that started this one is gone")
         found += part
     return found

@@ -1,7 +1,7 @@
-"""What the main process and one that answers devices say to each other, over a socket of theirs.
+"""The protocol between the main process and a worker, over a socket.
 
-Either side asks, and the other answers: a frame has its length, what it is, and the number by which an answer finds who
-asked. Frames are plain records and messages; nothing that is read here makes code run.
+Either side sends requests, and the other answers. A frame has its length, its kind, and the number that matches an
+answer to its request. Frames are plain records and messages; reading them runs no code.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
 
 HEAD = struct.Struct(">IBI")
-"""A frame's beginning: the bytes that follow it, what it is, and its number; 0 where no answer is awaited."""
+"""The header of a frame: the number of bytes that follow, its kind, and its number; 0 if no answer is awaited."""
 
 LAST_NUMBER = 2**32 - 1
-"""The largest number of a frame; 1 follows it. A busy line comes to it within days."""
+"""The largest number of a frame; 1 follows it. A busy channel reaches it within days."""
 
 MOST_BYTES = 256 * 1024 * 1024
 """The longest frame: more than the largest call of devices, opened."""
 
 CLEAR_BYTES = 64 * 1024
-"""What may wait to be sent on a channel that is clear, beside what the socket has."""
+"""Bytes that may wait on a channel that counts as clear, in addition to the socket's buffer."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Frame(IntEnum):
-    """What a frame is: an answer, or what is asked or told, first by who answers devices, then by the other."""
+    """The kind of a frame: an answer, a request or message of a worker, or one of the main process, in this order."""
 
     ANSWER = 0
     FAILED = 1
-    """Instead of an answer: why it could not be done, as text."""
+    """Instead of an answer: the error, as text."""
     FIND = 2
     KNOWN = 3
     INSERT = 4
     COUNT = 5
     REDEEM = 6
     SERVING = 7
-    """The ports are open, or why they are not."""
+    """The ports are open, or the reason why they are not."""
     REPORT = 8
-    """What holds it up, and its metrics."""
+    """The worker's incidents and metrics."""
     ADMITTED = 9
-    """Who is admitted: it is asked for once, and told when it changes."""
+    """The admitted credentials: requested once, and sent when they change."""
     INCIDENTS = 10
-    """Which kinds of parts of the service have incidents, and whether there is memory for more submissions."""
+    """The kinds of parts with incidents, and whether there is memory for more submissions."""
     STOP = 11
 
 
 Answer = Callable[[Frame, bytes], Awaitable[bytes]]
-"""Answers what the other side asks, or takes what it tells."""
+"""Answers the other side's requests, and takes its messages."""
 
 
 class ChannelLostError(StoreError):
-    """The other process is gone, or could not do it; what was asked may be done or not, and may be asked again."""
+    """The other process is gone or failed; the request may be done or not, and may be repeated."""
 
 
 class IpcChannel(asyncio.Protocol):
-    """One end of the socket. `answer` is given what comes, in order; `lost` is called once the other end is gone."""
+    """One end of the socket. `answer` gets what arrives, in order; `lost` is called once the other end is gone."""
 
     def __init__(self, answer: Answer, lost: Callable[[], None]) -> None:
         self._answer, self._lost = answer, lost
@@ -74,19 +74,19 @@ class IpcChannel(asyncio.Protocol):
 
     @property
     def waiting(self) -> int:
-        """How many answers are awaited."""
+        """The number of answers that are awaited."""
         return len(self._asked)
 
     @property
     def clear(self) -> bool:
-        """Whether the other side takes what is sent; where it does not, what needs no answer had better wait."""
+        """Whether the other side reads what is sent; if not, messages without an answer should wait."""
         return self._transport is not None and self._transport.get_write_buffer_size() <= CLEAR_BYTES
 
     async def ask(self, frame: Frame, payload: bytes = b"") -> bytes:
-        """Return the other side's answer. The frame is on its way before anything is waited for.
+        """Return the other side's answer. The frame is sent before the first wait.
 
         Raises:
-            ChannelLostError: where the other side could not, or is gone.
+            ChannelLostError: if the other side failed, or is gone.
         """
         number = self._next_number()
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -98,19 +98,19 @@ class IpcChannel(asyncio.Protocol):
             self._asked.pop(number, None)
 
     def _next_number(self) -> int:
-        """One that nobody waits for: an answer may be awaited for as long as the other side is stopped."""
+        """Return a number without a waiting caller: an answer may be awaited while the other side is suspended."""
         while True:
             self._number = self._number % LAST_NUMBER + 1
             if self._number not in self._asked:
                 return self._number
 
     def tell(self, frame: Frame, payload: bytes = b"") -> None:
-        """Send what needs no answer; to nobody, where the other side is gone."""
+        """Send a message without an answer; does nothing if the other side is gone."""
         if self._transport is not None:
             self._send(frame, 0, payload)
 
     def close(self) -> None:
-        """Close the socket once all of it is sent."""
+        """Close the socket once everything is sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -122,12 +122,12 @@ class IpcChannel(asyncio.Protocol):
     # The transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        # Of whichever event loop it is: uvloop's are no subclass of `asyncio.Transport`.
+        """Store the transport."""
+        # A cast, since uvloop's transports are no subclass of `asyncio.Transport`.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, frame by frame."""
+        """Split the bytes into frames, and take each."""
         self._buffer += data
         start = 0
         while len(self._buffer) - start >= HEAD.size:
@@ -144,7 +144,7 @@ class IpcChannel(asyncio.Protocol):
         del self._buffer[:start]
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Whatever is awaited fails."""
+        """Fail every awaited answer."""
         self._transport = None
         for answered in self._asked.values():
             if not answered.done():
@@ -154,11 +154,11 @@ class IpcChannel(asyncio.Protocol):
     def _take(self, frame: Frame, number: int, payload: bytes) -> None:
         if frame is Frame.ANSWER or frame is Frame.FAILED:
             answered = self._asked.get(number)
-            # Who asked may be gone.
+            # The caller may be gone.
             if answered is not None and not answered.done():
                 self._give(answered, frame, payload)
             return
-        # Begun in the order in which they came: what one side sends first, the other does first.
+        # Tasks start in the order of arrival, so work begins in the order in which the other side sent it.
         task = asyncio.get_running_loop().create_task(self._work(frame, number, payload))
         self._in_work.add(task)
         task.add_done_callback(self._in_work.discard)

@@ -1,4 +1,4 @@
-"""The metrics of workers, added to those of the main process, as one picture."""
+"""Adds the metrics of workers to those of the main process."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _Key = tuple[str, frozenset[tuple[str, str]]]
 """A sample's name and labels."""
 
 _GONE = 0
-"""Those that have ended, beside workers, which are counted from 1 on."""
+"""The number for all workers that have ended; running ones are numbered from 1."""
 
 _LEFT_OUT = ("_build", "_incidents")
-"""What each process says of itself, and is said once."""
+"""Metrics that every process has and that are shown once."""
 
 
 def metrics_snapshot(registry: CollectorRegistry, prefix: str) -> list[Any]:
-    """Return what a registry shows now under names with that prefix, as a document of numbers and texts."""
+    """Return a registry's current values under names with that prefix, as a document of numbers and texts."""
     return [
         [each.name, each.documentation, each.type, [[s.name, s.labels, s.value] for s in each.samples]]
         for each in registry.collect()
@@ -31,9 +31,9 @@ def metrics_snapshot(registry: CollectorRegistry, prefix: str) -> list[Any]:
 
 
 class MergedMetrics:
-    """What workers pictured last. What was counted by one that has ended stays counted.
+    """The last snapshot of each worker. Counters of a worker that has ended stay.
 
-    Metrics are collected in threads of their own: each change of what is shown is a single assignment.
+    Metrics are collected in separate threads, so each change here is a single assignment.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class MergedMetrics:
         self._families: dict[str, tuple[str, str]] = {}
 
     def put(self, worker: int, snapshot: list[Any]) -> None:
-        """Take what a worker shows now."""
+        """Store a worker's snapshot."""
         values: dict[_Key, float] = {}
         for name, documentation, kind, samples in snapshot:
             self._families[name] = documentation, kind
@@ -53,7 +53,7 @@ class MergedMetrics:
         self._shown = {**self._shown, worker: values}
 
     def end(self, worker: int) -> None:
-        """Note that a worker has ended: what it counted stays, what it held does not."""
+        """Remove a worker that has ended: its counters stay, its gauges do not."""
         shown = dict(self._shown)
         gone = dict(shown[_GONE])
         for key, value in shown.pop(worker, {}).items():
@@ -63,7 +63,7 @@ class MergedMetrics:
         self._shown = {**shown, _GONE: gone}
 
     def onto(self, families: Iterable[Metric]) -> Iterator[Metric]:
-        """Return families with what workers show added to their samples, and what these alone show behind them."""
+        """Yield families with workers' values added to their samples, then the families that only workers have."""
         shown = list(self._shown.values())
         own: dict[str, list[Sample]] = {}
         for key, (name, labels) in list(self._labels.items()):
@@ -91,13 +91,13 @@ def _added(family: Metric, more: list[Sample]) -> Metric:
 
 
 class MergedRegistry(RoundedRegistry):
-    """A registry that shows what it holds with what workers show, rounded together."""
+    """A registry that shows its metrics and those of workers, added and rounded together."""
 
     def __init__(self, counts: CountRounding, exact: Exact, merged: MergedMetrics) -> None:
-        """Begin empty."""
+        """Start empty."""
         super().__init__(counts, exact)
         self._merged = merged
 
     def gathered(self) -> Iterator[Metric]:
-        """Return all families as they are."""
+        """Return all families without rounding."""
         return self._merged.onto(super().gathered())

@@ -1,7 +1,7 @@
-"""The part of a store that answers devices, as a worker has it: all of it is asked of the main process.
+"""The store of a worker: it passes every request to the main process.
 
-Whether a submission is held is decided there, by the transaction that holds it. So what is remembered of a round may be
-old: it is asked for again after `FRESH_SECONDS`, and forgotten soon after, with the secrets that it came with.
+The main process decides whether a submission is stored, in the transaction that stores it. So a worker's copy of a
+round may be old: it is read again after `FRESH_SECONDS`, and forgotten soon after, with its secrets.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from hubbub.shuffler.workers.codec import FoundRound
 from hubbub.shuffler.workers.ipc import Frame, IpcChannel
 
 FRESH_SECONDS = 1.0
-"""How long what was told of a round is used."""
+"""How long a worker uses its copy of a round."""
 
 COUNTED_ROUNDS = 1000
-"""Rounds whose refusals are counted apart while they cannot be told: devices may name any."""
+"""Rounds whose refusals are counted separately while they cannot be sent: devices may name any round."""
 
 
 class RemoteStore:
     """A worker's store (`shuffler.stores.factory.protocol.IngestStore`), at the other end of a channel.
 
-    It is for one event loop.
+    An object serves one event loop.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class RemoteStore:
         self._looking: dict[RoundId, asyncio.Task[FoundRound | None]] = {}
         self._counts: dict[RoundId, Counter[str]] = {}
         self.damaged: set[int] = set()
-        """The `Round.key` of rounds whose private key opens nothing, as far as they were looked at."""
+        """The `Round.key` of each round whose private key is damaged, among those that were read."""
         self.admitted = Admitted(b"")
-        """Who is admitted, as it was last told."""
+        """The admitted credentials, as they were last received."""
 
     @property
     def waiting(self) -> int:
-        """How many answers are awaited."""
+        """The number of answers that are awaited."""
         return self._channel.waiting
 
     def close(self) -> None:
-        """Ask for nothing more."""
+        """Close the channel; later requests fail."""
         self._channel.close()
 
     # Rounds
@@ -73,7 +73,7 @@ class RemoteStore:
         if task is None:
             task = self._looking[which] = asyncio.create_task(self._looked_at(which))
             task.add_done_callback(lambda _: self._looking.pop(which, None))
-        # Who wants the same meanwhile waits for it, also where the first who asked is gone.
+        # Other callers for the same round share this read, even if its first caller is gone.
         return await asyncio.shield(task)
 
     async def _looked_at(self, which: RoundId) -> FoundRound | None:
@@ -85,7 +85,7 @@ class RemoteStore:
         return looked
 
     def forget(self) -> None:
-        """Forget what is not fresh any more, and tell what was counted; called once a second."""
+        """Forget copies that are too old, and send the counts; called once a second."""
         if self._channel.clear:
             self.tell_counts()
         now = self._monotonic()
@@ -100,12 +100,11 @@ class RemoteStore:
     async def insert(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
     ) -> list[InsertOutcome]:
-        """Have submissions held, each by itself, and return what became of each, in order."""
         asked = codec.write_opened(round_, submissions, unopenable, most)
         return codec.read_outcomes(await self._channel.ask(Frame.INSERT, asked))
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
-        """Have refusals counted; while whoever counts them takes nothing, they are added up here."""
+        """Count refusals; they are added up here while the main process does not read."""
         counted = (task_id, number)
         if counted not in self._counts and len(self._counts) >= COUNTED_ROUNDS:
             counted = (task_id, ANY_ROUND)
@@ -114,21 +113,21 @@ class RemoteStore:
             self.tell_counts()
 
     def tell_counts(self) -> None:
-        """Tell the refusals that were added up."""
+        """Send the refusals that were added up."""
         counts, self._counts = self._counts, {}
         for counted, names in counts.items():
             self._channel.tell(Frame.COUNT, codec.write_counts(*counted, names))
 
-    # Who is admitted
+    # Credentials
 
     async def masters(self) -> list[MasterSecret]:
-        """Return the master keys as they were last told."""
+        """Return the master keys as they were last received."""
         return list(self.admitted.masters)
 
     async def revoked(self) -> Revoked:
-        """Return who is admitted no more, as it was last told."""
+        """Return the revoked devices as they were last received."""
         return self.admitted.revoked
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Have tickets noted as redeemed; return what is then known of each device, in order."""
+        """Record tickets as redeemed; return the record of each device, in order."""
         return ipc_messages.read_tickets(await self._channel.ask(Frame.REDEEM, ipc_messages.write_tickets(tickets)))

@@ -1,4 +1,4 @@
-"""Answers workers, from the store of the main process."""
+"""Answers workers' requests from the store of the main process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hubbub.shuffler.workers.codec import FoundRound
 from hubbub.shuffler.workers.ipc import Frame
 
 _UNNAMED = bytes(VERSION_BYTES)
-"""All that is told here is the newest: no version has to tell it."""
+"""The version of all answers here: they are always the newest, so no version is needed."""
 
 
 class SharedCredentials(Credentials):
-    """What is admitted, told to every worker whenever it was read: the operator is answered once all know it."""
+    """Credentials that every worker gets after each read; the operator is answered once all workers have them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class SharedCredentials(Credentials):
         self.tell: Callable[[Admitted], Awaitable[None]] | None = None
 
     async def read(self, store: IngestStore) -> None:
-        """Take what the store holds now, and tell it."""
+        """Read the store, and send the result to the workers."""
         await super().read(store)
         self.admitted = Admitted(_UNNAMED, tuple(await store.masters()), self.revoked)
         if self.tell is not None:
@@ -35,7 +35,7 @@ class SharedCredentials(Credentials):
 
 
 class StoreServer:
-    """Answers what workers ask of a store; `damaged` holds the `Round.key` of rounds whose private key is."""
+    """Answers workers' requests to a store; `damaged` has the `Round.key` of each round with a damaged private key."""
 
     def __init__(self, store: IngestStore, credentials: SharedCredentials, damaged: Collection[int]) -> None:
         self._store, self._credentials, self._damaged = store, credentials, damaged
@@ -49,14 +49,14 @@ class StoreServer:
         }
 
     async def answer(self, frame: Frame, payload: bytes) -> bytes:
-        """Return the answer to what a worker asked.
+        """Return the answer to a worker's request.
 
         Raises:
-            StoreError: where the store could not, or it asked for what there is not.
+            StoreError: if the store failed, or the request is for something unknown.
         """
         answer = self._answers.get(frame)
         if answer is None:
-            raise StoreError(f"a worker asked for {frame.name}, which is nothing to ask for")
+            raise StoreError(f"a worker sent {frame.name}, which is not a request")
         return await answer(payload)
 
     async def _find(self, payload: bytes) -> bytes:

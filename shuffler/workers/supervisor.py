@@ -1,7 +1,7 @@
-"""The workers of a shuffler are started, started again where one ends, told what they must know, stopped.
+"""Starts the workers of a shuffler, restarts those that end, sends them their state, and stops them.
 
-They share the devices' ports: these are reserved here, where nobody listens, and each worker listens at them, so the
-system shares connections out. One that is killed takes nothing with it but its connections: devices send again.
+They share the devices' ports: this process reserves the ports without listening, and each worker listens on them, so
+the system distributes connections. A killed worker loses only its connections: devices send again.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from hubbub.shuffler.workers.metrics import MergedMetrics
 from hubbub.shuffler.workers.store_server import StoreServer
 
 AGAIN_SECONDS = 1.0
-"""Pause before one that ended soon after its start is started again."""
+"""Pause before a worker that ended soon after its start is restarted."""
 
 TELL_SECONDS = 10.0
-"""How long a worker may take to know who is admitted; one that does not know it by then is ended."""
+"""How long a worker may take to confirm new credentials; after that it is killed."""
 
 SILENT_LOOKS = 30
-"""After so many looks, one a second, at which nothing came from a worker since the one before, it is ended: it says
-once a second how it does, and whoever the system connects with one that stands still waits in vain."""
+"""A worker is killed after this many looks, one a second, without a message from it. It reports once a second, and
+connections that the system gives to a worker that hangs wait in vain."""
 
 STOP_SECONDS = DRAIN_SECONDS + 5.0
-"""How long a worker may drain before it is ended."""
+"""How long a worker may drain before it is killed."""
 
 PORTS = {"submission": "listen", "devices": "devices_listen", "https": "https_listen"}
 """The devices' ports, and the settings that name their addresses."""
@@ -53,9 +53,9 @@ _LOG = structlog.get_logger(__name__)
 
 
 class WorkerSupervisor:
-    """The workers of a shuffler, as many as `settings` say, whose questions `store_server` answers.
+    """The workers of a shuffler, as many as `settings` name; `store_server` answers their requests.
 
-    `incidents` are told of theirs, `merged` of what they count.
+    Their incidents go to `incidents`, their metrics to `merged`.
     """
 
     def __init__(
@@ -68,16 +68,16 @@ class WorkerSupervisor:
     ) -> None:
         self._settings, self._served, self._store_server = settings, served, store_server
         self._incidents, self._merged = incidents, merged
-        # What is held of open rounds is in this process, and not in those that take it.
+        # The submissions of open rounds use memory of this process, not of the workers.
         self._memory = memory_of(settings.limits)
         self._all: list[_WorkerProcess] = []
         self._reserved: list[socket.socket] = []
 
     async def start(self, ports: Ports) -> None:
-        """Start all of them, and return when devices can reach each.
+        """Start all workers, and return when devices can reach each.
 
         Raises:
-            HubbubError: where an address cannot be used, or one does not start; nothing is left of them then.
+            HubbubError: if an address cannot be used, or a worker does not start; then none is left running.
         """
         warn_without_proxy(self._settings)
         addresses = {name: getattr(self._settings, setting) for name, setting in PORTS.items()}
@@ -99,7 +99,7 @@ class WorkerSupervisor:
         ports.elsewhere(found, self._tell_incidents, self._memory.full)
 
     async def tell(self, admitted: Admitted) -> None:
-        """Tell each who is admitted; return when all that run know it."""
+        """Send the credentials to each worker; return when all running ones have them."""
         told = ipc_messages.write_admitted(admitted)
         await asyncio.gather(*(each.tell(Frame.ADMITTED, told) for each in self._all))
 
@@ -110,7 +110,7 @@ class WorkerSupervisor:
             each.tell_soon(Frame.INCIDENTS, told)
 
     async def stop(self) -> None:
-        """Have each answer the calls in work, and end."""
+        """Let each worker finish its calls, and end it."""
         await asyncio.gather(*(each.stop() for each in self._all))
         self._all = []
         for each in self._reserved:
@@ -125,7 +125,7 @@ def _kill(process: Process | None) -> None:
 
 
 class _WorkerProcess:
-    """One of them, which is started again whenever it ends."""
+    """One worker, which is restarted whenever it ends."""
 
     def __init__(self, start: Start, store_server: StoreServer, incidents: Incidents, merged: MergedMetrics) -> None:
         self._start, self._store_server, self._incidents, self._merged = start, store_server, incidents, merged
@@ -138,48 +138,48 @@ class _WorkerProcess:
         self._served, self._silent = False, 0
         self._met: set[str] = set()
 
-    # What it is told
+    # Messages to the worker
 
     async def start(self) -> None:
         """Start it, and return when it serves.
 
         Raises:
-            HubbubError: with what kept it from that.
+            HubbubError: with the reason why it does not serve.
         """
         self._running = asyncio.create_task(self._live())
         await self._serves
 
     async def tell(self, frame: Frame, payload: bytes) -> None:
-        """Tell it something, and return when it knows; one that does not say so is ended."""
+        """Send it a message, and return when it confirms; kill it if it does not."""
         channel, process = self._channel, self._process
         if channel is None or process is None:
-            return  # whichever comes asks
+            return  # the next process asks for it
         try:
             async with asyncio.timeout(TELL_SECONDS):
                 await channel.ask(frame, payload)
         except (StoreError, TimeoutError):
-            # It has ended, it cannot take what it was told, or it stands still: it must not go on with what was so.
+            # It exited, its pipe broke, or it hangs: kill it so that it cannot serve stale state.
             _kill(process)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), TELL_SECONDS)
 
     def tell_soon(self, frame: Frame, payload: bytes) -> None:
-        """Tell it something, whenever it reads it."""
+        """Send it a message without waiting for it."""
         if self._channel is not None:
             self._channel.tell(frame, payload)
 
     def look(self) -> None:
-        """End it where it has said nothing for long since it served; called once a second.
+        """Kill it if it serves but has sent nothing for long; called once a second.
 
-        Looks are counted and not seconds: after this process itself stood still, all were silent for as long.
+        Counts looks, not seconds: after this process itself was suspended, every worker was silent for as long.
         """
         self._silent += 1
         if self._served and self._silent > SILENT_LOOKS:
-            self._why = f"it said nothing for {SILENT_LOOKS} s"
+            self._why = f"it sent nothing for {SILENT_LOOKS} s"
             _kill(self._process)
 
     async def stop(self) -> None:
-        """Have it end, and kill it where it does not."""
+        """Ask it to end, and kill it if it does not."""
         self._stopping = True
         self.tell_soon(Frame.STOP, b"")
         if self._running is not None:
@@ -189,7 +189,7 @@ class _WorkerProcess:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
-    # Its life
+    # The worker's process
 
     async def _live(self) -> None:
         while not self._stopping:
@@ -210,7 +210,7 @@ class _WorkerProcess:
                     *subprocesses.command("hubbub.shuffler.workers.worker"),
                     stdin=there.fileno(),
                     env=subprocesses.environment(),
-                    # A signal from a terminal is for this process: one that has only begun would die of it.
+                    # A terminal's signals are for this process: a worker that has just started would die of them.
                     start_new_session=True,
                 )
             here.setblocking(False)
@@ -222,7 +222,7 @@ class _WorkerProcess:
             raise
         self._channel = channel
         if self._stopping:
-            # All were told to stop when this one had no channel yet.
+            # `stop` was called before this worker had a channel.
             self.tell_soon(Frame.STOP, b"")
         try:
             status = await process.wait()
@@ -238,7 +238,7 @@ class _WorkerProcess:
         if not self._serves.done():
             self._serves.set_exception(HubbubError(f"worker {self._start.number} ended before it served: {why}"))
         elif not self._stopping:
-            text = f"worker {self._start.number} ended, and is started again: {why}; see the log"
+            text = f"worker {self._start.number} ended and is restarted: {why}; see the log"
             self._incidents.open(
                 (_ENDED, self._start.number), IncidentKind.PORTS, _ENDED, text, worker=self._start.number
             )
@@ -249,7 +249,7 @@ class _WorkerProcess:
             self._incidents.resolve(key)
         self._met = set()
 
-    # What it says
+    # Messages from the worker
 
     async def _answer(self, frame: Frame, payload: bytes) -> bytes:
         self._silent = 0

@@ -1,7 +1,7 @@
-"""A process that answers devices at ports which others share, and has what it holds kept by who started it.
+"""Runs a worker: a process that answers devices at shared ports, and stores submissions through the main process.
 
-It is run as `python -m hubbub.shuffler.workers.worker` with the one end of a socket as its stdin, and ends when the
-other end says so, or at once when that is gone: nothing is here that is not there.
+It runs as `python -m hubbub.shuffler.workers.worker` with one end of a socket as its stdin. It ends when the main
+process asks, or at once when the main process is gone: a worker has no data that the main process lacks.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from hubbub.shuffler.workers.metrics import metrics_snapshot
 from hubbub.shuffler.workers.remote_store import RemoteStore
 
 REPORT_SECONDS = 1.0
-"""How often a worker says what holds it up, and shows its metrics; and forgets what is old."""
+"""How often a worker reports its incidents and metrics, and forgets old data."""
 
 CHUNK = 25
-"""Envelopes opened at a time, in about a millisecond: other calls wait no longer for it."""
+"""Envelopes opened at a time, in about a millisecond: other calls wait no longer than that."""
 
 _LEADER = "leader"
 _LOST = "log lines were lost"
@@ -63,8 +63,8 @@ _LOST = "log lines were lost"
 class InlineOpener:
     """Opens envelopes in the event loop (`opening_pool.OuterOpening`), a few at a time, with other calls in between.
 
-    A worker has a core of its own: handing envelopes to another process would only add what the pipes cost.
-    `observe` is told how many seconds each call's took.
+    A worker has a core of its own: another process would only add the cost of the pipes. `observe` gets the seconds of
+    each call.
     """
 
     def __init__(self, observe: Observe = unobserved) -> None:
@@ -83,18 +83,18 @@ class InlineOpener:
         return found
 
     def _opener(self, key: RoundKey) -> OuterOpener:
-        """The last one is kept: making it takes twice as long as opening an envelope."""
+        """Reuse the last opener if the key is the same: making one takes twice as long as opening an envelope."""
         if self._last is None or self._last[0] != key:
             self._last = key, key.opener()
         return self._last[1]
 
     def forget(self) -> None:
-        """Forget the last key, which may be of a round that is over; called once a second."""
+        """Forget the last key, as its round may be over; called once a second."""
         self._last = None
 
 
 class WorkerState:
-    """What a worker is told by the main process: who is admitted, what has an incident there, and when to stop."""
+    """The state that the main process sends to a worker: credentials, its own incidents, and when to stop."""
 
     def __init__(self) -> None:
         self.store: RemoteStore | None = None
@@ -103,7 +103,7 @@ class WorkerState:
         """Whether the main process has no memory for more submissions."""
 
     async def answer(self, frame: Frame, payload: bytes) -> bytes:
-        """Take what was told."""
+        """Take a message of the main process."""
         if frame is Frame.ADMITTED:
             await self.admitted(payload)
         elif frame is Frame.INCIDENTS:
@@ -115,7 +115,7 @@ class WorkerState:
         return b""
 
     async def admitted(self, payload: bytes) -> None:
-        """Know who is admitted from now on."""
+        """Take the credentials that are valid from now on."""
         if self.store is not None:
             self.store.admitted = ipc_messages.read_admitted(payload)
             await self.credentials.read(self.store)
@@ -123,7 +123,7 @@ class WorkerState:
     def _note_incidents(self, kinds: frozenset[str]) -> None:
         for kind in IncidentKind:
             if kind in kinds:
-                # For health alone: the main process logs it, and tells the operator.
+                # Only for the health check: the main process logs the incident and shows it to the operator.
                 self.incidents.open((_LEADER, kind), kind, _LEADER, "the main process has an incident")
             else:
                 self.incidents.resolve((_LEADER, kind))
@@ -162,12 +162,12 @@ class _WorkerService:
             await asyncio.sleep(REPORT_SECONDS)
             self.store.forget()
             self.opening.forget()
-            # The next one says all that this one would.
+            # A report that cannot be sent now is not queued: the next one replaces it.
             if self.channel.clear:
                 self.report()
 
     def report(self) -> None:
-        """Say what holds this one up, and show its metrics."""
+        """Report this worker's incidents and metrics."""
         mine = [
             [repr(key), incident.kind, event, incident.text]
             for key, event, incident in self.incidents.active()
@@ -175,14 +175,14 @@ class _WorkerService:
         ]
         lines, _since, why = logs.unreported()
         if lines:
-            # The same words however many they are: others would be logged each time.
-            text = f"lines of its log were lost: {why}; work goes on, look at where its stderr goes"
+            # The text does not contain the number of lines: each new text would be logged again.
+            text = f"lines of its log were lost: {why}; work goes on. Check where its stderr goes"
             mine.append([_LOST, IncidentKind.LOG, _LOST, text])
         shown = metrics_snapshot(self.metrics.registry, PREFIX)
         self.channel.tell(Frame.REPORT, codec.write_document({"incidents": mine, "metrics": shown}))
 
     async def leave(self) -> None:
-        """Let the calls in work finish; each takes only a short time."""
+        """Let the calls in progress finish; each takes only a short time."""
 
 
 @contextlib.asynccontextmanager
@@ -197,8 +197,9 @@ async def _assembled(
     certificates = ReloadingCertificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check)
     metrics = Metrics("shuffler", (ShufflerStage.ADMIT, ShufflerStage.OPEN), CollectorRegistry())
     opening = InlineOpener(metrics.stage(ShufflerStage.OPEN))
-    # Without it nobody could be told from a stranger.
+    # Without the credentials every device would be refused as unknown.
     await state.admitted(await channel.ask(Frame.ADMITTED))
+    # The worker's share of the limit. A rate below 1 would let no ticket through, ever.
     rate = Rate(max(1.0, settings.enrollments_per_second / settings.workers))
     queue = LoadShedder(settings.queue, settings.queue_seconds)
     disk_reserve = DiskReserve(settings.data, settings.disk_reserve, state.incidents)
@@ -221,7 +222,7 @@ async def _assembled(
 
 
 def _gone() -> None:
-    """End at once: whoever is started next wants the ports, and all that was acknowledged is kept elsewhere."""
+    """Exit at once: the next worker needs the ports, and everything acknowledged is in the main process."""
     os._exit(1)
 
 
@@ -247,10 +248,10 @@ async def _serve(start: Start, here: socket.socket) -> None:
 
 
 def main() -> None:
-    """Answer devices until the other end of stdin says that it is enough."""
+    """Answer devices until the main process asks to stop."""
     disable_core_dumps()
     end_with_parent()
-    # A signal to all of a unit is for the main process: that one says when to stop.
+    # A signal to the whole unit is for the main process, which then asks workers to stop.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     here = socket.socket(fileno=os.dup(0))

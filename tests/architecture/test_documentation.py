@@ -35,38 +35,6 @@ def test_files_that_are_named_are_there(text: str) -> None:
     assert sorted(name for name in there if not any(list(place.glob(name)) for place in places)) == []
 
 
-SHOWN = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-
-
-def attacks() -> dict[str, list[tuple[str, str]]]:
-    """The rows of SECURITY.md's table of attacks: for each the tests that it names, as file and function."""
-    section = (ROOT / "SECURITY.md").read_text().partition("## Attacks and answers\n")[2].partition("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    assert rows[0] == ["attack", "who", "answer", "what is left", "shown by"]
-    assert {len(row) for row in rows} == {5}
-    return {row[0]: SHOWN.findall(row[-1]) for row in rows[1:]}
-
-
-def test_every_attack_in_the_table_names_tests_that_are_there() -> None:
-    found = attacks()
-    assert len(found) > 30
-    assert [attack for attack, tests in found.items() if not tests] == []
-    named = {test for tests in found.values() for test in tests}
-    missing = [
-        f"{path}::{name}"
-        for path, name in sorted(named)
-        if not (ROOT / path).is_file() or not re.search(rf"(?m)^(async )?def {name}\(", (ROOT / path).read_text())
-    ]
-    assert missing == []
-
-
-def test_nothing_else_stands_where_a_table_of_attacks_names_its_tests() -> None:
-    section = (ROOT / "SECURITY.md").read_text().partition("## Attacks and answers\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
-    for line in lines:
-        assert SHOWN.sub("", line.strip("| ").split(" | ")[-1]).replace("<br>", "") == "", line
-
-
 def test_hooks_run_what_the_make_targets_run_and_download_nothing() -> None:
     repositories = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [each["repo"] for each in repositories] == ["local"]

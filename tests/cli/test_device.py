@@ -319,14 +319,30 @@ async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
     assert client.shuffler.fetched == []
 
 
-# The programs of docs/howto/embed-a-device.md
+# The programs of docs/howto/embed-a-device*.md
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "embed-a-device.md"
-PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
-EXPECTED = ("0 True", "True", "RecorderCounts(calls=2, kept=1, repeated=1,", "0 none 1 ()", "1 3.")
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "howto").glob("embed-a-device*.md"))
+TEXT = "\n".join(page.read_text() for page in PAGES)
+PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", TEXT)
+EXPECTED = {
+    "receipt = ": "0 True",
+    "Gateway(": "True",
+    "Recorder(": "RecorderCounts(calls=2, kept=1, repeated=1,",
+    "device.status()": "0 none 1 ()",
+    "PrivacyLimits(": "1 3.",
+}
+"""What a program prints, by words that only this program has."""
 
 
-@pytest.mark.parametrize(("program", "printed"), [*zip(PROGRAMS, EXPECTED, strict=True)])
+def test_every_program_of_the_pages_is_expected() -> None:
+    assert [sum(words in program for program in PROGRAMS) for words in EXPECTED] == [1] * len(PROGRAMS)
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [(program, printed) for words, printed in EXPECTED.items() for program in PROGRAMS if words in program],
+    ids=list(EXPECTED),
+)
 async def test_programs_of_the_page_run(client: Client, tmp_path: Path, program: str, printed: str) -> None:
     """In a folder whose settings are where `hubbub init` puts them; the task asks other questions."""
     files = tmp_path / "deployment" / "client"
@@ -346,11 +362,10 @@ async def test_programs_of_the_page_run(client: Client, tmp_path: Path, program:
     assert done.stdout.startswith(printed)
 
 
-def test_the_page_names_everything_a_recorder_counts() -> None:
-    text = PAGE.read_text()
-    assert [each.name for each in fields(RecorderCounts) if f"`{each.name}`" not in text] == ["calls", "queued"]
+def test_the_pages_name_everything_a_recorder_counts() -> None:
+    assert [each.name for each in fields(RecorderCounts) if f"`{each.name}`" not in TEXT] == ["calls", "queued"]
     for name in (*(each.value for each in Answer), *(f"spending.{each.name}" for each in fields(Spending))):
-        assert f"`{name}`" in text
+        assert f"`{name}`" in TEXT
 
 
 # Progress

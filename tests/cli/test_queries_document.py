@@ -18,6 +18,8 @@ from support.documented_commands import answers, missing, said
 
 TEXT = (Path(__file__).parents[2] / "docs" / "howto" / "choose-a-question.md").read_text()
 ANSWERS = answers(TEXT)
+PROSE = " ".join(TEXT.split())
+"""The text without its line ends."""
 REPORTS = 10**5
 
 
@@ -49,8 +51,8 @@ def test_errors_of_counts_through_krr_follow_from_the_formula() -> None:
     gamma, k = number(tail, "gamma"), 16
     own, other = 1 - gamma + gamma / k, gamma / k
     assert count_variance(REPORTS, own, other) == pytest.approx(number(tail, "mse"), rel=1e-6)
-    assert f"{sqrt(number(tail, 'mse')):.1f}, is the standard error" in TEXT
-    assert f"nobody holds is\n{sqrt(count_variance(0, own, other)):.1f}." in TEXT
+    assert f"{sqrt(number(tail, 'mse')):.1f}, is the standard error" in PROSE
+    assert f"nobody holds is {sqrt(count_variance(0, own, other)):.1f}." in PROSE
 
 
 def test_errors_of_counts_through_unary_encoding_follow_from_the_formula() -> None:
@@ -58,7 +60,7 @@ def test_errors_of_counts_through_unary_encoding_follow_from_the_formula() -> No
     true, other = number(tail, "truthful"), number(tail, "other")
     assert count_variance(REPORTS, true, other) == pytest.approx(number(tail, "mse"), rel=1e-5)
     through_krr = sqrt(number("--categories 1000 --reports 100000 --epsilon 1 --delta 1e-6", "mse"))
-    assert f"is {sqrt(number(tail, 'mse')):.1f}, where kRR has {through_krr:.0f}." in TEXT
+    assert f"is {sqrt(number(tail, 'mse')):.1f}, where kRR has {through_krr:.0f}." in PROSE
 
 
 def test_dummies_add_what_the_formula_says() -> None:
@@ -66,7 +68,7 @@ def test_dummies_add_what_the_formula_says() -> None:
     own, other = 1 - gamma + gamma / k, gamma / k
     variance = count_variance(REPORTS, own, other) + dummies / k * (1 - 1 / k) / (1 - gamma) ** 2
     assert variance == pytest.approx(number("--dummies 45000", "mse"), rel=1e-6)
-    assert f"{sqrt(variance):.1f} at every count" in TEXT
+    assert f"{sqrt(variance):.1f} at every count" in PROSE
 
 
 def test_the_error_of_a_sum_follows_from_the_formula() -> None:
@@ -80,26 +82,26 @@ def test_the_error_of_a_sum_follows_from_the_formula() -> None:
 
     worst = REPORTS * max(variance(place / 100_000) for place in range(100_001))
     assert worst == pytest.approx(number(tail, "mse"), rel=1e-6)
-    assert f"120 times {sqrt(worst):.1f}, the mean's\n{120 * sqrt(worst) / REPORTS:.4f} minutes" in TEXT
+    assert f"120 times {sqrt(worst):.1f}, the mean's {120 * sqrt(worst) / REPORTS:.4f} minutes" in PROSE
 
 
 def test_the_share_up_to_an_edge_has_the_error_of_its_sum() -> None:
     tail = "--categories 12 --reports 100000 --epsilon 1 --delta 1e-6"
     gamma = number(tail, "gamma")
     error = sqrt(count_variance(REPORTS / 2, 1 - gamma / 2, gamma / 2)) / REPORTS
-    assert f"share is {error:.5f}, that of one count {sqrt(number(tail, 'mse')):.1f} at worst" in TEXT
+    assert f"share is {error:.5f}, that of one count {sqrt(number(tail, 'mse')):.1f} at worst" in PROSE
 
 
 def test_groups_have_the_error_of_as_many_categories() -> None:
     many, few = (number(f"--categories {k} --reports 100000 --epsilon 1 --delta 1e-6", "mse") for k in (48, 16))
-    assert f"standard error is {sqrt(many):.1f} instead of {sqrt(few):.1f}." in TEXT
+    assert f"standard error is {sqrt(many):.1f} instead of {sqrt(few):.1f}." in PROSE
 
 
 def test_so_many_people_are_told_from_zero() -> None:
     gamma, k = number("--categories 1000 --reports 100000 --epsilon 1 --delta 1e-6", "gamma"), 1000
     error = sqrt(count_variance(0, 1 - gamma + gamma / k, gamma / k))
     chance = 0.05 / (k * sum(1 / place for place in range(1, k + 1)))
-    assert f"takes about {-NormalDist().inv_cdf(chance) * error:.0f} people" in TEXT
+    assert f"takes about {-NormalDist().inv_cdf(chance) * error:.0f} people" in PROSE
 
 
 def test_the_error_of_a_text_follows_from_its_cells() -> None:
@@ -113,7 +115,7 @@ def test_the_error_of_a_text_follows_from_its_cells() -> None:
     spread = (1000 * hit + (REPORTS - 1000) * miss) / ((1 - gamma) * (1 - 1 / cells)) ** 2
     # With 256 rows, the thousand collide with one another's cells by themselves alone, which adds nothing here.
     assert sqrt(spread) == pytest.approx(thousand, rel=0.1)
-    assert f"standard error of {nobody:.1f}, and one that a thousand hold {thousand:.1f}." in TEXT
+    assert f"standard error of {nobody:.1f}, and one that a thousand hold {thousand:.1f}." in PROSE
 
 
 def test_a_text_stands_out_of_so_many_look_ups() -> None:
@@ -124,14 +126,14 @@ def test_a_text_stands_out_of_so_many_look_ups() -> None:
     bytes_of_any, bytes_of_few = every_character(), Alphabet.of("abcdefghijklmnopqrstuvwxyz ")
     two, three = (bytes_of_any.count(b"", length, unended=True) for length in (2, 3))
     few, many = (stands_out_from((nobody * keep) ** 2, number) / keep for number in (two, MOST_LOOKED_UP))
-    assert f"from {few:.0f} people on, and of {MOST_LOOKED_UP:,} from {many:.0f}\n" in TEXT
-    assert f"controls, {two:,} for two bytes" in TEXT
-    assert f"characters, {bytes_of_few.count(b'', 2, unended=True):,}, so" in TEXT
-    assert f"three ({three:,} look-ups)" in TEXT
+    assert f"from {few:.0f} people on, and of {MOST_LOOKED_UP:,} from {many:.0f} on" in PROSE
+    assert f"controls, {two:,} for two bytes" in PROSE
+    assert f"characters, {bytes_of_few.count(b'', 2, unended=True):,}, so" in PROSE
+    assert f"three ({three:,} look-ups)" in PROSE
 
 
 def test_a_state_sent_directly_has_the_error_of_its_share_of_the_cap() -> None:
     gamma = 2 / (exp(40 / 16) + 1)
     error = sqrt(count_variance(0, 1 - gamma / 2, gamma / 2))
     assert error == pytest.approx(98.7028, rel=1e-4)
-    assert f"over all of them: {error:.1f} in every round" in TEXT
+    assert f"over all of them: {error:.1f} in every round" in PROSE

@@ -273,7 +273,7 @@ async def test_a_chunk_that_repeats_what_is_stored_changes_nothing(store: Analyz
 async def test_gaps_and_what_goes_beyond_the_batch_are_refused(store: AnalyzerStore) -> None:
     batch = await begun(store)
     gap = await refused(store.append(batch.chunk(1, 2)))
-    assert (gap.reason, "go on from 0" in gap.message) == (Reason.WRONG_OFFSET, True)
+    assert (gap.reason, "continue at 0" in gap.message) == (Reason.WRONG_OFFSET, True)
     beyond = Envelopes(batch.id, 0, (*batch.envelopes, batch.envelopes[0]))
     assert (await refused(store.append(beyond))).reason is Reason.WRONG_OFFSET
     assert arrived(store, batch.id) == b""
@@ -336,7 +336,7 @@ async def test_an_announcement_that_is_refused_leaves_its_releases_out(store: An
 
 async def test_a_past_has_what_was_released_before_and_awaits_what_may_still_be_counted(store: AnalyzerStore) -> None:
     await counted(store, 0)
-    with pytest.raises(HubbubError, match="round 0 was counted, and is not among the releases"):
+    with pytest.raises(HubbubError, match="round 0 was counted, but is not among the releases"):
         await store.past(TASK.id, 0)
     await announce(store, await begun(store, 1, 1), releases=RELEASES)
     past = await store.past(TASK.id, 0)

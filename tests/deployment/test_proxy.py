@@ -31,11 +31,11 @@ from hubbub.protos.identity.keys import Role
 from hubbub.protos.transport.tls_files import TlsCertificate, certificates_in
 from hubbub.shuffler import settings as shuffler_settings
 from support.cli import hubbub
-from support.deployment_files import GUIDE, ROOT, SYSTEMD, Unit, compose
+from support.deployment_files import HOWTO, SYSTEMD, Unit, compose
 from support.haproxy import Running, checked, haproxy, with_parts
 
 CONFIGURATION = "/etc/hubbub/proxy/haproxy.cfg"
-OPERATIONS = ROOT / "docs" / "howto" / "operate.md"
+PAGE = HOWTO / "public-port.md"
 KEPT_AT_HOME = (
     "log ",
     "log-format",
@@ -204,9 +204,7 @@ def test_the_proxy_is_as_hardened_as_the_shuffler() -> None:
 
 
 def test_every_limit_is_in_the_documentation_with_its_number(made: Folder) -> None:
-    rows = dict(
-        re.findall(r"(?m)^\| `([^`]+)` \| ([0-9]+) ?[a-z]* \|", OPERATIONS.read_text().partition("### The proxy")[2])
-    )
+    rows = dict(re.findall(r"(?m)^\| `([^`]+)` \| ([0-9]+) ?[a-z]* \|", PAGE.read_text()))
     text = "\n".join(directives(configuration(made)))
     ports = ("devices", "mtls", "https")
     every_part = with_parts(configuration(made).read_text(), *ports)
@@ -262,7 +260,7 @@ def test_many_addresses_of_one_network_together_are_refused(tmp_path: Path) -> N
 
 
 def test_containers_need_one_line_of_the_shufflers_settings_changed_as_the_guide_says(made: Folder) -> None:
-    (old, new) = re.findall(r"s/\^(listen = [^/]+)/(listen = [^/]+)/", GUIDE.read_text())[0]
+    (old, new) = re.findall(r"s/\^(listen = [^/]+)/(listen = [^/]+)/", (HOWTO / "containers.md").read_text())[0]
     text = (made.of("shuffler") / "shuffler.toml").read_text()
     assert len(re.findall(rf"(?m)^{old}", text)) == 1
     assert tomllib.loads(re.sub(rf"(?m)^{old}", new, text))["listen"] == f"0.0.0.0:{SHUFFLER_PORT}"

@@ -1,8 +1,8 @@
-"""The attacks of SECURITY.md that somebody who can reach the ports can try, on real services, in one round.
+"""The attacks of docs/explanation that somebody who can reach the ports can try, on real services, in one round.
 
 Strangers, enrolled devices that cheat, whoever recorded what was on the wire, and parties at ports that are not theirs
 all try, before, among and after twenty honest people. The round counts the twenty; every refusal has its reason, is
-counted by it, and is explained in docs/howto/operate.md; and once it is over, no file holds what it hung on.
+counted by it, and is explained in docs/reference/refusals.md; and once it is over, no file holds what it hung on.
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ def test_every_refusal_is_counted_by_its_reason_and_attested(seen: Seen) -> None
 
 
 def test_every_reason_is_explained_to_the_operator() -> None:
-    explained = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "howto" / "operate.md").read_text(), re.M))
+    explained = set(re.findall(r"^## (\w+)$", (ROOT / "docs" / "reference" / "refusals.md").read_text(), re.M))
     assert {reason.value for reason in ATTACKS.values() if reason is not None} <= explained
 
 

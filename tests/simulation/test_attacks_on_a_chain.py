@@ -1,4 +1,4 @@
-"""The attacks of SECURITY.md by shufflers of a chain, tried against one that runs: two shufflers and an analyzer.
+"""The attacks of docs/explanation by shufflers of a chain, tried against one that runs: two shufflers and an analyzer.
 
 The attackers have their parties' real identities and TLS certificates. An honest round goes through between.
 """

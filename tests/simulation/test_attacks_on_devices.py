@@ -1,4 +1,4 @@
-"""The attacks of SECURITY.md on enrolled devices and what they send, tried against one running deployment.
+"""The attacks of docs/explanation on enrolled devices and what they send, tried against one running deployment.
 
 Four tasks run side by side, which differ in whom they admit, so that an attack which one refuses is seen to succeed in
 another. Devices are the client's own; where somebody must read or change what they send, it stands between them and

@@ -1,4 +1,4 @@
-"""The attacks of SECURITY.md by parties and thieves of their keys, tried against one deployment that released rounds.
+"""The attacks of docs/explanation by parties and thieves of their keys, tried against one that released rounds.
 
 Three rounds of enrolled people are released first. Then the analyzer, with its real identity, signs certificates that
 leave rounds out; operator and thieves hand services, devices and `hubbub verify` tasks and successions of their own; a
@@ -374,8 +374,8 @@ def device(deployment: ReleasedRounds, folder: Path, **changes: Any) -> Device:
 LAST_OF = "DELETE FROM {0} WHERE position = (SELECT max(position) FROM {0}) AND task = (SELECT max(task) FROM {0})"
 CHEAPER = "UPDATE ledger SET entry = replace(entry, '{}', '{}')"
 FORGOTTEN: dict[str, tuple[Change, str]] = {
-    "the last charge left off": (grown("ledger", LAST_OF.format("ledger")), "restore the store from a copy"),
-    "a charge made smaller": (grown("ledger", CHEAPER.format(AT_MINIMUM, AT_MANY)), "ledger does not hold"),
+    "the last charge left off": (grown("ledger", LAST_OF.format("ledger")), "restore the newest copy of the store"),
+    "a charge made smaller": (grown("ledger", CHEAPER.format(AT_MINIMUM, AT_MANY)), "ledger is invalid"),
     "the last release left off": (grown("chain", LAST_OF.format("chain")), "releases"),
     "the whole store lost": (lost, "--create-store"),
 }

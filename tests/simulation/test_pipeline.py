@@ -218,7 +218,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
                 await carrier.submit_many(answers(0, 250), 2)
         assert over.value.reason is Reason.OVER_BUDGET
         assert "the budget is 3.1; spent so far: " in status.waiting_for
-        assert "of it by themselves rounds 0 to 1 (2)" in status.waiting_for
+        assert "each group alone: rounds 0 to 1 (2)" in status.waiting_for
         await pipeline.kill(Role.SHUFFLER)
         await pipeline.start(Role.SHUFFLER)
         assert (await _ended(pipeline, 2)).waiting_for == status.waiting_for

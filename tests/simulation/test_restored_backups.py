@@ -88,7 +88,9 @@ async def test_an_old_copy_of_either_store_is_noticed_by_the_other_party_until_t
         await running.start(Role.SHUFFLER)
         await released(running, 4)
         waiting = await told(running, 4, lambda text: "old copy" in text)
-        assert "its store is an old copy: round 1, which it had counted, is missing there; put its newest" in waiting
+        assert (
+            "its store is an old copy: round 1, which it had counted, is missing there; restore its newest" in waiting
+        )
         assert any("old copy" in each.text for each in (await incident_report(running, Role.SHUFFLER)).incidents)
 
         await put_back(running, Role.ANALYZER, tmp_path / "newest analyzer", tmp_path / "rolled back analyzer")

@@ -15,14 +15,32 @@ from dockerfile_parse import DockerfileParser
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
 CONTAINERS = ROOT / "deploy" / "containers"
-GUIDE = ROOT / "docs" / "howto" / "deploy-two-parties.md"
+HOWTO = ROOT / "docs" / "howto"
+GUIDE = HOWTO / "deploy-two-parties.md"
+GUIDES = [
+    HOWTO / f"{name}.md"
+    for name in (
+        "add-a-hop",
+        "back-up-and-restore",
+        "containers",
+        "deploy-two-parties",
+        "enroll",
+        "erase-and-retain",
+        "public-port",
+        "rotate-keys",
+        "run-a-cluster",
+        "run-on-kubernetes",
+        "upgrade",
+    )
+]
+"""Pages for parties that run a service; the first one that they read is GUIDE."""
 SERVICES = ("shuffler", "analyzer")
 HOPS = ("hop-2", "hop-3")
 """Shufflers behind the first one, by the names of their folders."""
 FRONTENDS = ("frontend-1", "frontend-2")
 """Front ends of a cluster, by the names of their folders."""
 
-_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```$", re.M | re.S)
 
 
 @dataclass(frozen=True)
@@ -120,7 +138,26 @@ def commands_in(text: str) -> Iterator[list[str]]:
     blocks = "\n".join(_BLOCK.findall(text)).replace("\\\n", " ")
     inline = re.findall(r"`(hubbub [^`]*)`", text.replace("\n", " "))
     for line in (*blocks.splitlines(), *inline):
-        for part in re.split(r"&&|\|", line):
-            words = shlex.split(part, comments=True)
-            if words and words[0].rpartition("/")[2] == "hubbub" and len(words) > 1:
-                yield words[1:]
+        yield from commands_of_line(line)
+
+
+def commands_of_line(line: str) -> Iterator[list[str]]:
+    """Every `hubbub …` of a shell's line, also one that runuser runs, without what it redirects."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
+    lexer.whitespace_split = True
+    words: list[str] = []
+    commands, redirected = [words], False
+    for word in lexer:
+        if word and not set(word) - set("();|&"):
+            commands.append(words := [])
+        elif word and not set(word) - set("<>&"):
+            redirected = True
+        elif redirected:
+            redirected = False
+        else:
+            words.append(word)
+    for words in commands:
+        if "--" in words and words[0] == "runuser":
+            del words[: words.index("--") + 1]
+        if len(words) > 1 and words[0].rpartition("/")[2] == "hubbub":
+            yield words[1:]

@@ -18,6 +18,8 @@ from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+from hubbub.service.processes.subprocesses import SAFE_PATH
+
 LOADED = (
     "hubbub.accountant",
     "hubbub.analyzer.certifier",
@@ -45,12 +47,14 @@ def context() -> ForkServerContext:
     """The one that processes are forked from."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))
-    # gRPC reads this when it is loaded, where `hubbub` has set it.
-    given = os.environ.get("GRPC_VERBOSITY")
-    os.environ["GRPC_VERBOSITY"] = given or "ERROR"
+    # gRPC reads the first when it is loaded, and Python the second: a test may have planted modules in its folder.
+    read = {"GRPC_VERBOSITY": os.environ.get("GRPC_VERBOSITY", "ERROR"), SAFE_PATH: "1"}
+    given = {name: os.environ[name] for name in read if name in os.environ}
+    os.environ.update(read)
     multiprocessing.forkserver.ensure_running()
-    if given is None:
-        del os.environ["GRPC_VERBOSITY"]
+    for name in read.keys() - given.keys():
+        del os.environ[name]
+    os.environ.update(given)
     return context
 
 

@@ -1,1 +1,1 @@
-"""What `hubbub demo` can show, each on real data. A scenario is a value; `registry` has them all."""
+"""Defines the scenarios of `hubbub demo`, each on real data; `registry` lists them."""

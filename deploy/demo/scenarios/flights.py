@@ -1,4 +1,4 @@
-"""A histogram and a sum, in one round."""
+"""Demonstrates a histogram and a sum, in one round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def flights() -> Dataset:
     """Return the flights that left New York City's airports in 2013: carrier, and departure delay in minutes.
 
     Raises:
-        HubbubError: where the package with the data is not installed.
+        HubbubError: if the package with the data is not installed.
     """
     table = flights_table(["carrier", "dep_delay"])
     carriers, delays = table["carrier"], table["dep_delay"].cast(pa.float64())
@@ -32,4 +32,4 @@ FLIGHTS = Scenario(
     "each flight is a device, and says its carrier and, where it has one, its departure delay",
     flights,
 )
-"""What `hubbub demo` shows where nothing else is said."""
+"""The default scenario of `hubbub demo`."""

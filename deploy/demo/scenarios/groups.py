@@ -1,4 +1,4 @@
-"""A number by two attributes, jointly randomized, so that totals agree."""
+"""Demonstrates a number by two attributes, jointly randomized, so that totals agree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def delays() -> Dataset:
     """Return each flight's departure delay, with the airport it left from and its time of the day.
 
     Raises:
-        HubbubError: where the package with the data is not installed.
+        HubbubError: if the package with the data is not installed.
     """
     flights = flights_table(["origin", "hour", "dep_delay"])
     place = pc.add(*(pc.cast(pc.greater_equal(flights["hour"], hour), pa.int64()) for hour in (12, 18)))

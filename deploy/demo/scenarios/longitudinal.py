@@ -1,4 +1,4 @@
-"""A yes or no of the same devices over a year, in sixteen rounds."""
+"""Demonstrates a yes-or-no question to the same devices over a year, in sixteen rounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lateness() -> Dataset:
     """Return whether each aeroplane arrived over two hours late in the last ten weeks, after each period of 2013.
 
     Raises:
-        HubbubError: where the package with the data is not installed.
+        HubbubError: if the package with the data is not installed.
     """
     flights = flights_table(["month", "day", "tailnum", "arr_delay"]).drop_null()
     planes = flights["tailnum"].combine_chunks().dictionary_encode()

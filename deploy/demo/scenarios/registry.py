@@ -1,4 +1,4 @@
-"""All scenarios, by their names."""
+"""Lists all scenarios by name."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
 
 
 def scenario_named(name: str | None) -> Scenario:
-    """Return the scenario of that name; the first where there is none.
+    """Return the scenario of that name; the first for None.
 
     Raises:
-        UsageError: where no scenario has that name.
+        UsageError: if no scenario has that name.
     """
     if name is None:
         return next(iter(SCENARIOS.values()))

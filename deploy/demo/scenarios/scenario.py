@@ -1,7 +1,7 @@
-"""What one demo shows, as a value. The demo runs any of them, and asks none which it is.
+"""Defines a scenario as a value; the demo treats all scenarios the same.
 
-To add one: a module with a function that makes its dataset, and its line in `registry`. A plot that is not by
-category has a line in `cli/plots/demo_panels.py`.
+To add one, write a module with a function that makes its dataset, and add a line to `registry`. A plot that is not by
+category also needs a line in `cli/plots/demo_panels.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The flights that left New York City in 2013, with their aeroplanes, airports and airlines."""
+"""Reads the flights that left New York City in 2013, with their aeroplanes, airports and airlines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def flights_table(columns: Sequence[str]) -> pa.Table:
     """Return these columns of the flights, a row a flight.
 
     Raises:
-        HubbubError: where the package with the data is not installed.
+        HubbubError: if the package with the data is not installed.
     """
     with zipfile.ZipFile(_folder() / "flights.csv.zip") as files, files.open("flights.csv") as file:
         return csv.read_csv(file, convert_options=csv.ConvertOptions(include_columns=list(columns)))
@@ -27,7 +27,7 @@ def table(name: str, columns: Sequence[str]) -> pa.Table:
     """Return these columns of another table: airlines, airports, planes or weather.
 
     Raises:
-        HubbubError: where the package with the data is not installed.
+        HubbubError: if the package with the data is not installed.
     """
     return csv.read_csv(_folder() / f"{name}.csv", convert_options=csv.ConvertOptions(include_columns=list(columns)))
 

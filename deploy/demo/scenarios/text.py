@@ -1,4 +1,4 @@
-"""Which texts people hold, where the task does not list them. Candidates are looked up afterwards."""
+"""Demonstrates the discovery of texts that the task does not list; candidates are looked up afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def destinations() -> Dataset:
     """Return the name of the airport that each flight went to.
 
     Raises:
-        HubbubError: where the package with the data is not installed.
+        HubbubError: if the package with the data is not installed.
     """
     flights, airports = flights_table(["dest"]), table("airports", ["faa", "name"])
     # Four airports in Puerto Rico and the Virgin Islands have no name in the data: their code stands for them.

@@ -1,1 +1,1 @@
-"""What `hubbub keys` shows and changes. Each kind is a value behind one protocol; `registry` has them."""
+"""Shows and rotates keys for `hubbub keys`. Each kind of key implements one protocol; `registry` lists them."""

@@ -1,7 +1,7 @@
-"""Who makes TLS certificates. The file that everybody trusts holds all that are pending, active or retired.
+"""Rotates the authorities that issue TLS certificates. The trusted file has all pending, active and retired ones.
 
-The first certificate in it is the active one's. One that was made later is pending: trusted, and issuing nothing yet.
-One that was made earlier is retired: what it issued is still trusted.
+The first certificate in it is the active one. A later one is pending: it is trusted, but issues nothing yet. An earlier
+one is retired: its certificates are still trusted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A party's own TLS certificate. The next one waits in `next/` beside it, the one before in `retired/`."""
+"""Rotates a party's own TLS certificate. The next one waits in `next/` in its folder, the previous in `retired/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Ed25519 key that a party signs with. A signed succession says from when on another one follows it."""
+"""Rotates the Ed25519 key with which a party signs. A signed succession states from when on another one follows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubbub.protos.task.signed_task import SignedTask
 from hubbub.service.runtime.task_files import files_in
 
 LEAD_SECONDS = 2 * DAY
-"""After which time a succession begins where nobody says when: the rounds of a day are prepared before."""
+"""Default time until a succession begins; the rounds of a day are prepared before."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A key of a party as it is shown, where a party keeps its keys, and what every kind of key can do."""
+"""Defines the shown form of a party's key, the places of its keys, and the operations of every kind of key."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def location_of(settings: Path) -> KeyLocation:
     """Return where the party keeps its keys whose settings file this is: the operator's, or a service's.
 
     Raises:
-        SettingsError: where it is none of them, or cannot be used; saying why.
+        SettingsError: if it is none of them, or cannot be used; saying why.
     """
     names = _top_names(settings)
     # Each name is a setting of that party alone, and required there.
@@ -168,7 +168,7 @@ class KeyRotation(Protocol):
         """Return the party's keys of this kind, the active one first; none where it has none here.
 
         Raises:
-            HubbubError, OSError: where they cannot be read.
+            HubbubError, OSError: if they cannot be read.
         """
 
     def add(self, location: KeyLocation, request: KeyRequest) -> str:
@@ -189,7 +189,7 @@ def of_operator(location: KeyLocation, what: str) -> OperatorSettings:
     """Return the operator's settings.
 
     Raises:
-        HubbubError: where the place is another party's; `what` is what the operator alone changes.
+        HubbubError: if the place is another party's; `what` is what the operator alone changes.
     """
     if location.operator is None:
         raise HubbubError(f"{what} is the operator's to change; give the operator's settings file")

@@ -1,4 +1,4 @@
-"""The keys that devices' credentials are made with, in the shuffler's store, rotated by its operator."""
+"""Rotates the master keys of devices' credentials in the shuffler's store, for its operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of keys that `hubbub keys` knows."""
+"""Lists the kinds of keys that `hubbub keys` knows."""
 
 from __future__ import annotations
 

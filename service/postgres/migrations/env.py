@@ -1,4 +1,4 @@
-"""What Alembic runs a store's migrations with: the connection that `schema.bring_forward` has, in its transaction."""
+"""Runs a store's migrations for Alembic, on the connection and in the transaction of `schema.bring_forward`."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""What a submission must pass before its envelope is opened, a module a check, in the order of `registry`."""
+"""The checks that a submission must pass before its envelope is opened, one module each; `registry` has the order."""

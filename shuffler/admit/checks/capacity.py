@@ -1,6 +1,6 @@
-"""Limits on the submissions of a round, on the disk, and on those in work at once.
+"""Limits the submissions of a round, the disk, and the submissions in work at once.
 
-So disk and memory stay bounded under any load, and whatever was sealed into the submissions.
+So disk and memory stay bounded under any load, and for any content of the submissions.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 
 OVERLOADED_SECONDS = 1.0
-"""When a device may try again after OVERLOADED: what is in work is done by then."""
+"""Seconds until a device may try again after OVERLOADED: the work of now is done by then."""
 
 
 def most(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
     """ROUND_FULL, for good: nothing leaves a round before it is cut.
 
-    A call may still pass with more than the round has room for; the store takes no more of it.
+    A call may pass with more submissions than the round has room for; the store takes only as many as fit.
     """
     limit = arrival.task.maximum_reports
     if arrival.held < limit:
@@ -27,8 +27,8 @@ def most(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
 
 
 def full(number: int, limit: int) -> Refusal:
-    """Return the refusal of what comes to a round that holds the most its task takes."""
-    message = f"round {number} is full, with the {limit} submissions that the task takes at most; answer the next"
+    """Return the refusal for a round that has as many submissions as its task allows."""
+    message = f"round {number} is full with {limit} submissions, the task's maximum; answer the next round"
     return Refusal(Reason.ROUND_FULL, message)
 
 
@@ -38,7 +38,7 @@ def disk(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
 
 
 def capacity(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
-    """OVERLOADED. It comes last: what is refused for good must not be told to try again, and takes no room."""
+    """OVERLOADED. The last check: a submission that is refused for good must not retry, and takes no room."""
     free = max(arrival.free, 0)
     if len(submissions) <= free:
         return None
@@ -46,6 +46,6 @@ def capacity(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
 
 
 def overloaded(limit: int) -> Refusal:
-    """Return the refusal of what comes while as much is in work as there may be."""
-    message = f"as much is in work as is done in time, {limit} submissions at most; try again shortly"
+    """Return the refusal for a submission that comes while the limit of work is reached."""
+    message = f"the shuffler has as much work as it can do in time, {limit} submissions at most; try again shortly"
     return Refusal(Reason.OVERLOADED, message, OVERLOADED_SECONDS)

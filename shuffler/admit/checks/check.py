@@ -1,4 +1,4 @@
-"""What a check is: it looks at a call, and at its submissions that are not retries."""
+"""Defines a check: a function of a call, and of the call's submissions that are not retries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from hubbub.shuffler.records import Round
 
 @dataclass(frozen=True)
 class Arrival:
-    """A call as a check sees it: where its submissions say they go, the round there, the time, and the room for more.
+    """A call as a check sees it: the destination of its submissions, their round, the time, and the room for more.
 
     `now` is in seconds since 1970; `free` is how many more submissions may be in work, of `limit` at once. `revoked`
-    are the numbers of enrolled devices that are admitted no more. `held` is how many submissions the round has;
-    `disk_full` is the refusal where the disk has no room for more. `key_damaged`: the round's private key opens
-    nothing.
+    are the numbers of revoked devices. `held` is how many submissions the round has. `disk_full` is the refusal if the
+    disk has no room for more. `key_damaged` is true if the round's private key cannot open envelopes.
     """
 
     task: Task
@@ -35,8 +34,8 @@ class Arrival:
 
 
 Verdicts = Refusal | Sequence[Refusal | None] | None
-"""Of submissions: None where all pass, one refusal where all are refused alike, else why each is refused, in order."""
+"""Of submissions: None if all pass, one refusal if all are refused alike, else each one's refusal or None, in order."""
 
 Check = Callable[[Arrival, Sequence[Submission]], Verdicts]
-"""Looks at those submissions of a call that passed the checks before it, all at once: what is alike for thousands of
-submissions is decided once, and what is not costs no call for each."""
+"""Checks all submissions of a call that passed the earlier checks, together. A property that thousands of submissions
+share is checked once, and other properties cost no function call for each submission."""

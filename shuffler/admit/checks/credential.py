@@ -1,4 +1,4 @@
-"""Whether the device that a submission is proven to be of may submit to this task now."""
+"""Checks whether the device that is proven to have sent a submission may submit to this task now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.shuffler.tasks import at
 
 
 def credential(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
-    """CREDENTIAL_EXPIRED, REVOKED, NOT_COUNTERSIGNED. It is asked only of submissions whose proof holds."""
+    """CREDENTIAL_EXPIRED, REVOKED, NOT_COUNTERSIGNED. It checks only submissions whose proof is valid."""
     admission = arrival.task.admission
     if admission.mode is not Mode.ENROLLED:
         return None
@@ -34,27 +34,27 @@ def credential(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
 
 
 def not_enrolled(admission: AdmissionPolicy) -> Refusal:
-    """Return the refusal of what no device that is admitted is proven to have sent."""
+    """Return the refusal of a submission that no admitted device is proven to have sent."""
     if admission.mode is Mode.MTLS:
-        message = "this task takes devices that show a certificate, at the port for them; call that one, with yours"
+        message = "this task takes devices that show a certificate; submit at the port for them, with this device's own"
         return Refusal(Reason.NOT_ENROLLED, message)
-    message = "this task takes enrolled devices, and no credential proves this submission; redeem a ticket, sign again"
+    message = "no credential proves that an enrolled device sent this submission; redeem a ticket, and sign again"
     return Refusal(Reason.NOT_ENROLLED, message)
 
 
 def expired(expires: int) -> Refusal:
-    """Return the refusal of a credential whose time is over."""
+    """Return the refusal of an expired credential."""
     return Refusal(
         Reason.CREDENTIAL_EXPIRED, f"this device was enrolled until {at(expires)}; ask the operator for a new ticket"
     )
 
 
 def revoked() -> Refusal:
-    """Return the refusal of a device that is admitted no more."""
+    """Return the refusal of a revoked device."""
     return Refusal(Reason.REVOKED, "the operator has revoked this device's enrollment; ask the operator why")
 
 
 def not_countersigned() -> Refusal:
-    """Return the refusal of a device whose ticket the operator alone signed."""
-    message = "this task wants tickets that its second authority signed too; get this device's countersigned"
+    """Return the refusal of a device whose ticket only the operator signed."""
+    message = "this task needs tickets that its second authority signed too; get this device's ticket countersigned"
     return Refusal(Reason.NOT_COUNTERSIGNED, message)

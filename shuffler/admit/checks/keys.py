@@ -1,4 +1,4 @@
-"""Whether a submission was sealed for this round's keys."""
+"""Checks whether a submission was sealed for this round's keys."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 from hubbub.shuffler.records import not_ready
 
 DAMAGED_SECONDS = 60.0
-"""When a device may ask again for keys of a round whose key is damaged: its operator has to do something first."""
+"""Seconds until a device may ask again for keys of a round whose key is damaged: its operator has to act first."""
 
 
 def keys(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
-    """NOT_READY, KEY_SET_DIFFERS: what is sealed for other keys would not open, here or at the analyzer."""
+    """NOT_READY, KEY_SET_DIFFERS: a submission for other keys would not open, here or at the analyzer."""
     held = arrival.round.keys
     if held is None:
         return not_ready(arrival.round.number)
@@ -26,10 +26,10 @@ def keys(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
 
 
 def damaged(number: int) -> Refusal:
-    """Return the refusal of a round whose private key is known to open nothing, before anybody answers it in vain."""
+    """Return the refusal for a round whose private key is damaged, before a device answers it in vain."""
     return Refusal(
         Reason.NOT_READY,
-        f"the key of round {number} is damaged at the shuffler, so nothing that is sealed for it would open; ask "
-        "again, or answer the next round",
+        f"the key of round {number} is damaged at the shuffler, so it cannot open submissions; ask again later, "
+        "or answer the next round",
         DAMAGED_SECONDS,
     )

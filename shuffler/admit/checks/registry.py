@@ -1,4 +1,4 @@
-"""Every check that a submission passes before it is opened. A new check is one more line here."""
+"""Lists every check that a submission passes before it is opened. Add a new check here."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hubbub.shuffler.admit.checks.size import size
 from hubbub.shuffler.admit.checks.time import time
 
 CHECKS: tuple[Check, ...] = (size, time, keys, credential, most, disk, capacity)
-"""In their order: the first that refuses is the reason that is given and counted."""
+"""In this order: the first check that refuses gives the reason that is returned and counted."""
 
 
 def refusals_of(arrival: Arrival, submissions: Sequence[Submission]) -> list[Refusal | None]:
-    """Return what all checks together say of a call's submissions, in order: why each is refused, None for the rest."""
+    """Return the result of all checks for a call's submissions, in order: each one's refusal, or None."""
     refusals: list[Refusal | None] = [None] * len(submissions)
     places, asked = list(range(len(submissions))), submissions
     for check in CHECKS:

@@ -1,4 +1,4 @@
-"""All envelopes of a task have one length; otherwise an envelope's length would tell devices apart."""
+"""Checks that all envelopes of a task have one length; otherwise the length would distinguish devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 
 
 def size(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
-    """WRONG_SIZE. It comes first: such an envelope is not of this task, whatever its round's state."""
+    """WRONG_SIZE. It is the first check: such an envelope is not of this task, whatever its round's state."""
     expected = arrival.task.outer_bytes
     lengths = [len(submission.envelope) for submission in submissions]
     if lengths.count(expected) == len(lengths):
@@ -19,5 +19,5 @@ def size(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
 
 
 def _wrong(length: int, expected: int) -> Refusal:
-    message = f"the envelope has {length} bytes, this task's have {expected}; is it of this task?"
+    message = f"the envelope has {length} bytes, but this task's have {expected}; check that it is for this task"
     return Refusal(Reason.WRONG_SIZE, message)

@@ -1,4 +1,4 @@
-"""Whether a round takes submissions now."""
+"""Checks whether a round takes submissions now."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from hubbub.shuffler.tasks import at, next_round
 
 
 def time(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
-    """TOO_EARLY, and what `over` says."""
+    """TOO_EARLY, and the refusals of `over`."""
     return over(arrival.task, arrival.round, arrival.now) or _early(arrival)
 
 
 def over(task: Task, round_: Round, now: float) -> Refusal | None:
-    """Return TOO_LATE, ERASED or OVER_BUDGET where a round takes nothing any more, whenever a submission was made.
+    """Return TOO_LATE, ERASED or OVER_BUDGET if a round takes no more submissions, whenever they were made.
 
-    A device may fetch a round's keys before the round takes submissions, but not after this.
+    A device may fetch a round's keys before the round takes submissions, but not after it is over.
     """
     schedule, number = task.schedule, round_.number
     if round_.state is RoundState.OPEN and now < schedule.cut(number):
         return None
     following = next_round(schedule, now, number)
     if round_.state is RoundState.ERASED:
-        return Refusal(Reason.ERASED, f"round {number} is over and erased, too old for this; {following}")
+        return Refusal(Reason.ERASED, f"round {number} is over and erased, so this came too late; {following}")
     if round_.state is RoundState.EXPIRED and round_.reason:
-        return Refusal(Reason.OVER_BUDGET, f"round {number} takes nothing, nothing may come of it: {round_.reason}")
+        return Refusal(Reason.OVER_BUDGET, f"round {number} takes nothing, it cannot be released: {round_.reason}")
     last = at(schedule.cut(number))
-    return Refusal(Reason.TOO_LATE, f"round {number} takes nothing more, its last time was {last}; {following}")
+    return Refusal(Reason.TOO_LATE, f"round {number} takes no more submissions, it was cut at {last}; {following}")
 
 
 def _early(arrival: Arrival) -> Refusal | None:

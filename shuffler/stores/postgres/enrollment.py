@@ -1,4 +1,4 @@
-"""What devices are admitted with, as the store keeps it: in the keyring alone, as it must be erasable."""
+"""Stores the data of enrollment in the keyring alone, since it must be erasable."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class EnrollmentStore(PostgresIngestStore):
-    """The part of a store that keeps tickets, revoked devices and master keys."""
+    """The part of a store for tickets, revoked devices and master keys."""
 
     def __init__(self, keyring: ShufflerKeyring, sessions: Sessions) -> None:
         super().__init__(keyring, sessions)
         self._keyring = keyring
 
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
-        """Change what is kept of devices; see `ShufflerKeyring.change`."""
+        """Change the data of enrollment; see `ShufflerKeyring.change`."""
         return await self._in_thread(lambda: self._keyring.change(work, everywhere=everywhere))
 
     async def masters(self) -> list[MasterSecret]:
@@ -43,8 +43,8 @@ class EnrollmentStore(PostgresIngestStore):
             elif step is CredentialAction.FORGET:
                 enrollment.forget(connection, now)
 
-        # A new store's first key goes before everything else: those who are to follow come only when this one serves,
-        # and have the key before the first ticket is taken.
+        # A new store's first key does not wait for copies: standbys connect only once this process serves, and they get
+        # the key before the first ticket is redeemed.
         await self._enrolled(work, everywhere=step is not CredentialAction.STATUS)
         if step is CredentialAction.FORGET:
             await self._in_thread(self._keyring.clean)

@@ -1,7 +1,7 @@
-"""Calls that wait together are held in one transaction, and counts are written with them.
+"""Stores calls that wait together in one transaction, and writes counts with them.
 
-A call's outcome is given out only after its transaction is committed. A transaction that fails takes all its calls
-back: none of them was acknowledged. The thread itself survives whatever is raised.
+A call's outcome is returned only after its transaction is committed. A transaction that fails rolls back all its calls:
+none of them was acknowledged. The thread survives every exception.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUP_SUBMISSIONS = 20_000
 
 
 class InsertWriter(JobThread[PendingInsert | None]):
-    """Holds submissions, and writes counts; one thread, which takes one transaction after the other."""
+    """Stores submissions, and writes counts, in one thread, one transaction after the other."""
 
     def __init__(self, sessions: Sessions, secrets: SecretsOf) -> None:
         super().__init__(GROUP_SUBMISSIONS)
@@ -41,10 +41,10 @@ class InsertWriter(JobThread[PendingInsert | None]):
         return first
 
     async def insert(self, call: PendingInsert) -> list[InsertOutcome]:
-        """Hold what a call asks for.
+        """Store a call's submissions.
 
         Raises:
-            StoreError: where it could not be done, or the store was closed.
+            StoreError: if it failed, or the store was closed.
         """
         held: list[InsertOutcome] = await self._put(call, size=len(call.submissions))
         return held
@@ -53,7 +53,7 @@ class InsertWriter(JobThread[PendingInsert | None]):
         """Write the counts that wait.
 
         Raises:
-            StoreError: where it could not be done; they go on waiting.
+            StoreError: if it failed; the counts stay waiting.
         """
         with self._lock:
             if not self._pending:
@@ -63,7 +63,7 @@ class InsertWriter(JobThread[PendingInsert | None]):
     def _run(self) -> None:
         while group := self._next_group():
             self._finish(group)
-        self._finish([])  # what was counted without a call
+        self._finish([])  # counts without a call
 
     def _finish(self, group: list[Job[PendingInsert | None]]) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The part of a store that submissions come to, which the leader and its front ends have in common."""
+"""The part of a store that submissions need, shared by the leader and its front ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class PostgresIngestStore:
-    """Holds submissions, and tells what is held; and the threads that all of a store uses."""
+    """Stores submissions, reads what is stored, and runs the threads of a store."""
 
     def __init__(self, secrets: SecretsOf, sessions: Sessions) -> None:
         self._secrets = secrets
@@ -33,21 +33,21 @@ class PostgresIngestStore:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait for the thread that holds."""
+        """The number of calls that wait for the writing thread."""
         return self._writer.waiting
 
     def _stop(self) -> None:
-        """Write what is waiting, and close the connections."""
+        """Write waiting changes, and close the connections."""
         # The writer first: it still writes what waits.
         self._writer.close()
         self._threads.shutdown()
         self._sessions.close()
 
     def secrets_of(self, round_: Round) -> StorageSecrets:
-        """Return what is held of a round.
+        """Return a round's secrets.
 
         Raises:
-            StoreError: where there is nothing of it, and should be.
+            StoreError: if they are missing.
         """
         return self._secrets.of((round_.task_id, round_.number))
 
@@ -78,20 +78,20 @@ class PostgresIngestStore:
     async def insert(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
     ) -> list[InsertOutcome]:
-        """Hold submissions, each by itself; count what is not new, and those that did not open."""
+        """Store submissions, each by itself; count those that are not new, and those that did not open."""
         return await self._writer.insert(PendingInsert(round_, submissions, unopenable, most))
 
     # Counting
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
         """Count refusals, to be written with the next transaction: a kill loses at most those since the last one."""
-        # Only rounds that were begun have counts of their own: invented numbers must not fill the store.
+        # Only rounds that began have counts of their own: invented numbers must not fill the store.
         begun = (task_id, number) in self._begun
         first = self._writer.count({(task_id, number if begun else ANY_ROUND): Counter(names)})
         if first and (self._counting is None or self._counting.done()):
             self._counting = asyncio.get_running_loop().create_task(self._write_counts())
 
     async def _write_counts(self) -> None:
-        # What could not be written waits for the next transaction.
+        # Counts that could not be written wait for the next transaction.
         with contextlib.suppress(StoreError):
             await self._writer.flush()

@@ -1,10 +1,11 @@
-"""Submissions of many calls in one transaction, while other processes do the same with the same ids.
+"""Stores submissions of many calls in one transaction, while other processes store the same ids.
 
-Whoever holds in a round shares its lock, and whoever cuts it takes it alone: so nothing is held after the cut. Ids are
-inserted first, in one order for everybody, and the table's primary key decides between processes: who comes second
-waits for the first one's commit. Only then is the round's number of submissions raised, which is the one row that all
-who hold wait for, as long as a commit takes; where it turns out that others made the round full meanwhile, all of it
-is taken back. Where the round may become full, the lock is taken alone, so that the number is known beforehand.
+A transaction that stores in a round shares the round's lock, and a cut takes it exclusively: so nothing is stored after
+the cut. Ids are inserted first, in one order for every process, and the table's primary key decides between processes:
+the second one waits for the first one's commit. Only then is the round's number of submissions raised. All writers of
+the round wait for that one row, as long as a commit takes. If other processes made the round full meanwhile, the
+transaction is rolled back. If a round may become full, the lock is taken exclusively, so that the number is known
+beforehand.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from hubbub.shuffler.stores.postgres.secrets import SecretsOf
 
 ROUND_LOCK = "round"
-"""The kind of lock that whoever holds in a round shares, and whoever cuts or erases it takes alone."""
+"""The kind of lock that transactions that store in a round share, and that a cut or an erasure takes exclusively."""
 
 _BLOCK_ID_BYTES = 16
 
 
 @dataclass(frozen=True)
 class PendingInsert:
-    """What one call asks to be held: see `IngestStore.insert`."""
+    """The submissions that one call asks to store: see `IngestStore.insert`."""
 
     round: Round
     submissions: Sequence[Opened] = field(repr=False)
@@ -40,23 +41,23 @@ class PendingInsert:
 
 
 class NearlyFullError(Exception):
-    """A round may become full: all of it is to be done again with the locks taken alone."""
+    """A round may become full: the transaction must be repeated with the locks taken exclusively."""
 
 
 def insert(
     connection: Connection, secrets: SecretsOf, calls: Sequence[PendingInsert], *, alone: bool = False
 ) -> list[list[InsertOutcome]]:
-    """Hold what calls ask for, those of a round in order; say of each submission what became of it, and count that.
+    """Store the submissions of calls, those of a round in order; return the outcome of each, and count the outcomes.
 
     Raises:
-        NearlyFullError: where a round may become full and its lock is not held `alone`; the transaction is taken back.
+        NearlyFullError: if a round may become full and its lock is not taken `alone`; the transaction is rolled back.
     """
     by_round: dict[int, list[int]] = {}
     for place, call in enumerate(calls):
         by_round.setdefault(call.round.key, []).append(place)
     outcomes: list[list[InsertOutcome]] = [[] for _ in calls]
     counts: dict[RoundId, Tally] = {}
-    # In one order for everybody, so that nobody waits in a circle.
+    # In one order for every process, to avoid deadlocks.
     for key in sorted(by_round):
         of_round = [calls[place] for place in by_round[key]]
         for place, found in zip(by_round[key], _insert_in(connection, secrets, of_round, alone), strict=True):
@@ -87,15 +88,15 @@ def _insert_in(
     current, held = _current(connection, round_)
     cipher = secrets.of((round_.task_id, round_.number)).cipher
     if is_over(current) or cipher is None:
-        # Its ids are gone, so a retry is not told from what is new.
+        # Its ids are gone, so retries and new submissions cannot be distinguished.
         return [[InsertOutcome.CUT] * len(call.submissions) for call in calls]
     work = _Insertion(connection, current, cipher, held)
     if alone or current.state is not RoundState.OPEN:
         return [work.alone(call) for call in calls]
     asked = sum(len(call.submissions) for call in calls)
     if any(call.most is not None and held + asked > call.most for call in calls):
-        # The number must not change from here to the commit. Whoever shares a lock must not wait for it alone: two who
-        # do would wait for each other.
+        # The number must not change from here to the commit. A process must not upgrade a shared lock: two that do so
+        # would deadlock.
         raise NearlyFullError
     return work.concurrently(calls)
 
@@ -104,13 +105,13 @@ def _current(connection: Connection, round_: Round) -> tuple[Round, int]:
     current = tables.find(connection, round_.task_id, round_.number)
     if current is None:
         raise StoreError(
-            f"the database has no round {round_.number} of task {round_.task_id.hex()}; is it an old copy?"
+            f"the database has no round {round_.number} of task {round_.task_id.hex()}; it may be an old copy"
         )
     return current, tables.held(connection, current)
 
 
 class _Insertion:
-    """Submissions of one round, in a transaction that has its lock."""
+    """Submissions of one round, in a transaction that has the round's lock."""
 
     def __init__(self, connection: Connection, round_: Round, cipher: RoundCipher, held: int) -> None:
         self._connection = connection
@@ -120,20 +121,20 @@ class _Insertion:
         self._stored: dict[bytes, bytes] = {}
 
     def concurrently(self, calls: Sequence[PendingInsert]) -> list[list[InsertOutcome]]:
-        """Hold in an open round with room enough, while others do, too: what could be inserted is new."""
+        """Store in an open round with enough room, while others do too: every id that can be inserted is new."""
         first = self._firsts(calls)
         fresh = self._insert(first)
         known = {stored: digest for stored, (_, digest, _) in first.items()}
         known.update(self.known([stored for stored in first if stored not in fresh]))
         limits = [call.most for call in calls if call.most is not None]
         self._append([first[stored][2] for stored in first if stored in fresh])
-        # Others who shared the lock may have held since the number was read; only now nobody else changes it.
+        # Others with the shared lock may have stored since the number was read; from here on nobody else changes it.
         if limits and self._held > min(limits):
             raise NearlyFullError
         return [[self._outcome(each, known, fresh) for each in call.submissions] for call in calls]
 
     def alone(self, call: PendingInsert) -> list[InsertOutcome]:
-        """Hold in any round whose number nobody else changes: known ids first, then what has room."""
+        """Store in a round whose number nobody else changes: known ids first, then as many as have room."""
         first = self._firsts([call])
         known = self.known(list(first))
         room = len(first) if call.most is None else max(0, call.most - self._held)
@@ -141,13 +142,13 @@ class _Insertion:
         chosen = {stored: first[stored] for stored in (unknown[:room] if self._round.state is RoundState.OPEN else ())}
         fresh = self._insert(chosen)
         if len(fresh) != len(chosen):
-            raise StoreError("somebody else held in a round whose lock was held; it is tried again")
+            raise StoreError("another process stored in a round whose lock was taken; the transaction is repeated")
         self._append([inners for _, _, inners in chosen.values()])
         known.update({stored: digest for stored, (_, digest, _) in chosen.items()})
         return [self._outcome(each, known, fresh) for each in call.submissions]
 
     def known(self, stored: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the digests of those ids that are held."""
+        """Return the digests of those ids that are stored."""
         if not stored:
             return {}
         found = tables.digests(self._connection, self._round, stored)
@@ -164,7 +165,7 @@ class _Insertion:
         return first
 
     def _insert(self, chosen: Mapping[bytes, tuple[bytes, bytes, bytes]]) -> set[bytes]:
-        """Insert ids that are not held yet; return which."""
+        """Insert ids that are not stored yet; return them."""
         if not chosen:
             return set()
         ids = sorted(chosen)
@@ -182,13 +183,13 @@ class _Insertion:
         block = os.urandom(_BLOCK_ID_BYTES)
         statement = tables.of_round("INSERT INTO {arrived} (block, inners) VALUES (%s, %s)", self._round.key)
         self._connection.execute(statement, (block, self._cipher.seal_arrived(block, b"".join(inners))))
-        # Last, as everybody who holds in the round waits for this row until the commit.
+        # Last, since every writer of the round waits for this row until the commit.
         number = "UPDATE round SET held = held + %s WHERE key = %s RETURNING held"
         row = self._connection.execute(number, (len(inners), self._round.key)).fetchone()
         self._held = self._held + len(inners) if row is None else int(row[0])
 
     def _outcome(self, each: Opened, known: Mapping[bytes, bytes], fresh: set[bytes]) -> InsertOutcome:
-        """Say what became of a submission; the first of each that is `fresh` is taken out of it."""
+        """Return the outcome of a submission; the first of each `fresh` id is removed from that set."""
         stored = self._stored[each.id]
         if stored in fresh:
             fresh.discard(stored)

@@ -1,8 +1,8 @@
-"""What must be erasable for good, in a small SQLite file of the one who keeps the rounds.
+"""Keeps data that must be erasable for good in a small SQLite file at the leader.
 
-A round's secret, its private key and the key of its pseudonyms; and what devices are admitted with: redeemed tickets,
-revoked devices, master keys. None of it is ever in the database. A round's row stays when its keys are destroyed,
-without them: so a round that is being erased is told from one whose keys were lost.
+These are a round's secret, its private key and its pseudonym key; and for enrollment the redeemed tickets, revoked
+devices and master keys. None of it is ever in the database. A round's row stays, without keys, when they are destroyed:
+so a round that is being erased differs from one whose keys were lost.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ CREATE TABLE secret (
 
 
 class KeyringReplication(Protocol):
-    """The copies of a keyring, which are told of every change."""
+    """The copies of a keyring, which get every change."""
 
     def tell(self, changes: Sequence[KeyringRow]) -> None:
-        """Note what has changed; called in order, and returns at once."""
+        """Record a change; called in order, and returns at once."""
 
     def wait(self) -> None:
-        """Return once all that was told is on the disks of those that must have it.
+        """Return once every copy that must have the changes so far has them on disk.
 
         Raises:
-            StoreError: where one is away.
+            StoreError: if a copy that is needed is away.
         """
 
 
 class ShufflerKeyring(KeyringFile[StorageSecrets]):
-    """The shuffler's keyring: secrets of rounds, and what devices are admitted with.
+    """The shuffler's keyring: secrets of rounds, and the data of enrollment.
 
-    `sqlite.enrolled` reads and writes the latter, on the connection that `read` and `change` hand to their work.
+    `sqlite.enrollment` reads and writes the latter, on the connection that `read` and `change` give to their work.
     """
 
     layout = LAYOUT
@@ -103,20 +103,20 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
     # Copies
 
     def replicate_to(self, copies: KeyringReplication) -> None:
-        """Tell copies of every change from now on, and answer changes only once they have them."""
+        """Send every change from now on to the copies, and answer changes only once they have them."""
         with self.lock, self._failing():
             changes.watch(self._database.writer)
             self._copies = copies
 
     def whole(self, position: Callable[[], T]) -> tuple[list[KeyringRow], T]:
-        """Return all rows, and what `position` returns at that moment, between two changes."""
+        """Return all rows, and the result of `position` at that moment, between two changes."""
         with self.lock, self._failing():
             return list(changes.every(self._database.writer)), position()
 
     def follow(self, changed: Sequence[KeyringRow], keyring: bytes = b"") -> None:
-        """Have rows be as another keyring has them; nothing is left of what was destroyed there.
+        """Make rows as they are in another keyring; data that was destroyed there leaves no trace.
 
-        With the id of a `keyring`, they are all of it, and this is a copy of it from now on.
+        With the id of a `keyring`, the rows are its whole content, and this is a copy of it from now on.
         """
 
         def work(writer: sqlite3.Connection) -> None:
@@ -139,14 +139,14 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
         return lambda: copies.tell(changed) if changed else None
 
     def _everywhere(self) -> None:
-        """Return once the copies have what was changed. Without the lock: others go on meanwhile."""
+        """Return once the copies have the change. Without the lock, so that other changes go on meanwhile."""
         if self._copies is not None:
             self._copies.wait()
 
     # Rounds
 
     def begin(self, round_: RoundId) -> None:
-        """Have a secret for a round, a new one where there is none."""
+        """Make a secret for a round, unless it has one."""
         with self.lock:
             if round_ not in self._secrets:
                 secret = os.urandom(SECRET_BYTES)
@@ -156,7 +156,7 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
         self._everywhere()
 
     def install(self, round_: RoundId, private_key: bytes, pseudonym_key: bytes) -> None:
-        """Keep a round's keys, in place of those that no device was ever shown."""
+        """Store a round's keys, in place of keys that no device was ever shown."""
         values = (pad_for_erasure(private_key), pad_for_erasure(pseudonym_key) if pseudonym_key else None, *round_)
         statement = "UPDATE secret SET private_key = ?, pseudonym_key = ? WHERE task = ? AND number = ?"
         with self.lock:
@@ -165,7 +165,7 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
         self._everywhere()
 
     def destroy_private(self, round_: RoundId) -> None:
-        """Destroy a round's private key; it is in no file any more."""
+        """Destroy a round's private key, so that it is in no file."""
         with self.lock:
             statement = "UPDATE secret SET private_key = NULL WHERE task = ? AND number = ?"
             self._change(lambda writer: writer.execute(statement, round_))
@@ -174,7 +174,7 @@ class ShufflerKeyring(KeyringFile[StorageSecrets]):
         self._everywhere()
 
     def destroy(self, round_: RoundId) -> None:
-        """Destroy all keys of a round; they are in no file any more, and what was stored under them means nothing."""
+        """Destroy all keys of a round, so that they are in no file and the data under them is unreadable."""
         with self.lock:
             statement = "UPDATE secret SET storage = NULL, private_key = NULL, pseudonym_key = NULL "
             which = "WHERE task = ? AND number = ?"

@@ -1,4 +1,4 @@
-"""A store is made, or opened by the leader: whoever has the database's term and the keyring in a folder."""
+"""Creates a store in a database, or opens it for the leader, which has the lease and the keyring in a folder."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hubbub.shuffler.stores.postgres.store import ShufflerPostgresStore
 
 
 def create_first(folder: Path, address: str) -> Path:
-    """Make a new keyring in `folder` for a database without a store, and return its file.
+    """Create a keyring in `folder` for a database without a store, and return its file.
 
     Raises:
-        StoreError: where there is a keyring or a store already; nothing was made then.
+        StoreError: if there is a keyring or a store already; then nothing was created.
     """
     bring_forward(address, SCHEMA)
     check_new(address, SCHEMA, "a shuffler's")
@@ -47,15 +47,16 @@ def open_as_leader(
 ) -> ShufflerPostgresStore:
     """Open the store in a database with the keyring in `folder`, as the leader; see `ShufflerPostgresStore`.
 
-    Without a `term` one is taken. Closing the store ends it. So many `standbys` must have each change of the keyring.
+    Without a `lease`, one is taken; closing the store ends it. That many `standbys` must have each change of the
+    keyring.
 
     Raises:
-        StoreError: where another leader acts on the database; or see `ShufflerPostgresStore`. The term is closed then.
+        StoreError: if another leader acts on the database; or see `ShufflerPostgresStore`. The lease is closed then.
     """
     if lease is None:
         lease = take_lease(folder, address, incidents)
         if lease is None:
-            raise StoreError(f"another shuffler keeps the rounds of {shown(address)}; stop it first")
+            raise StoreError(f"another shuffler leads the rounds of {shown(address)}; stop it first")
     with contextlib.ExitStack() as failing:
         failing.callback(lease.close)
         keyring = ShufflerKeyring(folder, incidents=incidents)
@@ -77,11 +78,11 @@ def open_frontend(
     cut_of: Callable[[RoundId], float],
     clock: Callable[[], float],
 ) -> tuple[FrontendStore, LeaderClient]:
-    """Connect to a leader's database as a front end, and return its store, and what calls the leader.
+    """Connect to a leader's database as a front end; return its store, and the client of the leader.
 
     Raises:
-        StoreError: where the database cannot be used, or holds no store of this version.
-        HubbubError: where a TLS file cannot be used.
+        StoreError: if the database cannot be used, or has no store of this version.
+        HubbubError: if a TLS file cannot be used.
     """
     bring_forward(address, SCHEMA)
     sessions = FrontendSessions(address, SCHEMA.name, observe, incidents=incidents)
@@ -92,12 +93,12 @@ def open_frontend(
 def take_lease(
     kept: ShufflerKeyring | Path, address: str, incidents: Incidents | None = None, *, forward: bool = True
 ) -> Lease | None:
-    """Become the leader of a database, whose tables are brought `forward` first; None where another is.
+    """Become the leader of a database, whose tables are migrated first if `forward`; None if another process leads.
 
-    `kept` is the keyring, or the folder that it is in, where no other process must have it open.
+    `kept` is the open keyring, or its folder if no other process has the keyring open.
 
     Raises:
-        StoreError: where the server cannot be used, or the keyring has missed changes.
+        StoreError: if the server cannot be used, or the keyring has missed changes.
     """
     if forward:
         bring_forward(address, SCHEMA)
@@ -113,10 +114,10 @@ def take_lease(
 
 
 def create_replicated(folder: Path, address: str) -> Path:
-    """Make a keyring in `folder` that is to follow that of the database's leader, or a store where there is none.
+    """Create a keyring in `folder` that replicates the leader's, or a store if the database has none.
 
     Raises:
-        StoreError: where there is a keyring already; nothing was made then.
+        StoreError: if there is a keyring already; then nothing was created.
     """
     bring_forward(address, SCHEMA)
     return ShufflerKeyring.create(folder) if is_kept(address, SCHEMA) else create_first(folder, address)

@@ -1,4 +1,4 @@
-"""Where the shuffler's store is in a database, and what makes its tables."""
+"""The name of the shuffler's schema in a database, and the package with its migrations."""
 
 from hubbub.service.postgres.schema import Schema
 

@@ -1,7 +1,7 @@
-"""How what belongs to a round is enciphered before it goes into the database (`service.postgres.sealing`).
+"""Encrypts the data of a round before it goes into the database (`service.postgres.sealing`).
 
-Ids: their keyed BLAKE2b digest (RFC 7693). Digests of envelopes: AES-256-SIV (RFC 5297), bound to the id, which is the
-same whenever it is asked, so that nothing has to be stored with it.
+Ids: keyed BLAKE2b digest (RFC 7693). Digests of envelopes: AES-256-SIV (RFC 5297), bound to the id; it is
+deterministic, so nothing has to be stored with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sealing import BlockCipher, changed, derived
 
 ID_BYTES = 16
-"""Length of an id as it is stored; two of 10⁹ ids of a round share one with probability below 2⁻⁶⁸."""
+"""Length of a stored id; two of 10⁹ ids of a round share one with probability below 2⁻⁶⁸."""
 
 _REST_BYTES = STORAGE_BYTES - BLOCK_KEY_BYTES
 _ARRIVED = 0
@@ -25,7 +25,7 @@ _RELEASED = 1
 
 
 def storage_keys(secret: bytes, task_id: bytes, number: int) -> bytes:
-    """Return the keys that follow from a secret: `BLOCK_KEY_BYTES` for blocks, then those of ids and digests."""
+    """Return the keys derived from a secret: `BLOCK_KEY_BYTES` for blocks, then those of ids and digests."""
     return derived(secret, b"hubbub store 1" + _named(task_id, number), STORAGE_BYTES)
 
 
@@ -34,9 +34,9 @@ def _named(task_id: bytes, number: int) -> bytes:
 
 
 class RoundCipher:
-    """Enciphers what belongs to one round, under its `storage_keys`; shows nothing of them.
+    """Encrypts the data of one round under its `storage_keys`; never shows the keys.
 
-    Without the key of blocks (`without_blocks`) it is good for ids and digests alone.
+    Without the key of blocks (`without_blocks`) it works for ids and digests alone.
     """
 
     def __init__(self, keys: bytes, task_id: bytes, number: int) -> None:
@@ -53,16 +53,16 @@ class RoundCipher:
         return cls(storage_keys(secret, task_id, number), task_id, number)
 
     def without_blocks(self) -> RoundCipher:
-        """Return what is left when no more is stored: retries are told by it."""
+        """Return the cipher for a round that stores no more: it still recognizes retries."""
         return RoundCipher(self._keys[-_REST_BYTES:], *self._of)
 
     def shared(self) -> bytes:
-        """Return the keys, for a front end of the leader alone."""
+        """Return the keys, only for a front end of the leader."""
         return self._keys
 
     def _of_blocks(self) -> BlockCipher:
         if self._blocks is None:
-            raise StoreError("the round is cut, and its key of blocks is not here any more")
+            raise StoreError("the round is cut, so its key of blocks is gone")
         return self._blocks
 
     def id(self, submission_id: bytes) -> bytes:
@@ -72,14 +72,14 @@ class RoundCipher:
         return keyed.digest()
 
     def seal_digest(self, stored_id: bytes, digest: bytes) -> bytes:
-        """Return an envelope's digest as it is stored beside its id."""
+        """Return an envelope's digest as it is stored with its id."""
         return self._digests.encrypt(digest, [stored_id])
 
     def open_digest(self, stored_id: bytes, sealed: bytes) -> bytes:
         """Return an envelope's digest.
 
         Raises:
-            StoreError: where it is not what was stored there.
+            StoreError: if it was changed in the database.
         """
         try:
             return self._digests.decrypt(sealed, [stored_id])
@@ -87,26 +87,26 @@ class RoundCipher:
             raise changed("an id's digest") from error
 
     def seal_arrived(self, block: bytes, inners: bytes) -> bytes:
-        """Return submissions as they came, for the block of that id (16 random bytes)."""
+        """Encrypt submissions as they came, for the block of that id (16 random bytes)."""
         return self._of_blocks().seal(struct.pack(">B16s", _ARRIVED, block), inners)
 
     def open_arrived(self, block: bytes, sealed: bytes) -> bytes:
-        """Return submissions as they came.
+        """Decrypt submissions as they came.
 
         Raises:
-            StoreError: where the block is not what was stored there.
+            StoreError: if the block was changed in the database.
         """
         return self._of_blocks().open(struct.pack(">B16s", _ARRIVED, block), sealed, "a block of submissions")
 
     def seal_released(self, query: int, block: int, envelopes: bytes) -> bytes:
-        """Return a block of a permuted list."""
+        """Encrypt a block of a permuted list."""
         return self._of_blocks().seal(struct.pack(">BIQ", _RELEASED, query, block), envelopes)
 
     def open_released(self, query: int, block: int, sealed: bytes) -> bytes:
-        """Return a block of a permuted list as it was.
+        """Decrypt a block of a permuted list.
 
         Raises:
-            StoreError: where the block is not what was stored there.
+            StoreError: if the block was changed in the database.
         """
         return self._of_blocks().open(
             struct.pack(">BIQ", _RELEASED, query, block), sealed, "a block of a permuted list"

@@ -1,4 +1,4 @@
-"""What is held of a round in memory, whoever holds it: the leader, from its keyring, or a front end of it."""
+"""The secrets of a round in memory, at the leader (from its keyring) or at a front end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 
 @dataclass(frozen=True)
 class StorageSecrets:
-    """What is held of a round; all of it is empty, and `cipher` None, once the round's keys are destroyed."""
+    """A round's secrets; all are empty, and `cipher` is None, once the round's keys are destroyed."""
 
     cipher: RoundCipher | None = field(repr=False)
     private_key: bytes = field(default=b"", repr=False)
@@ -22,11 +22,11 @@ DESTROYED = StorageSecrets(None)
 
 
 class SecretsOf(Protocol):
-    """Where secrets are; from any thread."""
+    """A source of secrets; usable from any thread."""
 
     def of(self, round_: RoundId, /) -> StorageSecrets:
-        """Return what is held of a round.
+        """Return a round's secrets.
 
         Raises:
-            StoreError: where there is nothing of it, and should be.
+            StoreError: if they are missing.
         """

@@ -1,8 +1,8 @@
-"""The store on PostgreSQL. What it has answered is committed on the server's disk, and in the keyring's file.
+"""The store on PostgreSQL: whatever it answered is committed on the server's disk, and in the keyring's file.
 
-A change of both goes in an order from which it can be done again: keys are in the keyring before the database speaks of
-them, and destroyed there before it says that a round was erased. Rounds are decided by their rows, which are locked
-while they change, so several processes may use one database.
+A change of both has an order in which it can be repeated. Keys are in the keyring before the database refers to them,
+and are destroyed there before the database records that a round is erased. Decisions use the rows of rounds, which are
+locked while they change, so several processes may use one database.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LOG = logging.getLogger(__name__)
 class ShufflerPostgresStore(EnrollmentStore):
     """The store (`shuffler.stores.protocol.ShufflerStore`) in a database, with its keyring.
 
-    One keyring belongs to a database. Several stores of one process may share it.
+    A database has one keyring. Several stores of one process may share it.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class ShufflerPostgresStore(EnrollmentStore):
         keeps: bool = True,
         lease: Lease | None = None,
     ) -> None:
-        """Open the store in a database; `observe` is told how many seconds each transaction took.
+        """Open the store in a database; `observe` gets the seconds of each transaction.
 
-        `incidents` are told what the server does not take, `connection` is the class of the connections to it. Where
-        the store `keeps` its keyring, it is closed with it. With a `term` nothing is changed after another leader has
-        taken over, and the store's closing ends it.
+        `incidents` gets the server's failures; `connection` is the class of the connections to it. If the store `keeps`
+        its keyring, the keyring is closed with it. With a `lease`, nothing is changed after another leader has taken
+        over, and closing the store ends the lease.
 
         Raises:
-            StoreError: where the server cannot be used, a newer version wrote the database, or it is not the keyring's.
-                Also where a task's ledger or releases do not hold. The keyring is closed then.
+            StoreError: if the server cannot be used, a newer version wrote the database, or it has another keyring.
+                Also if a task's ledger or releases are not valid. The keyring is closed then.
         """
         self._keeps = keeps
         self._lease = lease
@@ -104,7 +104,7 @@ class ShufflerPostgresStore(EnrollmentStore):
         self.secret_server = SecretServer(self, self.secrets_of)
 
     def _checked(self, keyring: ShufflerKeyring, sessions: Sessions) -> set[RoundId]:
-        """Look at what the database holds, and finish what a killed process began; return which rounds were begun."""
+        """Check the content of the database, and finish the work of a killed process; return the rounds that began."""
         sessions.change(lambda connection: bind(connection, keyring, sessions.address))
         try:
             found = sessions.read(_checked_rounds)
@@ -127,20 +127,20 @@ class ShufflerPostgresStore(EnrollmentStore):
         return self._keyring.folder
 
     def close(self) -> None:
-        """Write what is waiting and close the connections."""
+        """Write waiting changes, and close the connections."""
         self._stop()
         if self._keeps:
             self._keyring.close()
-        # Last: whoever takes over finds everything written, and the keyring free.
+        # Last, so that the next leader finds everything written, and the keyring free.
         if self._lease is not None:
             self._lease.close()
 
     def follow(self, standbys: int) -> None:
-        """Have copies follow the keyring, so many `standbys` of which must have each change before it is answered."""
+        """Let copies replicate the keyring; that many `standbys` must have each change before it is answered."""
         self.standbys = KeyringLeader(self._keyring, self._sessions, standbys)
 
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
-        # In a transaction of the database, though it holds nothing of this: so an earlier leader changes nothing.
+        # In a transaction of the database, though it changes nothing there: so a replaced leader changes nothing.
         return await self._change(lambda _connection: self._keyring.change(work, everywhere=everywhere))
 
     async def _change(self, work: Callable[[Connection], T]) -> T:
@@ -166,13 +166,13 @@ class ShufflerPostgresStore(EnrollmentStore):
         return await self._read(lambda connection: ledger.charges_of(connection, task_id))
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
-        """Return a task's releases, the first of them first."""
+        """Return a task's releases, oldest first."""
         return await self._read(lambda connection: ledger.releases_of(connection, task_id))
 
     # A round's life
 
     async def add_round(self, task_id: bytes, number: int) -> Round:
-        """Begin a round; return it as it is where it was begun before."""
+        """Begin a round; a round that began already is returned unchanged."""
 
         def work(connection: Connection) -> Round:
             made = tables.insert_round(connection, task_id, number)
@@ -181,7 +181,7 @@ class ShufflerPostgresStore(EnrollmentStore):
                 return made
             found = tables.find(connection, task_id, number)
             if found is None:
-                raise StoreError(f"round {number} was begun and is gone; is the database an old copy?")
+                raise StoreError(f"round {number} began but is gone; the database may be an old copy")
             return found
 
         found = await self.find(task_id, number)
@@ -192,7 +192,7 @@ class ShufflerPostgresStore(EnrollmentStore):
         return self._whole(round_)
 
     async def install(self, round_: Round, keys: RoundKeyMaterial) -> Round:
-        """Give a round its keys, once and for all."""
+        """Give a round its keys, for good."""
 
         def work(connection: Connection) -> Round:
             current = _locked(connection, round_)
@@ -209,20 +209,20 @@ class ShufflerPostgresStore(EnrollmentStore):
         """Take no more submissions; by the operator only from `minimum` on.
 
         Raises:
-            Refusal: BELOW_MINIMUM where the operator would cut under the minimum.
+            Refusal: BELOW_MINIMUM if the operator would cut under the minimum.
         """
         await self._writer.flush()
 
         def work(connection: Connection) -> Round:
-            # Alone: whoever holds in the round has committed by then, or finds it cut.
+            # Exclusively: a transaction that stores in the round has committed by then, or finds it cut.
             lock(connection, ROUND_LOCK, str(round_.key))
             current = _locked(connection, round_)
             if current.state is not RoundState.OPEN:
                 return current
             held = tables.held(connection, current)
             if closed_by == "operator" and held < minimum:
-                # Not how many: asked often enough, it would tell when each person submits.
-                fewer = f"round {round_.number} holds fewer submissions than the minimum of {minimum}"
+                # Without the number: asked often enough, it would reveal when each person submits.
+                fewer = f"round {round_.number} has fewer submissions than the minimum of {minimum}"
                 raise Refusal(Reason.BELOW_MINIMUM, f"{fewer}; wait for more of them")
             tally = tables.tally(connection, round_.task_id, round_.number)
             refusals = {name: count for name, count in tally.items() if name != RETRIED}
@@ -234,7 +234,7 @@ class ShufflerPostgresStore(EnrollmentStore):
         return self._whole(await self._change(work))
 
     async def mix(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges = ()) -> Round:
-        """Store permuted lists, charge for them, delete what they came from, in one transaction; destroy the key."""
+        """Store permuted lists, charge for them, delete their sources, in one transaction; destroy the key."""
         key = (round_.task_id, round_.number)
 
         def job(connection: Connection) -> Round:
@@ -252,13 +252,13 @@ class ShufflerPostgresStore(EnrollmentStore):
             tables.update_round(connection, mixed)
             return mixed
 
-        # A thread of its own: it takes long, and others must not wait for it.
+        # In a thread of its own: it takes long, and others must not wait for it.
         mixed = await asyncio.to_thread(lambda: self._sessions.change(job))
         if mixed.state is RoundState.MIXED:
             try:
                 await self._in_thread(lambda: self._keyring.destroy_private(key))
             except StoreError as error:
-                # The round is mixed, which is what was asked for. Erasing it, which comes next, insists on this.
+                # The round is mixed, as requested. Erasing it, which comes next, requires this deletion.
                 _LOG.warning("the keyring still holds the key of a round that was mixed: %s", error)
         return self._whole(mixed)
 
@@ -285,16 +285,16 @@ class ShufflerPostgresStore(EnrollmentStore):
         return self._whole(await self._change(work))
 
     async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
-        """Destroy the round's keys, then drop its tables, and with that say so, with the reason.
+        """Destroy the round's keys, then drop its tables and set its final state and reason in one transaction.
 
-        A kill in between leaves the earlier state, without anything that could be read, and all is done again.
+        A kill in between leaves the earlier state, without readable data, and everything is repeated.
         """
 
         def work(connection: Connection) -> Round:
-            # Alone, and first: whoever holds in the round has committed by then, or finds its keys destroyed.
+            # Exclusively, and first: a transaction that stores in the round has committed, or finds its keys destroyed.
             lock(connection, ROUND_LOCK, str(round_.key))
             current = _locked(connection, round_)
-            # Whatever the state says: keys that are in the keyring still must not be there when this is answered.
+            # In any state: keys that are still in the keyring must be gone before this is answered.
             self._keyring.destroy((round_.task_id, round_.number))
             if is_over(current):
                 return current
@@ -310,7 +310,7 @@ def _locked(connection: Connection, round_: Round) -> Round:
     found = tables.find(connection, round_.task_id, round_.number, locked=True)
     if found is None:
         raise StoreError(
-            f"the database has no round {round_.number} of task {round_.task_id.hex()}; is it an old copy?"
+            f"the database has no round {round_.number} of task {round_.task_id.hex()}; it may be an old copy"
         )
     return found
 

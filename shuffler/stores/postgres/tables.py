@@ -1,7 +1,7 @@
-"""The SQL statements on rounds and what belongs to them; `inserts` has those that store submissions.
+"""The SQL statements on rounds and their data; `inserts` has those that store submissions.
 
-What a round holds is in tables of its own, whose names end with the round's key: `ids_7`, `arrived_7`, `released_7`.
-So a round goes by dropping tables, which waits for nobody's rows and leaves no dead ones.
+A round's data is in tables of its own, whose names end with the round's key: `ids_7`, `arrived_7`, `released_7`. So a
+round is erased by dropping tables, which waits for no other rows and leaves no dead ones.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _ROUNDS = (
     "shuffler_body, shuffler_signature, analyzer_body, analyzer_signature FROM round "
 )
 _READ_BLOCKS = 8
-"""Blocks of submissions that are fetched at once while a round is mixed."""
+"""Blocks of submissions that are fetched at once during mixing."""
 
 
 def of_round(statement: str, key: int) -> sql.Composed:
-    """Return a statement on tables of a round, which are named in it by {ids}, {arrived} and {released}."""
+    """Return a statement on the tables of a round; it names them {ids}, {arrived} and {released}."""
     names = ("ids", "arrived", "released")
     return sql.SQL(statement).format(**{name: sql.Identifier(f"{name}_{key}") for name in names})
 
@@ -49,7 +49,7 @@ def of_round(statement: str, key: int) -> sql.Composed:
 
 
 def round_from(row: tuple[Any, ...]) -> Round:
-    """Return a round as the database has it, its keys without what is in the keyring."""
+    """Return a round from a row, its keys without those in the keyring."""
     key, task, number, state, submissions, closed_by, refusals, reason, *documents = row
     keys = None
     if documents[0] is not None:
@@ -62,7 +62,7 @@ def round_from(row: tuple[Any, ...]) -> Round:
 
 
 def with_secrets(round_: Round, secrets: StorageSecrets) -> Round:
-    """Return a round with those of its keys that it still has."""
+    """Return a round with those of its secret keys that it still has."""
     if round_.keys is None or is_over(round_):
         return round_
     private = secrets.private_key if round_.state in (RoundState.OPEN, RoundState.CUT) else b""
@@ -71,20 +71,20 @@ def with_secrets(round_: Round, secrets: StorageSecrets) -> Round:
 
 
 def find(connection: Connection, task_id: bytes, number: int, *, locked: bool = False) -> Round | None:
-    """Return a round; `locked`: nobody else changes it until the transaction ends."""
+    """Return a round; if `locked`, nobody else changes it until the transaction ends."""
     which = f"{_ROUNDS} WHERE task = %s AND number = %s"
     row = connection.execute(f"{which} FOR UPDATE" if locked else which, (task_id, number)).fetchone()
     return None if row is None else round_from(row)
 
 
 def rounds(connection: Connection) -> list[Round]:
-    """Return all rounds, in the order in which they were begun."""
+    """Return all rounds, in the order in which they began."""
     return [round_from(row) for row in connection.execute(f"{_ROUNDS} ORDER BY key").fetchall()]
 
 
 def insert_round(connection: Connection, task_id: bytes, number: int) -> Round | None:
-    """Begin a round with its tables; None where it was begun before, maybe this moment by somebody else."""
-    # One at a time, so that keys are in the order in which rounds were begun.
+    """Begin a round with its tables; None if it began before, perhaps just now in another process."""
+    # One at a time, so that keys are in the order in which rounds began.
     lock(connection, "rounds", "")
     row = connection.execute(
         "INSERT INTO round (key, task, number, state) SELECT coalesce(max(key), 0) + 1, %s, %s, %s FROM round "
@@ -114,13 +114,13 @@ def update_key_set(connection: Connection, round_: Round, key_set: KeySet) -> No
 
 
 def held(connection: Connection, round_: Round) -> int:
-    """Return how many submissions a round holds, or held."""
+    """Return how many submissions a round has or had."""
     row = connection.execute("SELECT held FROM round WHERE key = %s", (round_.key,)).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def digests(connection: Connection, round_: Round, stored: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Return the sealed digests of those ids that are held, as both are stored; none of a round that is over."""
+    """Return the sealed digests of those ids that are stored; empty for a round that is over."""
     statement = of_round("SELECT id, digest FROM {ids} WHERE id = ANY(%s)", round_.key)
     try:
         return dict(connection.execute(statement, (list(stored),)).fetchall())
@@ -129,7 +129,7 @@ def digests(connection: Connection, round_: Round, stored: Sequence[bytes]) -> d
 
 
 def update_round(connection: Connection, round_: Round) -> None:
-    """Write a round's state, its reason, and what is fixed at the cut."""
+    """Write a round's state, its reason, and the numbers fixed at the cut."""
     refusals = json.dumps(dict(round_.refusals_at_cut), sort_keys=True)
     connection.execute(
         "UPDATE round SET state = %s, reason = %s, submissions = %s, closed_by = %s, refusals = %s WHERE key = %s",
@@ -138,7 +138,7 @@ def update_round(connection: Connection, round_: Round) -> None:
 
 
 def drop(connection: Connection, round_: Round, *names: str) -> None:
-    """Drop those of a round's tables that are there."""
+    """Drop those of a round's tables that exist."""
     for name in names:
         connection.execute(of_round(f"DROP TABLE IF EXISTS {{{name}}}", round_.key))
 
@@ -147,7 +147,7 @@ def drop(connection: Connection, round_: Round, *names: str) -> None:
 
 
 def add_tallies(connection: Connection, counts: Mapping[RoundId, Tally]) -> None:
-    """Add to the counts, in one order for everybody, so that nobody waits in a circle."""
+    """Add to the counts, in one order for every process, to avoid deadlocks."""
     rows = sorted(
         (task, number, name, count) for (task, number), tally in counts.items() for name, count in tally.items()
     )
@@ -161,7 +161,7 @@ def add_tallies(connection: Connection, counts: Mapping[RoundId, Tally]) -> None
 
 
 def tally(connection: Connection, task_id: bytes, number: int) -> Tally:
-    """Return everything that was counted for a round."""
+    """Return all counts of a round."""
     rows = connection.execute("SELECT name, count FROM tally WHERE task = %s AND number = %s", (task_id, number))
     return Counter(dict(rows.fetchall()))
 
@@ -179,7 +179,7 @@ class RoundTables:
         self._cipher = cipher
 
     def arrived(self) -> Iterator[bytes]:
-        """Blocks of submissions as they came."""
+        """Yield blocks of submissions as they came."""
         with self._connection.cursor("arrived") as cursor:
             cursor.itersize = _READ_BLOCKS
             cursor.execute(of_round("SELECT block, inners FROM {arrived} ORDER BY position", self._round.key))
@@ -198,11 +198,10 @@ class RoundTables:
         )
 
     def position(self) -> ChainPosition:
-        """Where the round stands among the releases of its task."""
         return ChainPosition(*last_of(self._connection, self._round.task_id))
 
     def put_release(self, release: Release) -> None:
-        """Store the round's release behind those before it."""
+        """Store the round's release after those before it."""
         insert_releases(self._connection, self._round.task_id, [release])
 
 
@@ -216,13 +215,13 @@ def batches(connection: Connection, round_: Round) -> list[StoredBatch]:
 
 
 def batches_by_round(connection: Connection) -> dict[RoundId, int]:
-    """Return how many batches were made of each round that was mixed."""
+    """Return the number of batches of each mixed round."""
     statement = "SELECT task, number, count(*) FROM batch JOIN round ON round.key = batch.round GROUP BY task, number"
     return {(task, number): count for task, number, count in connection.execute(statement)}
 
 
 def all_records(connection: Connection) -> Iterator[tuple[bytes, int, SignedDocument]]:
-    """Give every batch record: its task's id, its query, the document."""
+    """Yield every batch record: its task's id, its query, the document."""
     statement = "SELECT task, query, body, signature FROM batch JOIN round ON round.key = batch.round"
     for task, query, body, signature in connection.execute(statement):
         yield task, query, SignedDocument(body, signature)
@@ -243,9 +242,9 @@ def envelopes(
 
 
 def commit_batch(connection: Connection, round_: Round, query: int) -> int:
-    """Note a committed batch; return how many of the round's are left."""
+    """Record a committed batch; return how many of the round's are left."""
     connection.execute("UPDATE batch SET committed = true WHERE round = %s AND query = %s", (round_.key, query))
     row = connection.execute("SELECT count(*) FROM batch WHERE round = %s AND NOT committed", (round_.key,)).fetchone()
     if row is None:
-        raise StoreError("the server did not count")
+        raise StoreError("the database server returned no count")
     return int(row[0])

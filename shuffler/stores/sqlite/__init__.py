@@ -1,4 +1,4 @@
-"""No server to install, and what was acknowledged is synced to disk."""
+"""The store on SQLite: it needs no server, and whatever was acknowledged is synced to disk."""
 
 from hubbub.shuffler.stores.sqlite.store import ShufflerSqliteStore
 

@@ -1,6 +1,7 @@
-"""The tables of what devices are admitted with: redeemed tickets, revoked devices, master keys.
+"""The tables of enrollment: redeemed tickets, revoked devices, master keys.
 
-None of it is beside a submission: a round holds pseudonyms, which only the round's key leads to from a device's number.
+None of this is linked to a submission: a round has pseudonyms, and only the round's key derives them from a device's
+number.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CREATE TABLE master (
     generation INTEGER PRIMARY KEY, secret BLOB NOT NULL, state TEXT NOT NULL, since INTEGER NOT NULL
 ) STRICT;
 """
-"""What every store keeps of those who may submit."""
+"""The enrollment tables of every store."""
 
 
 def masters(connection: sqlite3.Connection) -> list[MasterSecret]:
@@ -35,7 +36,7 @@ def masters(connection: sqlite3.Connection) -> list[MasterSecret]:
 
 
 def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState, now: int) -> None:
-    """Add a master key in that state, unless there is one in it; its generation is one above all others."""
+    """Add a master key in that state, unless one has that state; its generation is one above all others."""
     held = masters(connection)
     if any(key.state is state for key in held):
         return
@@ -45,7 +46,7 @@ def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState, n
 
 
 def activate(connection: sqlite3.Connection, now: int) -> None:
-    """Make the pending key active and retire the one before; where none is pending, nothing changes."""
+    """Activate the pending key and retire the active one; without a pending key, nothing changes."""
     if not any(key.state is KeyState.PENDING for key in masters(connection)):
         return
     for before, after in ((KeyState.ACTIVE, KeyState.RETIRED), (KeyState.PENDING, KeyState.ACTIVE)):
@@ -54,24 +55,24 @@ def activate(connection: sqlite3.Connection, now: int) -> None:
 
 
 def forget(connection: sqlite3.Connection, now: int) -> None:
-    """Destroy the retired keys, and what is known of devices whose tickets expired more than `KEPT_SECONDS` ago.
+    """Destroy the retired keys, and the records of devices whose tickets expired more than `KEPT_SECONDS` ago.
 
-    A device keeps its number as long as that: a ticket which lasts longer gives it no second pseudonym in a round.
+    Until then a device keeps its number, so a later ticket gives it no second pseudonym in a round.
     """
     connection.execute("DELETE FROM master WHERE state = ?", (KeyState.RETIRED.value,))
     connection.execute("DELETE FROM ticket WHERE expires <= ?", (now - KEPT_SECONDS,))
 
 
 def redeem(connection: sqlite3.Connection, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-    """Note tickets as redeemed, those that are not yet; return what is then known of each, in order."""
+    """Record tickets as redeemed unless they are; return the record of each, in order."""
     noted = connection.executemany(
         "INSERT INTO ticket (device, redeemed_by, number, expires) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         [(ticket.device, ticket.redeemed_by, ticket.number, ticket.expires) for ticket in tickets],
     )
     if noted.rowcount == len(tickets):
-        # As nearly always: none of them was there before.
+        # The usual case: all of them are new.
         return list(tickets)
-    # The first stands. The same device may come with a ticket that lasts longer, and keeps its number then.
+    # The first record wins. The same device may bring a ticket that is valid longer, and then keeps its number.
     connection.executemany(
         "UPDATE ticket SET expires = max(expires, ?) WHERE device = ? AND redeemed_by = ?",
         [(ticket.expires, ticket.device, ticket.redeemed_by) for ticket in tickets],
@@ -81,17 +82,17 @@ def redeem(connection: sqlite3.Connection, tickets: Sequence[RedeemedTicket]) ->
 
 
 def revoke(connection: sqlite3.Connection, devices: Collection[bytes]) -> None:
-    """Admit these devices no more."""
+    """Revoke these devices."""
     connection.executemany("INSERT INTO revoked VALUES (?) ON CONFLICT DO NOTHING", [(each,) for each in devices])
 
 
 def revoked(connection: sqlite3.Connection) -> Revoked:
-    """Return who is admitted no more, by the devices of tickets, and by the numbers of those that were redeemed."""
+    """Return the revoked devices, by the devices of tickets, and by the numbers of those that were redeemed."""
     devices = connection.execute("SELECT device FROM revoked").fetchall()
     numbers = connection.execute("SELECT number FROM ticket JOIN revoked USING (device)").fetchall()
     return Revoked(frozenset(device for (device,) in devices), frozenset(number for (number,) in numbers))
 
 
 def redeemed(connection: sqlite3.Connection) -> int:
-    """Return how many tickets were redeemed."""
+    """Return how many tickets are redeemed."""
     return int(connection.execute("SELECT count(*) FROM ticket").fetchone()[0])

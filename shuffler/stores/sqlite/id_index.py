@@ -1,11 +1,11 @@
-"""The submissions of a round that are held, by id, each with the digest of its envelope, for millions of them.
+"""Keeps the ids of a round's submissions, each with the digest of its envelope, for millions of them.
 
-A dictionary takes 200 bytes an entry. So what came last is in dictionaries and the rest in sorted arrays, 32 bytes
-an entry. Whoever submits to an open task chooses ids. So no id is looked up by its own bytes, which many could share,
-but by what AES-256 (FIPS 197) makes of it, an id being one block of it: the key is drawn when a table is made and never
-leaves it, so chosen ids lie as random ones do. AES maps no two blocks to one, so ids are told apart with certainty, and
-it takes all ids of a table in one call: a restart has 10⁷ of them in seconds. Of the mapped id the first byte names the
-part, so that joining what came last with the rest takes a moment and little memory; the first 8 bytes find the entry.
+A dictionary takes 200 bytes an entry. So the latest entries are in dictionaries and the rest in sorted arrays, 32 bytes
+an entry. Callers of an open task choose ids. So an id is not looked up by its own bytes, which many ids could share,
+but by its image under AES-256 (FIPS 197); an id is one block. The key is drawn when an index is made and never leaves
+it, so chosen ids are distributed as random ones are. AES maps no two blocks to one, so ids are distinguished with
+certainty. One call maps all ids of an index: a restart maps 10⁷ of them in seconds. The first byte of a mapped id names
+its part, so that merging the latest entries takes a moment and little memory; the first 8 bytes find the entry.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hubbub.protos.sealing.envelope import SUBMISSION_ID_BYTES
 from hubbub.shuffler.records import DIGEST_BYTES
 
 RECENT = 2**16
-"""Entries of a part that are in a dictionary, 13 MB, before they join the sorted ones."""
+"""Entries of a part that are in a dictionary, 13 MB, before they are merged into the sorted ones."""
 
 ENTRY_BYTES = SUBMISSION_ID_BYTES + DIGEST_BYTES
-"""An entry: an id, and the digest of what is held under it."""
+"""The bytes of an entry: an id, and the digest that is stored under it."""
 
 _GATHERED = 2**18
-"""Entries that are mapped at once while a table is made of stored ones: 8 MB."""
+"""Entries that are mapped at once while an index is made of stored ones: 8 MB."""
 
 _PARTS = 16
 _HASH_BYTES = SUBMISSION_ID_BYTES
@@ -39,21 +39,21 @@ _REST_BYTES = _HASH_BYTES - _KEY_BYTES
 
 
 class IdIndex:
-    """Digests of envelopes by id. One thread adds; others may look up meanwhile, and find what was added before.
+    """Digests of envelopes by id. One thread adds; others may look up meanwhile, and find all earlier entries.
 
-    `random` gives the 32 bytes of the key that ids are mapped with.
+    `random` makes the 32 bytes of the key that maps ids.
     """
 
     def __init__(self, recent: int = RECENT, random: Callable[[int], bytes] = os.urandom) -> None:
         self._parts = [_IndexPart(recent) for _ in range(_PARTS)]
-        # Block by block, which hides nothing of equal blocks, and need not: ids differ, and nothing mapped leaves here.
+        # ECB shows which blocks are equal; that is harmless here: ids differ, and no mapped id leaves this object.
         self._mapping = Cipher(AES256(random(32)), ECB()).encryptor()  # noqa: S305
         self._alone = threading.Lock()
         self._count = 0
 
     @classmethod
     def stored(cls, blocks: Iterable[bytes]) -> IdIndex:
-        """Return a table of stored entries, in blocks of `ENTRY_BYTES` each; no id may be in them twice."""
+        """Return an index of stored entries, in blocks of `ENTRY_BYTES` each; no id may be in them twice."""
         ids = cls()
         parted: list[list[npt.NDArray[np.uint8]]] = [[] for _ in range(_PARTS)]
         for entries in _gathered(blocks):
@@ -62,7 +62,7 @@ class IdIndex:
             ids._count += len(entries) // ENTRY_BYTES
         for part, held in zip(ids._parts, parted, strict=True):
             part.join(held)
-            held.clear()  # a part is in memory twice while it is sorted, and never all of them
+            held.clear()  # while it is sorted, one part is in memory twice, and never all of them
         return ids
 
     def __len__(self) -> int:
@@ -73,14 +73,14 @@ class IdIndex:
         return self._find(self._hash(submission_id))
 
     def find(self, ids: Sequence[bytes]) -> list[bytes | None]:
-        """Return what `get` gives for each id, in order; each takes a fourth of the time then."""
+        """Return the result of `get` for each id, in order, in a fourth of the time."""
         if not self._count:
             return [None] * len(ids)
         parts = self._parts
         return [parts[hashed[0] % _PARTS].get(hashed) for hashed in self._hashes(ids)]
 
     def update(self, fresh: Mapping[bytes, bytes]) -> None:
-        """Add entries whose ids are not here yet."""
+        """Add entries whose ids are not in the index yet."""
         for hashed, digest in zip(self._hashes(fresh), fresh.values(), strict=True):
             self._parts[hashed[0] % _PARTS].recent[hashed] = digest
         self._count += len(fresh)
@@ -91,7 +91,7 @@ class IdIndex:
         return self._parts[hashed[0] % _PARTS].get(hashed)
 
     def _hash(self, ids: bytes) -> bytes:
-        """Map ids that lie side by side."""
+        """Map concatenated ids."""
         if len(ids) % _HASH_BYTES:
             raise ValueError(f"ids of {_HASH_BYTES} bytes each are {len(ids)} bytes together; one is of another length")
         with self._alone:
@@ -125,7 +125,7 @@ def _gathered(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _IndexPart:
-    """The hashed ids of this part: `recent` ones, and sorted ones, their first 8 bytes apart from the rest."""
+    """The mapped ids of one part: `recent` ones, and sorted ones, their first 8 bytes separate from the rest."""
 
     def __init__(self, limit: int) -> None:
         self.recent: dict[bytes, bytes] = {}
@@ -143,23 +143,23 @@ class _IndexPart:
         first = int(keys.searchsorted(key))
         if first == len(keys) or keys[first] != key:
             return None
-        # Hashes with the same first 8 bytes lie side by side; the rest tells them apart.
+        # Ids with the same first 8 bytes are next to each other; the rest distinguishes them.
         alike = rests[first : int(keys.searchsorted(key, "right"))]
         rest = np.frombuffer(hashed[_KEY_BYTES:], dtype=np.uint8)
         (places,) = np.nonzero((alike[:, :_REST_BYTES] == rest).all(axis=1))
         return alike[places[0], _REST_BYTES:].tobytes() if len(places) else None
 
     def pack(self) -> None:
-        """Join what came last with the rest, once there is enough of it."""
+        """Merge the recent entries into the sorted ones, once there are enough."""
         if len(self.recent) < self._limit:
             return
         entries = b"".join([part for entry in self.recent.items() for part in entry])
-        # In this order: whoever looks up meanwhile finds an entry in one of them, or in both.
+        # In this order: a concurrent lookup finds an entry in one of the two, or in both.
         self.join([np.frombuffer(entries, dtype=np.uint8).reshape(-1, ENTRY_BYTES)])
         self.recent = {}
 
     def join(self, more: Sequence[npt.NDArray[np.uint8]]) -> None:
-        """Join entries, shape (count, `ENTRY_BYTES`) each, with the sorted ones."""
+        """Merge entries, shape (count, `ENTRY_BYTES`) each, into the sorted ones."""
         (keys, rests), arrays = self.sorted, [_arrays(rows) for rows in more]
         keys = np.concatenate([keys, *(more_keys for more_keys, _ in arrays)])
         rests = np.concatenate([rests, *(more_rests for _, more_rests in arrays)])

@@ -1,16 +1,17 @@
-"""Permuted lists are staged in steps between the commits of other rounds, and adopted in one short transaction.
+"""Stages permuted lists in steps between the commits of other rounds, and adopts them in one short transaction.
 
-While something is written nothing else is, so 10⁷ envelopes in one transaction kept every acknowledgement waiting for
-them. No step writes more than about `STEP_BYTES`:
+During a write no other write runs, so 10⁷ envelopes in one transaction would delay every acknowledgement. No step
+writes more than about `STEP_BYTES`:
 
-- *Staged.* The work runs in a thread of its own. It reads what arrived in short reads, which nothing changes after the
-  cut, and its blocks become rows of `released` a step at a time. Such rows of a round that is CUT are no list yet: they
-  are what a try that failed or was killed has left, and are deleted before the next one begins, and with the round.
-- *Adopted.* One transaction stores records, release and charges, destroys the private key and says MIXED. This is all
-  that must hold together: before it the round is CUT and nothing was charged, after it nobody mixes it again.
-- *Swept.* What arrived is deleted in steps, and the log cut. The order in which envelopes came tells what the permuted
-  lists hide, so no batch is given out before. A kill in between leaves rows of `arrived` of a round that is MIXED: they
-  are deleted before its batches are asked for, or with the round.
+- *Staged.* The work runs in a thread of its own. It reads the arrived submissions in short reads; nothing changes them
+  after the cut. Its blocks become rows of `released`, a step at a time. Such rows of a CUT round are no list yet: they
+  come from a try that failed or was killed, and are deleted before the next one begins, and with the round.
+- *Adopted.* One transaction stores records, release and charges, destroys the private key and sets the state MIXED. All
+  of this must be atomic: before it the round is CUT and nothing was charged, and after it the round is never mixed
+  again.
+- *Swept.* The arrived submissions are deleted in steps, and the log is cut. Their order reveals what the permuted lists
+  hide, so no batch is returned before. A kill in between leaves rows of `arrived` of a MIXED round: they are deleted
+  before its batches are returned, or with the round.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ _LOG = logging.getLogger(__name__)
 
 
 class Read(Protocol):
-    """Reads with a connection that nobody else uses meanwhile; raises `StoreError` where that cannot be."""
+    """Reads with a connection that no other thread uses meanwhile; raises `StoreError` if the read fails."""
 
     def __call__(self, work: Callable[[], T], /) -> T:
-        """Return what the work returns."""
+        """Return the result of the work."""
 
 
 Write = Callable[[Callable[[StoreTransaction], None]], "Future[None]"]
-"""Has something written, and says when it is on disk; for a thread that is not the event loop's."""
+"""Submits a write; the future is done when it is on disk. For threads other than the event loop's."""
 
 
 class Mixer:
-    """Mixes the rounds of one store, one after the other: a list may take all the memory that there is for it."""
+    """Mixes the rounds of one store, one after the other: a list may take all of the memory for mixing."""
 
     def __init__(
         self, writer: GroupCommit[StoreTransaction], database: Database, snapshot: Snapshot, read: Read
@@ -83,12 +84,12 @@ class Mixer:
         try:
             await self.sweep(current)
         except StoreError as error:
-            # The round is mixed, which is what was asked for; its batches are not given out before this is done.
+            # The round is mixed, as requested; its batches are not returned before this deletion is done.
             _LOG.warning("what a mixed round's lists were made of is still to be deleted: %s", error)
         return current
 
     async def _try(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges) -> Round:
-        """Have a round's lists staged and adopted; return the round, which is CUT where that has to be done anew."""
+        """Stage and adopt a round's lists; return the round, still CUT if this has to be repeated."""
         await self.delete("released", round_)
         write = functools.partial(self._writer.submit_from, asyncio.get_running_loop())
         staging = Staging(round_, self._database, self._read, write)
@@ -97,12 +98,12 @@ class Mixer:
             await asyncio.shield(staged)
             return await self._writer.submit(lambda transaction: staging.adopt(transaction, charges))
         except asyncio.CancelledError:
-            # The files are closed next, so the thread must be over. What it stopped with was asked for.
+            # The files are closed next, so the thread must be over. Its error is expected.
             staging.stop()
             await asyncio.gather(staged, return_exceptions=True)
             raise
         except Exception:
-            # A disk that was too full for the list has room for submissions again.
+            # If the disk was too full for the list, it then has room for submissions again.
             with contextlib.suppress(StoreError):
                 await self.delete("released", round_)
                 while await self._writer.submit_bare(lambda _transaction: self._database.shrink()):
@@ -110,10 +111,10 @@ class Mixer:
             raise
 
     async def sweep(self, round_: Round) -> None:
-        """Leave nothing of what a mixed round's lists were made of.
+        """Delete the sources of a mixed round's lists.
 
         Raises:
-            StoreError: where it could not be deleted; it may be called again.
+            StoreError: if it could not be deleted; it may be called again.
         """
         if round_.key not in self._snapshot.unswept:
             return
@@ -121,22 +122,22 @@ class Mixer:
         try:
             await self._writer.submit_bare(lambda _transaction: self._database.cut_log())
         except StoreError as error:
-            # Erasing the round, which comes next, insists on cutting the log.
+            # Erasing the round, which comes next, requires that the log is cut.
             _LOG.warning("the log still holds the key of a round that was mixed: %s", error)
         self._snapshot.unswept.discard(round_.key)
 
     async def delete(self, table: tables.Table, round_: Round) -> None:
-        """Delete what a table holds of a round, in steps."""
+        """Delete a round's rows of a table, in steps."""
         while await self._writer.submit(lambda transaction: tables.delete_some(transaction.connection, table, round_)):
             pass
 
 
 class Staging:
-    """A try at mixing a cut round (`mix.RoundContents`).
+    """One try at mixing a cut round (`mix.RoundContents`).
 
-    What its work stored, of which nothing counts until it is adopted.
+    Nothing that its work stores counts until it is adopted.
 
-    Used by the thread of the work, and by others only after it.
+    Used by the thread of the work, and by other threads only after it.
     """
 
     def __init__(self, round_: Round, database: Database, read: Read, write: Write) -> None:
@@ -153,10 +154,10 @@ class Staging:
         self._releases: list[Release] = []
         self._stopped = False
 
-    # What the work calls
+    # Called by the work
 
     def arrived(self) -> Iterator[bytes]:
-        """Blocks of submissions as they came."""
+        """Yield blocks of submissions as they came."""
         after = -1
         while rows := self._read_after(after):
             yield from (inners for _, inners in rows)
@@ -179,7 +180,7 @@ class Staging:
         self._batches.append((query, digest, record))
 
     def position(self) -> ChainPosition:
-        """Where the round stands among the releases of its task, if none comes before it is adopted."""
+        """Return the round's position among its task's releases, valid if no other is stored before it is adopted."""
         self._position = self._read(lambda: ChainPosition(*last_of(self._database.reader, self._round.task_id)))
         return self._position
 
@@ -187,33 +188,33 @@ class Staging:
         """Keep the round's release until it is adopted."""
         self._releases.append(release)
 
-    # What the store calls
+    # Called by the store
 
     def stop(self) -> None:
-        """Have the work fail at its next step; for any thread."""
+        """Make the work fail at its next step; callable from any thread."""
         self._stopped = True
 
     def done(self, work: Callable[[Staging], None]) -> None:
-        """Do the work; return when all that it staged is on disk."""
+        """Do the work; return when everything that it staged is on disk."""
         try:
             work(self)
             self._stage()
         finally:
-            # Also where the work failed: what is still being written must not come after its deletion.
+            # Even if the work failed: a write in progress must not come after its deletion.
             self._wait()
 
     def adopt(self, transaction: StoreTransaction, charges: Charges) -> Round:
-        """Make the round MIXED with what was staged, in one transaction; return it as it is then.
+        """Make the round MIXED with the staged lists, in one transaction; return it as it is then.
 
-        It stays CUT, and nothing is done, where another round took its position among the task's releases.
+        If another round took its position among the task's releases, it stays CUT and nothing is done.
 
         Raises:
-            LedgerMoved: where the charges do not follow the task's last; nothing was done.
+            LedgerMoved: if the charges do not follow the task's last one; then nothing was done.
         """
         current = transaction.current(self._round)
         if current.state is not RoundState.CUT:
             return current
-        # First: a job that fails alone must not have written anything.
+        # First: only a job that has written nothing may fail alone.
         transaction.check_charges(current, charges)
         if self._position not in (None, ChainPosition(*last_of(transaction.connection, current.task_id))):
             return current
@@ -226,7 +227,7 @@ class Staging:
     # Steps
 
     def _stage(self) -> None:
-        """Have what was gathered written while the work goes on; one step at a time is on its way."""
+        """Submit the gathered blocks, while the work goes on; one step at a time is in progress."""
         self._wait()
         blocks, self._blocks, self._bytes = self._blocks, [], 0
         if blocks:

@@ -1,4 +1,4 @@
-"""The tables of the shuffler's store. A change raises the version and adds the migration from the one before."""
+"""The tables of the shuffler's store. A change raises the version and adds a migration from the previous one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is on disk, as the event loop reads it, and counts that are still to be written.
+"""The state on disk, as the event loop reads it, and counts that are not written yet.
 
-It is changed only after a commit, so that nothing that is not on disk is ever acknowledged. Ids are looked up here
-(`ids`) and rebuilt at the start: a unique index on random 16-byte ids would hold the writer at about 31,000 rows a
-second, as many as two cores open.
+It changes only after a commit, so nothing is acknowledged that is not on disk. Ids are looked up here (`ids`) and
+rebuilt at the start: a unique index on random 16-byte ids would limit the writer to about 31,000 rows a second, as many
+as two cores open.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NO_IDS = IdIndex()
 
 @dataclass
 class Snapshot:
-    """What is on disk, and counts that are still to be written.
+    """The state on disk, and counts that are not written yet.
 
-    Counts go from `pending` (given by the event loop) over `writing` (in the transaction that runs) to `tallies` (on
-    disk). They are shown from the start, since they promise nothing to anyone: hence the lock, and the three stages.
+    Counts go from `pending` (from the event loop) over `writing` (in the running transaction) to `tallies` (on disk).
+    They are shown from the start, since they promise nothing: hence the lock, and the three stages.
     """
 
     rounds: dict[RoundId, Round] = field(default_factory=dict)
@@ -33,41 +33,41 @@ class Snapshot:
     next_block: dict[int, int] = field(default_factory=dict)
     charges: dict[bytes, list[Charge]] = field(default_factory=dict)
     unswept: set[int] = field(default_factory=set)
-    """Keys of mixed rounds whose submissions as they came are still to be deleted."""
+    """Keys of mixed rounds whose arrived submissions are not deleted yet."""
     pending: dict[RoundId, Tally] = field(default_factory=dict)
     writing: dict[RoundId, Tally] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ids(self, round_key: int) -> IdIndex:
-        """Return the ids that a round holds."""
+        """Return the ids of a round's submissions."""
         return self.known.get(round_key, _NO_IDS)
 
     def add_pending(self, counts: Mapping[RoundId, Tally]) -> None:
-        """Add counts that are still to be written."""
+        """Add counts that are not written yet."""
         with self._lock:
             add_counts(self.pending, counts)
 
     def take_pending(self) -> dict[RoundId, Tally]:
-        """Take the counts that are still to be written."""
+        """Take the counts that are not written yet."""
         with self._lock:
             taken, self.pending = self.pending, {}
             add_counts(self.writing, taken)
         return taken
 
     def tally(self, key: RoundId) -> Tally:
-        """Return all counts of a round: those on disk, those being written and those that wait."""
+        """Return all counts of a round: on disk, being written, and waiting."""
         with self._lock:
             return sum((counts.get(key, Counter()) for counts in (self.tallies, self.writing, self.pending)), Counter())
 
     def show_counts(self, *written: Mapping[RoundId, Tally]) -> None:
-        """Show counts that are on disk now, in place of those being written."""
+        """Show counts that are now on disk, in place of those being written."""
         with self._lock:
             self.writing = {}
             for counts in written:
                 add_counts(self.tallies, counts)
 
     def put_back(self, taken: Mapping[RoundId, Tally]) -> None:
-        """Have counts that could not be written wait again."""
+        """Return counts that could not be written to the waiting ones."""
         with self._lock:
             self.writing = {}
             add_counts(self.pending, taken)

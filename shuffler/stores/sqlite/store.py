@@ -1,7 +1,7 @@
-"""The store in one SQLite file. What it has answered is on disk.
+"""The store in one SQLite file: whatever it answered is on disk.
 
 A commit appends one block per round instead of one row per submission: ids with digests in `known`, inner envelopes in
-`arrived`. `arrived` is deleted when its permuted lists are stored, `known` serves retries until the round is erased.
+`arrived`. `arrived` is deleted when its permuted lists are stored; `known` serves retries until the round is erased.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class ShufflerSqliteStore:
 
     @staticmethod
     def create(folder: Path) -> Path:
-        """Make a new store in `folder`, and return its file.
+        """Create a store in `folder`, and return its file.
 
         Raises:
-            StoreError: where there is one already, or something is left of one; nothing was made then.
+            StoreError: if there is a store already, or a part of one; then nothing was created.
         """
         return create(folder, FILE_NAME, LAYOUT)
 
@@ -80,14 +80,14 @@ class ShufflerSqliteStore:
         commits: type[GroupCommit[StoreTransaction]] = GroupCommit,
         incidents: Incidents | None = None,
     ) -> None:
-        """Open the store in `folder`; `observe` is told how many seconds each transaction took.
+        """Open the store in `folder`; `observe` gets the seconds of each transaction.
 
-        `incidents` are told what the disk does not take. `connection` is the class of the
-        connections to the file, `commits` that of what writes through them.
+        `incidents` gets the disk's failures. `connection` is the class of the connections to the file, `commits` that
+        of the object that writes through them.
 
         Raises:
-            StoreError: where there is none, another process uses it, or another version wrote it; then nothing was
-                made or touched. Also where a task's ledger or releases do not hold.
+            StoreError: if there is none, another process uses it, or another version wrote it; then nothing was created
+                or changed. Also if a task's ledger or releases are not valid.
         """
         self._folder = folder
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
@@ -103,7 +103,7 @@ class ShufflerSqliteStore:
         except (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, SignatureError) as error:
             self._database.close()
             path = self._database.path
-            # A ValueError: the rows are there, and hold what no version writes.
+            # A ValueError and the like: the rows exist, but with content that no version writes.
             raise (unusable(path, error) if isinstance(error, sqlite3.Error) else damaged(error, path)) from error
         self._reading = threading.Lock()
         self._counting: asyncio.Future[None] | None = None
@@ -126,16 +126,16 @@ class ShufflerSqliteStore:
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait for the thread that writes."""
+        """The number of jobs that wait for the writing thread."""
         return self._writer.waiting
 
     def close(self) -> None:
-        """Write what is waiting and close the file."""
+        """Write waiting changes, and close the file."""
         # The writer first: it still writes what waits.
         self._writer.close()
         self._database.close()
 
-    # Reading: the view of the disk is in memory, and this process alone changes it
+    # Reading: the snapshot is in memory, and only this process changes the file
 
     async def find(self, task_id: bytes, number: int) -> Round | None:
         return self._snapshot.rounds.get((task_id, number))
@@ -160,26 +160,26 @@ class ShufflerSqliteStore:
         return self._snapshot.charges.get(task_id, [])
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
-        """Return a task's releases, the first of them first."""
+        """Return a task's releases, oldest first."""
         return await asyncio.to_thread(self._read, lambda: releases_of(self._database.reader, task_id))
 
     # Counting
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
         """Count refusals, to be written with the next commit: a kill loses at most those since the last one."""
-        # Only rounds that were begun have counts of their own: invented numbers must not fill the store.
+        # Only rounds that began have counts of their own: invented numbers must not fill the store.
         begun = (task_id, number) in self._snapshot.rounds
         self._snapshot.add_pending({(task_id, number if begun else ANY_ROUND): Counter(names)})
         self._write_counts()
 
     def _write_counts(self) -> None:
-        """Have a transaction begun for the counts, if none is on its way: all that wait go into the next one."""
+        """Start a transaction for the counts, unless one is in progress: the next one takes all that wait."""
         if self._counting is None or self._counting.done():
             self._counting = self._writer.submit(lambda _transaction: None)
             self._counting.add_done_callback(self._counted)
 
     def _counted(self, counting: asyncio.Future[None]) -> None:
-        """Write what was counted meanwhile; after a failure it waits for the next transaction."""
+        """Write the counts that came meanwhile; after a failure they wait for the next transaction."""
         if counting.exception() is None and self._snapshot.pending:
             with contextlib.suppress(StoreError):
                 self._write_counts()
@@ -187,7 +187,7 @@ class ShufflerSqliteStore:
     # A round's life
 
     async def add_round(self, task_id: bytes, number: int) -> Round:
-        """Begin a round; return it as it is where it was begun before."""
+        """Begin a round; a round that began already is returned unchanged."""
 
         def work(transaction: StoreTransaction) -> Round:
             return transaction.find(task_id, number) or transaction.add_round(task_id, number)
@@ -195,7 +195,7 @@ class ShufflerSqliteStore:
         return await self._writer.submit(work)
 
     async def install(self, round_: Round, keys: RoundKeyMaterial) -> Round:
-        """Give a round its keys, once and for all."""
+        """Give a round its keys, for good."""
 
         def work(transaction: StoreTransaction) -> Round:
             current = transaction.current(round_)
@@ -209,7 +209,7 @@ class ShufflerSqliteStore:
     async def insert(
         self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
     ) -> list[InsertOutcome]:
-        """Hold submissions, each by itself; count what is not new, and those that did not open."""
+        """Store submissions, each by itself; count those that are not new, and those that did not open."""
 
         def work(transaction: StoreTransaction) -> list[InsertOutcome]:
             outcomes = transaction.insert(round_, submissions, most)
@@ -222,7 +222,7 @@ class ShufflerSqliteStore:
         """Take no more submissions; by the operator only from `minimum` on.
 
         Raises:
-            Refusal: BELOW_MINIMUM where the operator would cut under the minimum.
+            Refusal: BELOW_MINIMUM if the operator would cut under the minimum.
         """
 
         def work(transaction: StoreTransaction) -> Round:
@@ -231,8 +231,8 @@ class ShufflerSqliteStore:
                 return current
             held = transaction.submissions(current)
             if closed_by == "operator" and held < minimum:
-                # Not how many: asked often enough, it would tell when each person submits.
-                fewer = f"round {round_.number} holds fewer submissions than the minimum of {minimum}"
+                # Without the number: asked often enough, it would reveal when each person submits.
+                fewer = f"round {round_.number} has fewer submissions than the minimum of {minimum}"
                 raise Refusal(Reason.BELOW_MINIMUM, f"{fewer}; wait for more of them")
             refusals = {name: count for name, count in transaction.tally(current).items() if name != RETRIED}
             cut = replace(current, state=RoundState.CUT, submissions=held, closed_by=closed_by)
@@ -241,16 +241,16 @@ class ShufflerSqliteStore:
         return await self._writer.submit(work)
 
     async def mix(self, round_: Round, work: Callable[[RoundContents], None], charges: Charges = ()) -> Round:
-        """Store permuted lists in steps, make them the round's in one transaction, delete what they came from in steps.
+        """Store permuted lists in steps, adopt them in one transaction, delete their sources in steps.
 
         See `shuffler.stores.factory.sqlite.mixing`.
         """
         return await self._mixer.mix(round_, work, charges)
 
     async def batches(self, round_: Round) -> list[StoredBatch]:
-        """Return a mixed round's batches, in the task's order of queries, once nothing is left of what they came from.
+        """Return a mixed round's batches, in the task's order of queries, once their sources are deleted.
 
-        As after a kill in the middle of deleting that.
+        A kill may have interrupted that deletion, so it is finished first.
         """
         await self._mixer.sweep(round_)
         return await asyncio.to_thread(self._read, lambda: tables.batches(self._database.reader, round_))
@@ -274,10 +274,10 @@ class ShufflerSqliteStore:
         )
 
     async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
-        """Erase everything but numbers and signed records, and only then say so, with the reason.
+        """Erase everything but numbers and signed records; only then set the final state and the reason.
 
-        Deleting piece by piece, writing the file anew, cutting the log and saying so are steps: a kill in between
-        leaves the earlier state, and all are done again.
+        Deletion in pieces, rewriting the file, cutting the log and setting the state are steps. A kill in between
+        leaves the earlier state, and all of them are repeated.
         """
         await self._writer.submit(lambda transaction: transaction.destroy_keys(transaction.current(round_)))
         for table in tables.CONTENTS:
@@ -295,7 +295,7 @@ class ShufflerSqliteStore:
 
         return await self._writer.submit(work)
 
-    # What devices are admitted with
+    # Enrollment
 
     async def masters(self) -> list[MasterSecret]:
         return await asyncio.to_thread(self._read, lambda: enrollment.masters(self._database.reader))
@@ -315,7 +315,7 @@ class ShufflerSqliteStore:
 
         await self._writer.submit(work)
         if step is CredentialAction.FORGET:
-            # The log still holds the key that was destroyed.
+            # The log still contains the destroyed key.
             await self._writer.submit_bare(lambda _transaction: self._database.cut_log())
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:

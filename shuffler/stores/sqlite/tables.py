@@ -1,4 +1,4 @@
-"""Every SQL statement of the store. Rounds own ranges of keys, so that one is read or deleted as a chunk."""
+"""The SQL statements of the store. Rounds own ranges of keys, so that one is read or deleted as a chunk."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def update_keys(connection: sqlite3.Connection, round_: Round) -> None:
 
 
 def update_cut(connection: sqlite3.Connection, round_: Round) -> None:
-    """Write what is fixed at the cut."""
+    """Write the numbers that are fixed at the cut."""
     refusals = json.dumps(dict(round_.refusals_at_cut), sort_keys=True)
     connection.execute(
         "UPDATE round SET state = ?, submissions = ?, closed_by = ?, refusals = ? WHERE key = ?",
@@ -120,7 +120,7 @@ def update_cut(connection: sqlite3.Connection, round_: Round) -> None:
 
 
 def update_state(connection: sqlite3.Connection, round_: Round) -> None:
-    """Write a round's state and its reason, and destroy those of its secret keys that it has no more."""
+    """Write a round's state and reason, and destroy the secret keys that it no longer has."""
     statement = "UPDATE round SET state = ?, reason = ? WHERE key = ?"
     connection.execute(statement, (round_.state.value, round_.reason, round_.key))
     if round_.keys is not None and not round_.keys.private_key:
@@ -144,7 +144,7 @@ def add_tallies(connection: sqlite3.Connection, counts: Mapping[tuple[bytes, int
 def insert_block(
     connection: sqlite3.Connection, round_key: int, block: int, known: Mapping[bytes, bytes], inners: Sequence[bytes]
 ) -> None:
-    """Append what one commit holds for a round."""
+    """Append the submissions of one commit to a round."""
     key = _first_key(round_key, block=block)
     entries = b"".join(itertools.chain.from_iterable(known.items()))
     connection.execute("INSERT INTO known (key, entries) VALUES (?, ?)", (key, entries))
@@ -152,18 +152,18 @@ def insert_block(
 
 
 STEP_BYTES = 2**21
-"""About what one transaction stages or deletes of a round, so that what else is to be written waits for a moment."""
+"""About the bytes that one transaction stages or deletes of a round, so that other writes wait only a moment."""
 
 _READ_ROWS = 16
-"""Blocks of submissions read at once: a reader holds the write-ahead log only so long."""
+"""Blocks of submissions read at once, since a reader keeps the write-ahead log from being cut."""
 
 _DELETED_ROWS = 1024
-"""Rows deleted at once at most: short ones are pages to be written, too."""
+"""Most rows deleted at once: even short rows are pages to be written."""
 
 Table = Literal["known", "arrived", "released"]
 
 CONTENTS: Sequence[Table] = ("arrived", "known", "released")
-"""The tables that hold of a round what is erased with it."""
+"""The tables with data of a round that is erased with it."""
 
 _SIZES: Mapping[Table, str] = {
     "arrived": "SELECT key, length(inners) FROM arrived WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
@@ -178,7 +178,7 @@ _DELETIONS: Mapping[Table, str] = {
 
 
 def delete_some(connection: sqlite3.Connection, table: Table, round_: Round) -> bool:
-    """Delete about `STEP_BYTES` of what a table holds of a round; return whether there was anything."""
+    """Delete about `STEP_BYTES` of a round's rows of a table; return whether there were any."""
     first, end = _key_range(round_)
     last, held = -1, 0
     for key, length in connection.execute(_SIZES[table], (first, end, _DELETED_ROWS)).fetchall():
@@ -192,14 +192,14 @@ def delete_some(connection: sqlite3.Connection, table: Table, round_: Round) -> 
 
 
 def arrived(connection: sqlite3.Connection, round_: Round, after: int) -> list[tuple[int, bytes]]:
-    """Return some of a round's blocks of submissions, with their keys, from the one behind key `after` on."""
+    """Return some of a round's blocks of submissions, with their keys, beginning after key `after`."""
     first, end = _key_range(round_)
     query = "SELECT key, inners FROM arrived WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
     return connection.execute(query, (max(first, after + 1), end, _READ_ROWS)).fetchall()
 
 
 def _unswept(connection: sqlite3.Connection, round_: Round) -> bool:
-    """Return whether a round holds submissions as they came, though it is mixed."""
+    """Return whether a mixed round still has submissions as they came."""
     query = "SELECT EXISTS (SELECT 1 FROM arrived WHERE key >= ? AND key < ?)"
     mixed = round_.state in (RoundState.MIXED, RoundState.RELEASED)
     return mixed and bool(connection.execute(query, _key_range(round_)).fetchone()[0])
@@ -238,13 +238,13 @@ def batches(connection: sqlite3.Connection, round_: Round) -> list[StoredBatch]:
 
 
 def batches_by_round(connection: sqlite3.Connection) -> dict[tuple[bytes, int], int]:
-    """Return how many batches were made of each round (task id, number) that was mixed."""
+    """Return the number of batches of each mixed round (task id, number)."""
     statement = "SELECT task, number, count(*) FROM batch JOIN round ON round.key = batch.round GROUP BY task, number"
     return {(task, number): count for task, number, count in connection.execute(statement)}
 
 
 def all_records(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int, SignedDocument]]:
-    """Give every batch record: its task's id, its query, the document."""
+    """Yield every batch record: its task's id, its query, the document."""
     statement = "SELECT task, query, body, signature FROM batch JOIN round ON round.key = batch.round"
     for task, query, body, signature in connection.execute(statement):
         yield task, query, SignedDocument(body, signature)
@@ -260,7 +260,7 @@ def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset:
 
 
 def commit_batch(connection: sqlite3.Connection, round_: Round, query: int) -> int:
-    """Note a committed batch; return how many of the round's are left."""
+    """Record a committed batch; return how many of the round's are left."""
     connection.execute("UPDATE batch SET committed = 1 WHERE round = ? AND query = ?", (round_.key, query))
     statement = "SELECT count(*) FROM batch WHERE round = ? AND NOT committed"
     left: int = connection.execute(statement, (round_.key,)).fetchone()[0]

@@ -1,4 +1,4 @@
-"""What its jobs gathered, and how the view of the disk changes afterwards."""
+"""Gathers the changes of a transaction's jobs, and applies them to the snapshot after the commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hubbub.shuffler.stores.sqlite.snapshot import Snapshot, add_counts
 
 
 class StoreTransaction:
-    """One transaction on `connection`. Used by the writer's thread alone."""
+    """One transaction on `connection`. Only the writer's thread uses it."""
 
     def __init__(self, connection: sqlite3.Connection, snapshot: Snapshot) -> None:
         self._connection = connection
@@ -34,10 +34,10 @@ class StoreTransaction:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """What a job writes through that changes nothing of a round."""
+        """The connection for a job's writes that do not change a round."""
         return self._connection
 
-    # What is stored, with this transaction's changes
+    # The stored state, with this transaction's changes
 
     def find(self, task_id: bytes, number: int) -> Round | None:
         """Return a round."""
@@ -48,11 +48,11 @@ class StoreTransaction:
         return self.find(round_.task_id, round_.number) or round_
 
     def submissions(self, round_: Round) -> int:
-        """Return how many submissions are held."""
+        """Return how many submissions are stored."""
         return len(self._snapshot.ids(round_.key)) + len(self._fresh.get(round_.key, {}))
 
     def tally(self, round_: Round) -> Tally:
-        """Return everything that was counted for a round."""
+        """Return all counts of a round."""
         self._take()
         key = (round_.task_id, round_.number)
         parts = (self._snapshot.tallies, self._counts, self._taken)
@@ -66,7 +66,7 @@ class StoreTransaction:
             self._counts.setdefault((round_.task_id, round_.number), Counter()).update(tally)
 
     def insert(self, round_: Round, submissions: Sequence[Opened], most: int | None = None) -> list[InsertOutcome]:
-        """Gather what is new, up to `most` of the round, and say of each what became of it."""
+        """Gather new submissions, up to `most` of the round, and return the outcome of each."""
         is_open = self.current(round_).state is RoundState.OPEN
         known = self._snapshot.ids(round_.key)
         fresh = self._fresh.setdefault(round_.key, {})
@@ -75,8 +75,8 @@ class StoreTransaction:
         outcomes, new = [], InsertOutcome.STORED
         digests = known.find([submission.id for submission in submissions])
         for submission, held in zip(submissions, digests, strict=True):
-            # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is asked too: the same
-            # transaction may have brought two copies.
+            # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is read too: one
+            # transaction may have two copies.
             digest = held or fresh.get(submission.id)
             if digest is not None:
                 outcomes.append(InsertOutcome.DUPLICATE if digest == submission.digest else InsertOutcome.CONFLICT)
@@ -112,15 +112,15 @@ class StoreTransaction:
         return self._note(round_)
 
     def write_mixed(self, round_: Round) -> Round:
-        """Destroy the private key; the round is MIXED, and what its permuted lists came from is to be swept."""
+        """Destroy the private key; the round is MIXED, and the sources of its lists must be swept."""
         self._unswept.add(round_.key)
         return self.write_state(_without_private_key(replace(round_, state=RoundState.MIXED)))
 
     def check_charges(self, round_: Round, charges: Charges) -> None:
-        """Return only if charges follow those that the round's task has.
+        """Return only if charges follow those of the round's task.
 
         Raises:
-            LedgerMoved: where they do not; the job may fail alone then, as long as it has written nothing.
+            LedgerMoved: if they do not; the job may fail alone then, as long as it has written nothing.
         """
         known = len(self._snapshot.charges.get(round_.task_id, ())) + len(self._charges.get(round_.task_id, ()))
         check_follows(known, charges)
@@ -131,15 +131,15 @@ class StoreTransaction:
         self._charges.setdefault(round_.task_id, []).extend(charges)
 
     def commit_batch(self, round_: Round, query: int) -> Round:
-        """Note a committed batch; with the last one the round is RELEASED."""
+        """Record a committed batch; with the last one the round is RELEASED."""
         left = tables.commit_batch(self._connection, round_, query)
         if left or round_.state is not RoundState.MIXED:
             return round_
         return self.write_state(replace(round_, state=RoundState.RELEASED))
 
     def destroy_keys(self, round_: Round) -> Round:
-        """Destroy the round's secret keys, before what it holds is deleted."""
-        # What this very transaction gathered for the round must not be written after all.
+        """Destroy the round's secret keys, before its data is deleted."""
+        # Submissions that this transaction gathered for the round must not be written.
         self._fresh.pop(round_.key, None)
         self._inners.pop(round_.key, None)
         return self.write_state(_without_secrets(round_))
@@ -148,10 +148,10 @@ class StoreTransaction:
         self._rounds[round_.task_id, round_.number] = round_
         return round_
 
-    # What group commit calls
+    # Called by group commit
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered changes."""
         self._take()
         for key, fresh in self._fresh.items():
             if fresh:
@@ -161,7 +161,7 @@ class StoreTransaction:
             tables.add_tallies(self._connection, counts)
 
     def settle(self) -> None:
-        """Show what was written."""
+        """Apply the written changes to the snapshot."""
         for key, fresh in self._fresh.items():
             if fresh:
                 if key not in self._snapshot.known:  # `setdefault` would make a table, and its cipher, at every commit
@@ -179,7 +179,7 @@ class StoreTransaction:
                 self._snapshot.known.pop(round_.key, None)
 
     def abandon(self) -> None:
-        """Keep the counts that others gave; all else is forgotten."""
+        """Return other callers' counts to the snapshot, and forget all other changes."""
         self._snapshot.put_back(self._taken)
 
     def _take(self) -> None:
@@ -189,7 +189,7 @@ class StoreTransaction:
 def _without_private_key(round_: Round) -> Round:
     if round_.keys is None:
         return round_
-    # Its pseudonyms are still looked up, for retries, until the round is erased.
+    # Retries still need its pseudonyms until the round is erased.
     return replace(round_, keys=replace(round_.keys, private_key=b""))
 
 

@@ -149,7 +149,7 @@ def test_what_is_left_where_less_is_believed_is_never_stated_to_be_less(
     content = copy.deepcopy(sound)
     stated = content[where][0] if where == "queries" else content[where]
     stated[member] = 50.0
-    with pytest.raises(CertificateError, match=r"below .*, which is 50\.0"):
+    with pytest.raises(CertificateError, match=r"must be at least .*, which is 50\.0"):
         check_statement(TERMS, QUERIES, content)
 
 
@@ -206,7 +206,7 @@ def test_the_honest_share_may_make_a_round_short() -> None:
 def test_silence_at_the_minimum_is_refused_where_every_batch_held_it(sound: dict[str, Any]) -> None:
     content = copy.deepcopy(sound)
     content["all_rounds"]["epsilon_upper_at_minimum"] = None
-    with pytest.raises(CertificateError, match="must be null where a batch was short"):
+    with pytest.raises(CertificateError, match="must be null if a batch was below"):
         check_statement(TERMS, QUERIES, content)
 
 
@@ -215,5 +215,5 @@ def test_a_number_at_the_minimum_is_refused_where_a_batch_was_short() -> None:
     content = made(SHORT, QUERIES, [(1000, 300), (5000, 5000)])
     for number in (0.5, 50.0):
         content["all_rounds"]["epsilon_upper_at_minimum"] = number
-        with pytest.raises(CertificateError, match="must be null where a batch was short"):
+        with pytest.raises(CertificateError, match="must be null if a batch was below"):
             check_statement(SHORT, QUERIES, content)

@@ -292,7 +292,7 @@ async def test_a_store_that_fails_while_rounds_are_looked_over_is_told_and_tried
     await bench.deliver_round()
     await bench.certifier.settle()
     (incident,) = bench.incidents.now()
-    assert incident.text.startswith("rounds that are complete could not be looked over: a bug")
+    assert incident.text.startswith("complete rounds could not be certified: a bug")
     failing = False
     bench.certifier.start()
     await bench.certifier.settle()

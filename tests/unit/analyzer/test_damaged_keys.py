@@ -51,7 +51,7 @@ async def test_a_damaged_key_makes_the_round_wait_and_nothing_is_called_unopenab
     (incident,) = bench.incidents.now()
     assert "the key of round 0 of flights in the analyzer's store is damaged" in incident.text
     assert "give the round up at the shuffler" in incident.text
-    with pytest.raises(Refusal, match="the private key is not that of the key's record") as refusal:
+    with pytest.raises(Refusal, match="the private key does not belong to the key's record") as refusal:
         await bench.deliver(0, batches[0])
     assert refusal.value.reason is Reason.NOT_READY
     change_key(bench.folder)  # as it was
@@ -68,7 +68,7 @@ async def test_a_damaged_record_makes_the_round_wait_as_its_key_cannot_be_checke
     await bench.receiver.check_keys()
     (incident,) = bench.incidents.now()
     assert "the key of round 0 of flights in the analyzer's store is damaged" in incident.text
-    with pytest.raises(Refusal, match="its signed record does not hold") as refusal:
+    with pytest.raises(Refusal, match="its signed record is invalid") as refusal:
         await bench.receiver.commit(record.batch, record.digest)
     assert refusal.value.reason is Reason.NOT_READY
     change_record(bench.folder, *RECORD[where])  # as it was

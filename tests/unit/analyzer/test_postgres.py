@@ -125,7 +125,7 @@ async def test_a_database_may_hold_both_services_stores_and_opens_with_its_own_k
         with contextlib.closing(open_as_leader(tmp_path / "shuffler", address_in(folder))) as shuffler:
             await shuffler.add_round(TASK.id, 0)
         assert await store.progress(None) == []
-    with pytest.raises(StoreError, match="holds an analyzer's store; nothing was made"):
+    with pytest.raises(StoreError, match="has an analyzer's store; nothing was made"):
         AnalyzerPostgresStore.create(tmp_path / "other", address_in(folder))
     AnalyzerKeyring.create(tmp_path / "other")
     with pytest.raises(StoreError, match="of another keyring"):
@@ -209,7 +209,7 @@ async def test_a_server_that_is_away_refuses_all_that_waits_at_once_and_goes_on(
             asked = (store.add_tasks([signed(TASK, PARTIES)]) for _ in range(5))
             for outcome in await asyncio.gather(*asked, return_exceptions=True):
                 assert isinstance(outcome, Refusal)
-                assert (outcome.reason, "goes on by itself" in outcome.message) == (Reason.NOT_READY, True)
+                assert (outcome.reason, "continues by itself" in outcome.message) == (Reason.NOT_READY, True)
             assert [incident.kind for incident in incidents.now()] == [IncidentKind.STORE]
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
         await store.add_tasks([signed(TASK, PARTIES)])

@@ -89,8 +89,8 @@ async def test_a_store_that_takes_nothing_is_said_beside_what_the_shuffler_deliv
 async def test_a_round_waits_for_its_task_where_that_was_taken_away(bench: Bench) -> None:
     bench.served.clear()
     await bench.key_set()
-    assert (await status(bench)).waiting_for == "its task, which is not among this analyzer's any more"
-    assert await missing(bench) == "its task, which is not among this analyzer's any more"
+    assert (await status(bench)).waiting_for == "its task, which is no longer among this analyzer's tasks"
+    assert await missing(bench) == "its task, which is no longer among this analyzer's tasks"
 
 
 async def test_a_round_that_is_over_is_not_said_to_wait_for_the_shuffler(bench: Bench) -> None:

@@ -217,7 +217,7 @@ async def test_a_gap_and_too_many_envelopes_are_refused(bench: Bench) -> None:
     envelopes = await bench.seal(0, [0, 1, 2, 0, 1, 2])
     await bench.begin(await bench.record(0, envelopes))
     refusal = await refused(bench.put(0, 1, envelopes[1:2]), Reason.WRONG_OFFSET)
-    assert "go on from 0" in refusal.message
+    assert "continue at 0" in refusal.message
     await refused(bench.put(0, 0, [*envelopes, envelopes[0]]), Reason.WRONG_OFFSET)
     assert await bench.put(0, 0, envelopes) == 6
     await refused(bench.put(0, 6, envelopes[:1]), Reason.WRONG_OFFSET)
@@ -374,7 +374,7 @@ def test_dummies_are_none_of_the_reports_counted(valid: int, counted: int) -> No
 
 
 def test_fewer_good_reports_than_the_shuffler_s_own_dummies_are_refused() -> None:
-    with pytest.raises(Refusal, match="29 envelopes are good, the record says that 30 of them are dummies") as caught:
+    with pytest.raises(Refusal, match="29 envelopes are good, but the record states 30 dummies among them") as caught:
         _valid_reports(batch_of_dummies(30), OpenedBatch(tally_of(29), {}))
     assert caught.value.reason is Reason.BAD_RECORD
 

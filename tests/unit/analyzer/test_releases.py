@@ -129,7 +129,7 @@ async def test_a_record_whose_head_is_not_that_of_the_rounds_before_is_refused(b
         ).records,
     )
     forged = ReleaseChunk(0, (*releases.releases[:-1], own))
-    await refused(bench, wrong, forged, Reason.FORKED, "the head before round 1 is another")
+    await refused(bench, wrong, forged, Reason.FORKED, "the head before round 1 is not that of")
 
 
 async def test_releases_that_do_not_hold_in_themselves_are_refused(bench: Bench) -> None:
@@ -172,7 +172,7 @@ async def test_a_round_twice_in_the_chain_is_refused(bench: Bench) -> None:
     first = await prepared(bench, 0)
     await bench.begin(first[1][0], releases=first[2])
     _, records, releases = await prepared(bench, 0)
-    await refused(bench, records[0], releases, Reason.BAD_RECORD, "a round is twice among the releases")
+    await refused(bench, records[0], releases, Reason.BAD_RECORD, "a round occurs twice among the releases")
 
 
 async def test_a_certificate_waits_until_what_was_released_before_is_counted(bench: Bench) -> None:

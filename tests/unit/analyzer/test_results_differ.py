@@ -113,7 +113,7 @@ async def refused(bench: Bench) -> str:
     assert bench.results.refusals[Reason.RESULTS_DIFFER] == 1
     (incident,) = (await bench.results.get_incidents()).incidents
     assert incident.text == caught.value.message
-    assert "the store was changed since" in incident.text
+    assert "The store was changed since" in incident.text
     return caught.value.message
 
 
@@ -158,7 +158,7 @@ async def test_counts_that_are_moved_or_added_after_the_certificate_are_refused(
         ),
         ("UPDATE batch SET reports = 119 WHERE query = 1", "flown: 120 valid reports of 119 were counted"),
         ("""UPDATE batch SET left_out = '{"duplicate": 3}' WHERE query = 2""", "site: 120 valid reports of 120"),
-        ("UPDATE batch SET dummies = 30 WHERE query = 0", "30 dummies are stored, the task says 0"),
+        ("UPDATE batch SET dummies = 30 WHERE query = 0", "30 dummies are stored, but the task has 0"),
         ("UPDATE batch SET counts = NULL WHERE query = 0", "carrier: it is published by the certificate"),
         ("UPDATE batch SET counts = x'0102' WHERE query = 0", "its counts are cut short"),
         ("UPDATE certificate SET document = substr(document, 1, 300)", "certificate is damaged"),
@@ -204,8 +204,8 @@ async def test_counts_that_are_changed_before_the_certificate_are_not_certified(
     bench.state = quick
     await change(bench, "UPDATE batch SET counts = ? WHERE query = 0", counts.astype("<i8").tobytes())
     await bench.certifier.run()
-    assert "is not what was counted when it was committed" in bench.certifier.failures[bench.task.id, 0]
-    with pytest.raises(Refusal, match="when it was committed"):
+    assert "the stored counts are not those of the commit" in bench.certifier.failures[bench.task.id, 0]
+    with pytest.raises(Refusal, match="not those of the commit"):
         await fetched(bench)
 
 
@@ -223,13 +223,13 @@ async def test_a_round_whose_certificate_is_taken_away_is_not_certified_anew(cou
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE batch SET counts = x'060000000000000001000000000000000100000000000000'", "not what"),
-        ("UPDATE batch SET valid = 7", "not what"),
-        ("UPDATE batch SET attestation = zeroblob(64)", "not what"),
-        ("UPDATE batch SET attestation = NULL", "nothing that was signed"),
-        ("UPDATE batch SET attestation = (SELECT attestation FROM batch WHERE key = 2)", "not what"),
-        ("UPDATE batch SET left_out = '{\"duplicate\": 1}'", "not what"),
-        ("UPDATE batch SET dummies = 2", "2 dummies are stored, the task says 0"),
+        ("UPDATE batch SET counts = x'060000000000000001000000000000000100000000000000'", "not those of the commit"),
+        ("UPDATE batch SET valid = 7", "not those of the commit"),
+        ("UPDATE batch SET attestation = zeroblob(64)", "not those of the commit"),
+        ("UPDATE batch SET attestation = NULL", "its counts have no signature"),
+        ("UPDATE batch SET attestation = (SELECT attestation FROM batch WHERE key = 2)", "not those of the commit"),
+        ("UPDATE batch SET left_out = '{\"duplicate\": 1}'", "not those of the commit"),
+        ("UPDATE batch SET dummies = 2", "2 dummies are stored, but the task has 0"),
     ],
 )
 async def test_what_is_changed_between_commit_and_certificate_is_not_certified(

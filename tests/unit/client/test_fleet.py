@@ -159,7 +159,7 @@ async def test_nobody_is_nothing(fleet: Make, shuffler: FakeShuffler) -> None:
 
 @pytest.mark.parametrize(("per_call", "calls"), [(0, 1), (1, 0), (10_001, 1)])
 async def test_sizes_that_cannot_be_are_refused(fleet: Make, per_call: int, calls: int) -> None:
-    with pytest.raises(HubbubError, match="take 1 to 10000, and 1 or more"):
+    with pytest.raises(HubbubError, match="per_call of 1 to 10000, and calls of 1 or more"):
         await fleet().submit_many(people(1), per_call=per_call, calls=calls)
 
 

@@ -207,7 +207,7 @@ async def test_a_call_that_is_never_whole_in_time_is_made_smaller_until_it_is(cl
         async def submit_batch(self, to: Destination, submissions: list[Submission], deadline: float) -> list[Answer]:
             if len(submissions) > 30:
                 self.sizes.append(len(submissions))
-                raise Refusal(Reason.OVERLOADED, "the message was not whole after 5 s", 1.0)
+                raise Refusal(Reason.OVERLOADED, "the message was incomplete after 5 s", 1.0)
             return await super().submit_batch(to, submissions, deadline)
 
     some = submissions(100)

@@ -24,9 +24,6 @@ from hubbub.queries.registry import QUESTIONS, question_of
 from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
 from hubbub.shuffler.hop import settings as hop_settings
-from support.source_tree import ROOT
-
-README = ROOT / "README.md"
 
 MODELS: dict[str, type[BaseModel]] = {
     "shuffler": shuffler_settings.ShufflerSettings,
@@ -140,13 +137,6 @@ def test_sample_task_has_every_kind_with_every_key_and_can_be_read() -> None:
         assert {key for query in asked if query["kind"] == kind for key in query} - OF_ALL == keys_of(kind), kind
     assert {key for query in asked for key in query} >= OF_ALL
     assert len(read_draft(text).questions) == len(asked)
-
-
-def test_readme_has_every_kind_once_with_its_keys() -> None:
-    rows = re.findall(r"(?m)^\| `([a-z]+)` \| [^|]+ \| ([^|]*)\|$", README.read_text().partition("by its `kind`")[2])
-    named = [(kind, set(re.findall(r"`([a-z_]+)`", keys))) for kind, keys in rows if kind in QUESTIONS]
-    assert sorted(kind for kind, _ in named) == sorted(QUESTIONS)
-    assert [kind for kind, keys in named if keys != keys_of(kind)] == []
 
 
 @pytest.mark.slow

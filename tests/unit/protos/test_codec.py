@@ -242,7 +242,7 @@ def test_empty_message_is_refused(name: str) -> None:
 def test_envelope_of_another_length_spoils_its_chunk(length: int) -> None:
     message: Any = codec.write_envelopes(GOOD["chunk"])
     message.envelopes.append(bytes(length))
-    with pytest.raises(MessageError, match="several lengths; a query's have one"):
+    with pytest.raises(MessageError, match="differ in length; those of a query have one length"):
         codec.read_envelopes(through_bytes(message))
 
 

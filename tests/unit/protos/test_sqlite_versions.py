@@ -245,8 +245,8 @@ def test_new_files_are_taken_and_those_of_other_programs_are_not(tmp_path: Path)
             check_version(path, SHUFFLER, HubbubError)
 
 
-def test_operations_tell_which_version_each_store_has() -> None:
-    page = (ROOT / "docs" / "howto" / "operate.md").read_text()
+def test_the_page_on_upgrading_has_the_of_each_store() -> None:
+    page = (ROOT / "docs" / "howto" / "upgrade.md").read_text()
     for name, layout in LAYOUTS.items():
         row = next(line for line in page.splitlines() if line.startswith(("| " + name, f"| device's {name}")))
         _, _, version, *_ = (cell.strip() for cell in row.split("|"))

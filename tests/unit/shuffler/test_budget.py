@@ -60,7 +60,7 @@ async def spend(world: World, then: int = 0) -> None:
 async def test_nobody_is_asked_for_answers_once_the_budget_is_spent(world: World) -> None:
     await spend(world)
     assert world.clock.now < world.task.schedule.cut(1)
-    with pytest.raises(Refusal, match=r"nothing may come of it: .*the budget is 2;") as refused:
+    with pytest.raises(Refusal, match=r"it cannot be released: .*the budget is 2;") as refused:
         await world.admission.get_round(world.task.id, 1)
     assert refused.value.reason is Reason.OVER_BUDGET
 

@@ -93,14 +93,14 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, s
     ],
 )
 def test_what_several_processes_need_is_refused_over_sqlite(tmp_path: Path, line: str, name: str) -> None:
-    with pytest.raises(SettingsError, match=rf": {name} is for several processes.*PostgreSQL; name its database"):
+    with pytest.raises(SettingsError, match=rf": {name} needs a store in PostgreSQL.*; name its database"):
         load(written(tmp_path, f"{line}\n{COMPLETE}"))
     load(written(tmp_path, f'store = "postgresql:///shuffler"\n{line}\n{COMPLETE}'))
 
 
 def test_a_frontend_names_its_leaders_store(tmp_path: Path) -> None:
     text = sample("frontend.toml").replace('store = "postgresql:///hubbub" ', 'store = ""')
-    with pytest.raises(SettingsError, match="store: a front end's store is its leader's, in PostgreSQL"):
+    with pytest.raises(SettingsError, match="store: a front end uses its leader's store in PostgreSQL"):
         load_frontend(written(tmp_path, text))
 
 

@@ -132,7 +132,7 @@ LIES = {
         _smaller("round_total", "epsilon_upper_if_minimum_valid"),
         "if_minimum_valid",
     ),
-    "other words on what the analyzer claims": (_set("trust me", "valid_reports", "words"), "on whose claim"),
+    "other words on what the analyzer claims": (_set("trust me", "valid_reports", "words"), "the fixed sentence"),
     "a digest that is none": (_set("00" * 31, "counts_digest"), "counts_digest must be 64"),
     "no digest": (lambda content: content.pop("counts_digest"), "members of hubbub-certificate/1"),
     "a larger lower end": (_set(9.0, "queries", 0, "epsilon_lower"), "epsilon_lower"),
@@ -151,7 +151,7 @@ LIES = {
     "a missing release of an earlier round": (lambda content: content["releases"].pop(), "were released before it"),
     "an unknown member": (_set(1, "extra"), "members of hubbub-certificate/1"),
     "no admission": (lambda content: content.pop("admission"), "members of hubbub-certificate/1"),
-    "no word at the minimum": (_set(None, "all_rounds", "epsilon_upper_at_minimum"), "must be null where"),
+    "no word at the minimum": (_set(None, "all_rounds", "epsilon_upper_at_minimum"), "must be null if"),
     "an empty task": (_set({"signatures": {}, "task": {}}, "task"), "task"),
 }
 

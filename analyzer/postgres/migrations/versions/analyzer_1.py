@@ -1,4 +1,4 @@
-"""Tasks, rounds, batches, certificates, ledger and chain. A round's envelopes have a table made with it."""
+"""Creates the tables of tasks, rounds, batches, certificates, ledger and chain; a round's own table comes with it."""
 
 from alembic import op
 
@@ -77,5 +77,5 @@ CREATE TRIGGER chain_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON chain
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.execute(_TABLES)

@@ -1,6 +1,6 @@
-"""What a keyring holds, as it is copied to another one: whole, and then change by change.
+"""Copies the content of a keyring to another one: all of it first, then each change.
 
-A change is told by the rows that it left, not by what was done: to apply it twice comes to the same.
+A change consists of the rows as they are after it, not of an operation: applying it twice has the same result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hubbub.service.errors import StoreError
 
 @dataclass(frozen=True)
 class ReplicatedTable:
-    """A table that is copied: what its rows are known by, and their columns, those first."""
+    """A table that is copied: the columns that identify a row, and all columns, those first."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...]
@@ -27,22 +27,22 @@ TABLES = {
     "revoked": ReplicatedTable(("device",), ("device",)),
     "master": ReplicatedTable(("generation",), ("generation", "secret", "state", "since")),
 }
-"""Everything in a keyring but which one it is."""
+"""The whole content of a keyring except its id."""
 
 
 def is_gone(row: KeyringRow) -> bool:
-    """Return whether there is no such row any more."""
-    # Nobody is admitted again: a row of `revoked`, which has its key alone, is never gone.
+    """Return whether the row was deleted."""
+    # No device is admitted again after a revocation, so a row of `revoked`, which has only its key, is never deleted.
     return len(row.values) < len(TABLES[row.table].columns)
 
 
 def destroys(row: KeyringRow) -> bool:
-    """Return whether something may have been destroyed with this change, of which nothing must be left."""
+    """Return whether this change may have destroyed data, of which no trace must be left."""
     return is_gone(row) or None in row.values
 
 
 def watch(connection: sqlite3.Connection) -> None:
-    """Have a connection note from now on which rows are changed, in memory; no values of theirs."""
+    """Make a connection record from now on which rows change, in memory, without their values."""
     connection.execute("PRAGMA temp_store = MEMORY").fetchall()
     connection.execute("CREATE TEMP TABLE changed (name TEXT, one, two, UNIQUE (name, one, two))")
     for name, table in TABLES.items():
@@ -53,7 +53,7 @@ def watch(connection: sqlite3.Connection) -> None:
 
 
 def changed(connection: sqlite3.Connection) -> list[KeyringRow]:
-    """Return the rows that were changed since this was last asked, as they are now."""
+    """Return the rows that changed since the last call, as they are now."""
     noted = connection.execute("SELECT name, one, two FROM temp.changed").fetchall()
     connection.execute("DELETE FROM temp.changed")
     found = []
@@ -72,7 +72,7 @@ def every(connection: sqlite3.Connection) -> Iterator[KeyringRow]:
 
 
 def apply(connection: sqlite3.Connection, rows: Sequence[KeyringRow], *, anew: bool = False) -> None:
-    """Have rows be as they are told, in the caller's transaction; `anew`: and no others be there."""
+    """Make rows as given, in the caller's transaction; if `anew`, delete all others."""
     for name in TABLES if anew else ():
         connection.execute(f"DELETE FROM {name}")  # noqa: S608
     for row in rows:
@@ -80,14 +80,14 @@ def apply(connection: sqlite3.Connection, rows: Sequence[KeyringRow], *, anew: b
 
 
 def checked(row: KeyringRow) -> KeyringRow:
-    """Return a row that another keyring told.
+    """Return a row that another keyring sent.
 
     Raises:
-        StoreError: where it is of no table that is known, or has not its columns.
+        StoreError: if its table is unknown, or its columns differ.
     """
     table = TABLES.get(row.table)
     if table is None or len(row.values) not in (len(table.keys), len(table.columns)):
-        raise StoreError("the leader tells of rows that this version does not know; install the same hubbub on both")
+        raise StoreError("the leader sent rows that this version does not know; install the same hubbub on both")
     return row
 
 

@@ -1,8 +1,8 @@
-"""A keyring that stands by has everything that the leader's has, on its own disk.
+"""Keeps a standby's keyring, on its own disk, equal to the leader's.
 
-It asks one address after the other until the leader answers, fetches everything once, and then each change: asking for
-the next says that the last is on disk (`replication` has the rules that this rests on). A keyring that was begun in the
-middle, or killed there, has what it had before: everything is put in one transaction.
+It calls one address after the other until the leader answers, fetches everything once, and then each change. A request
+for the next change confirms that the last is on disk (`replication` has the rules that rely on this). If a standby is
+killed in the middle, its keyring is as before: everything is written in one transaction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CALL_SECONDS = 10.0
 """Deadline of a call, which may wait a second for a change."""
 
 AGAIN_SECONDS = 1.0
-"""How long until the addresses are asked again."""
+"""Seconds until the addresses are called again."""
 
 _EVENT = "the keyring does not follow"
 
@@ -33,14 +33,14 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Follower:
-    """Has a keyring follow the leader's, whose address is among `addresses`."""
+    """Makes a keyring replicate the leader's, whose address is among `addresses`."""
 
     def __init__(self, keyring: ShufflerKeyring, addresses: Sequence[str], tls: TLS, incidents: Incidents) -> None:
-        """Nothing is asked before `run`."""
+        """Make no call before `run`."""
         self._keyring, self._addresses, self._tls, self._incidents = keyring, addresses, tls, incidents
 
     async def run(self) -> None:
-        """Follow until it is cancelled."""
+        """Replicate until it is cancelled."""
         self._keyring.accept()
         while True:
             why = []
@@ -50,7 +50,7 @@ class Follower:
                         await self._follow(ReplicationCaller(channel))
                 except HubbubError as error:
                     why.append(f"{address}: {error}")
-            text = f"the keyring {self._keyring.path} misses changes, none of the leaders tells them: {'; '.join(why)}"
+            text = f"the keyring {self._keyring.path} misses changes, as no leader sends them: {'; '.join(why)}"
             self._incidents.open(_EVENT, IncidentKind.PEER, _EVENT, text)
             await asyncio.sleep(AGAIN_SECONDS)
 

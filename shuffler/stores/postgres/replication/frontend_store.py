@@ -1,15 +1,15 @@
-"""The part of a store that answers devices, in a process beside the leader's, with secrets in memory alone.
+"""The store of a front end: the part that answers devices, with secrets in memory alone.
 
-Whether a submission is held is decided in the database, by the transaction that holds it, as at the leader. So what a
-front end remembers of a round may be old: it is looked at again after `FRESH_SECONDS`. Secrets are the leader's: they
-are asked for once a round, when its keys are there. When a front end sees that a round is cut, it forgets the private
-key and the key of blocks; when it sees that the round is over, all of it. It looks at every round that it has secrets
-of each `LOOK_SECONDS`; where it cannot look, it forgets them `LATE_SECONDS` after the scheduled cut.
+The database decides whether a submission is stored, in the transaction that stores it, as at the leader. So a front
+end's copy of a round may be old: it is read again after `FRESH_SECONDS`. Secrets come from the leader, once a round,
+when the round has keys. When a front end sees that a round is cut, it forgets the private key and the key of blocks;
+when it sees that the round is over, it forgets all. It looks at every round with secrets here each `LOOK_SECONDS`; if
+it cannot look, it forgets them `LATE_SECONDS` after the scheduled cut.
 
-While no leader answers, rounds whose secrets are here go on. Others are NOT_READY, whatever their state: without their
-secrets a retry cannot be told from what comes too late, and nobody who was acknowledged may be told that it was. Nor
-are devices enrolled, and a master key that is new is not known here; so after `OUTDATED_SECONDS` whoever shows an
-unknown one is told to come again, and not that it is a stranger.
+While no leader answers, rounds with secrets here go on. Others are NOT_READY, whatever their state. Without their
+secrets a retry and a late submission cannot be distinguished, and an acknowledged device must not be answered that it
+is too late. Nor are devices enrolled, and a new master key is unknown here. So after `OUTDATED_SECONDS` a device with
+an unknown credential is asked to come again, and not refused for good.
 """
 
 from __future__ import annotations
@@ -34,84 +34,84 @@ from hubbub.shuffler.stores.postgres.sealing import RoundCipher
 from hubbub.shuffler.stores.postgres.secrets import DESTROYED, StorageSecrets
 
 FRESH_SECONDS = 1.0
-"""How long what was read of a round is used."""
+"""How long a copy of a round is used."""
 
 LOOK_SECONDS = 2.0
-"""How often the leader is asked who is admitted, and rounds are looked at whose secrets are here."""
+"""How often the leader is asked for credentials, and rounds with secrets here are looked at."""
 
 LATE_SECONDS = 60.0
-"""How long after its scheduled cut the secrets of a round are kept that cannot be looked at."""
+"""How long after its scheduled cut a round's secrets are kept if the round cannot be looked at."""
 
 OUTDATED_SECONDS = 10.0
-"""How old what is known of master keys may be before it may be too old."""
+"""Age from which the known master keys may be outdated."""
 
 
 IDLE_SECONDS, STATEMENT_SECONDS = 10, 30
-"""After so many seconds the server takes back a transaction that a front end left standing, or a statement that
-lasts."""
+"""Seconds after which the server rolls back a front end's idle transaction, and seconds after which it cancels a
+statement."""
 
 
 class FrontendSessions(Sessions):
-    """A front end's connections: one that is stopped in the middle of holding holds up nobody's cut for long."""
+    """A front end's connections; their timeouts keep a suspended front end from delaying a cut for long."""
 
     def configure(self, connection: Connection) -> None:
-        """Have a new connection be one of these."""
+        """Set the timeouts of a new connection."""
         super().configure(connection)
         connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'")
         connection.execute(f"SET statement_timeout = '{STATEMENT_SECONDS}s'")
 
 
 def _suffice(secrets: StorageSecrets | None, round_: Round) -> bool:
-    """Return whether a round can be answered for: one that was cut since it was looked at comes without its key."""
+    """Return whether the secrets suffice for a round; the leader sends no private key of a round that it has cut."""
     return secrets is not None and bool(secrets.private_key or round_.state is not RoundState.OPEN)
 
 
 class SecretCache:
-    """Secrets of rounds in memory (`secrets.SecretsOf`); from any thread."""
+    """Secrets of rounds in memory (`secrets.SecretsOf`); usable from any thread."""
 
     def __init__(self) -> None:
         self._secrets: dict[RoundId, StorageSecrets] = {}
 
     def of(self, round_: RoundId) -> StorageSecrets:
-        """Return what is held of a round.
+        """Return a round's secrets.
 
         Raises:
-            StoreError: where nothing is.
+            StoreError: if there are none.
         """
         found = self._secrets.get(round_)
         if found is None:
-            raise StoreError(f"the secrets of round {round_[1]} are not here; they come from the leader, try again")
+            raise StoreError(f"the secrets of round {round_[1]} have not come from the leader yet; try again")
         return found
 
     def get(self, round_: RoundId) -> StorageSecrets | None:
-        """Return what is held of a round, None where nothing is."""
+        """Return a round's secrets, None if there are none."""
         return self._secrets.get(round_)
 
     def put(self, round_: RoundId, secrets: StorageSecrets) -> None:
-        """Hold what the leader told."""
+        """Store secrets that the leader sent."""
         self._secrets[round_] = secrets
 
     def keep_rest(self, round_: RoundId) -> None:
-        """Forget what is needed no more once a round is cut."""
+        """Forget the secrets that are not needed once a round is cut."""
         found = self._secrets.get(round_)
         if found is not None and found.cipher is not None:
             self._secrets[round_] = StorageSecrets(found.cipher.without_blocks(), b"", found.pseudonym_key)
 
     def forget(self, round_: RoundId) -> None:
-        """Forget all that is held of a round."""
+        """Forget all secrets of a round."""
         if round_ in self._secrets:
             self._secrets[round_] = DESTROYED
 
     @property
     def held(self) -> list[RoundId]:
-        """The rounds that something is held of."""
+        """The rounds that have secrets here."""
         return [round_ for round_, secrets in list(self._secrets.items()) if secrets.cipher is not None]
 
 
 class FrontendStore(PostgresIngestStore):
     """A front end's store (`shuffler.stores.factory.protocol.IngestStore`).
 
-    `cut_of` says when a round is to be cut, in seconds since 1970.
+    `cut_of` returns a round's scheduled cut, in seconds since 1970.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FrontendStore(PostgresIngestStore):
         clock: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is asked yet; `learn` comes first."""
+        """Connect later: `learn` makes the first call."""
         secrets = SecretCache()
         super().__init__(secrets, sessions)
         self._secret_cache = secrets
@@ -164,7 +164,7 @@ class FrontendStore(PostgresIngestStore):
         return held
 
     async def _look(self, key: RoundId) -> Round | None:
-        """Look at a round in the database; who wants the same meanwhile waits for it."""
+        """Read a round from the database; other callers for the same round share the read."""
         task = self._looking.get(key)
         if task is None:
             task = self._looking[key] = asyncio.create_task(self._looked_at(key))
@@ -183,7 +183,7 @@ class FrontendStore(PostgresIngestStore):
         return found
 
     async def _secrets_for(self, round_: Round) -> StorageSecrets | None:
-        """Return what a front end is to hold of a round in its state; None where that is not to be had now."""
+        """Return the secrets that a front end needs for a round in its state; None if they are not available now."""
         key = (round_.task_id, round_.number)
         if is_over(round_):
             self._secret_cache.forget(key)
@@ -194,7 +194,7 @@ class FrontendStore(PostgresIngestStore):
             self._secret_cache.keep_rest(key)
         found = self._secret_cache.get(key)
         if found is None:
-            # Where no leader answers, it is asked again with the next look.
+            # If no leader answers, the next look asks again.
             with contextlib.suppress(StoreError, Refusal):
                 told = await self._leader.ask(lambda caller, deadline: caller.get_secrets(*key, deadline))
                 found = StorageSecrets(RoundCipher(told.storage, *key), told.private_key, told.pseudonym_key)
@@ -202,7 +202,7 @@ class FrontendStore(PostgresIngestStore):
         return found
 
     async def look(self) -> None:
-        """Look at every round whose secrets are here, and forget what is needed no more."""
+        """Look at every round with secrets here, and forget those that are not needed."""
         now = self._monotonic()
         self._seen = {key: seen for key, seen in self._seen.items() if now - seen[0] < FRESH_SECONDS}
         self._held = {key: held for key, held in self._held.items() if now - held[0] < FRESH_SECONDS}
@@ -214,13 +214,13 @@ class FrontendStore(PostgresIngestStore):
                     self._secret_cache.forget(key)
                     self._seen.pop(key, None)
 
-    # Who is admitted
+    # Credentials
 
     async def learn(self) -> bool:
-        """Ask the leader who is admitted; return whether that has changed.
+        """Ask the leader for the credentials; return whether they have changed.
 
         Raises:
-            StoreError: where no leader answers.
+            StoreError: if no leader answers.
         """
         asked = self._monotonic()
         found = await self._leader.ask(lambda caller, deadline: caller.get_admitted(self._admitted.version, deadline))
@@ -231,19 +231,19 @@ class FrontendStore(PostgresIngestStore):
 
     @property
     def outdated(self) -> bool:
-        """Whether there may be a master key that is not known here."""
+        """Whether the leader may have a master key that is unknown here."""
         return self._monotonic() - self._learnt > OUTDATED_SECONDS
 
     async def masters(self) -> list[MasterSecret]:
-        """Return the master keys as they were last told."""
+        """Return the master keys as they were last received."""
         return list(self._admitted.masters)
 
     async def revoked(self) -> Revoked:
-        """Return who is admitted no more, as it was last told."""
+        """Return the revoked devices as they were last received."""
         return self._admitted.revoked
 
     async def redeem(self, tickets: Sequence[RedeemedTicket]) -> list[RedeemedTicket]:
-        """Have the leader note tickets as redeemed; return what is then known of each device, in order."""
+        """Have the leader record tickets as redeemed; return the record of each device, in order."""
         try:
             return await self._leader.ask(lambda caller, deadline: caller.redeem(tickets, deadline))
         except Refusal as error:

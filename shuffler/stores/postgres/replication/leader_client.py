@@ -1,4 +1,4 @@
-"""A front end's calls to the leader of its rounds, whichever of the addresses it is at."""
+"""Calls the leader of a front end's rounds, at whichever address it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALL_SECONDS = 10.0
 """Deadline of a call."""
 
 ELSEWHERE = TRANSIENT | {Reason.NOT_ALLOWED}
-"""What is said by one that stands by, or by whatever else is at an address: the next one is called."""
+"""Answers of a standby, or of another service at an address: the next address is called."""
 
 _EVENT = "no leader answers"
 
@@ -30,24 +30,24 @@ Call = Callable[[LeaderCaller, float], Awaitable[T]]
 
 
 class LeaderClient:
-    """Calls the leader at the address where it was last, and then at the others. It is for one event loop.
+    """Calls the leader at its last address, and then at the others. An object serves one event loop.
 
-    `renewals` counts how often the TLS files were renewed: channels are opened anew with new ones.
+    `renewals` counts renewals of the TLS files: after each, channels are opened anew.
     """
 
     def __init__(self, addresses: Sequence[str], tls: TLS, renewals: Callable[[], int], incidents: Incidents) -> None:
-        """Nothing is called yet."""
+        """Make no call yet."""
         self._addresses, self._tls, self._renewals, self._incidents = list(addresses), tls, renewals, incidents
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._left: set[asyncio.Task[None]] = set()
         self._opened_at = renewals()
 
     async def ask(self, call: Call[T]) -> T:
-        """Return what the leader answers.
+        """Return the leader's answer.
 
         Raises:
-            Refusal: a final one of the leader's.
-            StoreError: where none of the addresses is a leader that answers.
+            Refusal: a final one of the leader.
+            StoreError: if no address has a leader that answers.
         """
         why = []
         for address in list(self._addresses):
@@ -61,7 +61,7 @@ class LeaderClient:
             self._addresses.sort(key=lambda each, found=address: each != found)  # type: ignore[misc]
             self._incidents.resolve(_EVENT)
             return answer
-        text = f"none of the leaders answers: {'; '.join(why)}; see that one of them runs and can be reached"
+        text = f"none of the leaders answers: {'; '.join(why)}; check that one of them runs and can be reached"
         self._incidents.open(_EVENT, IncidentKind.PEER, _EVENT, text)
         raise StoreError(text)
 
@@ -74,7 +74,7 @@ class LeaderClient:
         return self._channels[address]
 
     def _leave(self) -> None:
-        """Open channels anew from now on; what is called on those there are may be answered."""
+        """Open new channels from now on; calls on the old ones may still be answered."""
         channels, self._channels = self._channels, {}
         for channel in channels.values():
             task = asyncio.create_task(channel.close(CALL_SECONDS))
@@ -82,6 +82,6 @@ class LeaderClient:
             task.add_done_callback(self._left.discard)
 
     async def close(self) -> None:
-        """Close all channels; calls in work fail, save on those that were left for new ones."""
+        """Close all channels; calls in progress fail, except those on channels that were replaced."""
         channels, self._channels = self._channels, {}
         await asyncio.gather(*self._left, *(channel.close() for channel in channels.values()))

@@ -1,20 +1,20 @@
-"""One leader acts at a time, and one that was replaced never changes anything again.
+"""Ensures that one leader acts at a time, and that a replaced leader never changes anything again.
 
-Two things in the database, for two purposes:
+The database has two things for two purposes:
 
-- *A lock*, held by a session of its own, says who acts. It is for order alone: while somebody has it, nobody else
-  tries. The session looks at the database every `LOOK_SECONDS`, and the server ends it where it was silent for
-  `LEASE_SECONDS`: so the lock of a process that died, was stopped, or was cut off from the network is free by then.
-- *A term*, a number that only rises, is what safety rests on. Whoever takes the lock raises it, and every transaction
-  of a leader begins by sharing the term's own lock and comparing the term with its own (`Lease.check`).
+- *A lock*, in a session of its own, names the leader. It is only for order: while one process has it, no other tries.
+  The session checks the database every `LOOK_SECONDS`, and the server ends it after `LEASE_SECONDS` of silence. So the
+  lock of a process that died, was suspended, or lost the network is free by then.
+- *A term*, a number that only rises, gives safety. A process that takes the lock raises it, and every transaction of a
+  leader begins by sharing the term's own lock and comparing the term with its own (`Lease.check`).
 
-Why nothing of an earlier leader is committed after a term was raised: raising takes the term's lock alone. So a
-transaction that shares it is over by then, or it was ended (its session is terminated, which takes it back, also where
-its process is stopped in the middle); and one that comes later waits, reads the new term, and fails. What was answered
-was committed before, and the next leader reads it. It does not matter when the earlier leader learns of this.
+Why no transaction of an earlier leader commits after a term was raised: raising takes the term's lock exclusively. So a
+transaction that shares the lock is over by then, or its session was terminated, which rolls it back even if its process
+is suspended in the middle. A later transaction waits, reads the new term, and fails. Every answered change was
+committed before, and the next leader reads it. It does not matter when the earlier leader learns of this.
 
-Whoever lost the lock alone, as when the server was started again, tries to have it back. Until then it goes on: its
-term is still the last, or each of its transactions fails.
+A leader that lost only the lock, for example when the server restarted, tries to get it back. Until then it goes on:
+its term is still the last, or each of its transactions fails.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_
 from hubbub.shuffler.stores.postgres.schema import SCHEMA
 
 LEASE_SECONDS = 10
-"""After so many seconds of silence the server frees the lock of a leader."""
+"""Seconds of silence after which the server frees the lock of a leader."""
 
 LOOK_SECONDS = 1.0
-"""How often the leader looks whether its term is still the last, and a standby whether the lock is free."""
+"""How often the leader checks that its term is the last, and a standby tries to take the lock."""
 
 TAKEOVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS + WAIT_SECONDS
-"""From the last sign of a leader to a standby's term, at most, where the standby reaches a server that answers."""
+"""The longest time from a leader's last sign to a standby's term, if the standby reaches a server that answers."""
 
 _LOCK_SECONDS = 2
 """How long raising waits for transactions of an earlier leader before it ends those that have begun meanwhile."""
@@ -55,7 +55,7 @@ _LOST = "the leader's lock is lost"
 
 _LOG = structlog.get_logger(__name__)
 
-# A lock's key of 64 bits is shown in two halves.
+# pg_locks shows a 64-bit lock key in two halves.
 _END_SHARING = """
 SELECT pg_terminate_backend(pid) FROM pg_locks
 WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid = 1
@@ -65,14 +65,14 @@ WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid
 
 
 class FencedError(StoreError):
-    """Another leader has taken over: nothing was done, and nothing will be."""
+    """Another leader has taken over: nothing was changed, and this leader cannot change anything."""
 
 
 class Lease:
     """The right to act as the leader, until another takes over or it is closed. `fencing_token` is the term.
 
-    Random bytes stand beside it: so a database that went back, as to a replica that was behind, has none of its
-    terms twice.
+    Random bytes accompany the term. So a database that lost its last changes, as a replica that was behind, never has
+    the same term twice.
     """
 
     @classmethod
@@ -82,13 +82,13 @@ class Lease:
         entitled: Callable[[Connection], None] = lambda _connection: None,
         incidents: Incidents | None = None,
     ) -> Lease | None:
-        """Become the leader of a database; return None where another is.
+        """Become the leader of a database; return None if another process is.
 
-        `entitled` returns only if this one may: it is asked in the transaction that raises the term, with its lock, so
-        that it sees all that any earlier leader has committed or ever will.
+        `entitled` returns only if this process may lead. It is called in the transaction that raises the term, under
+        its lock, so it sees everything that any earlier leader has committed or ever will.
 
         Raises:
-            StoreError: where the server could not be used, or `entitled` raises it; nothing was changed then.
+            StoreError: if the server could not be used, or `entitled` raises it; then nothing was changed.
         """
         try:
             connection = _session(address)
@@ -104,7 +104,7 @@ class Lease:
         return cls(connection, address, (number, holder), incidents or Incidents())
 
     def __init__(self, connection: Connection, address: str, row: tuple[int, bytes], incidents: Incidents) -> None:
-        """See `take`, which has raised the term on the connection that holds the lock."""
+        """See `take`, which has raised the term on the connection that has the lock."""
         self.fencing_token = row[0]
         self._row = row
         self._address = address
@@ -119,11 +119,11 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Whether another leader is known to have taken over."""
+        """Whether this process knows that another leader has taken over."""
         return self._lost
 
     def when_lost(self, tell: Callable[[], object]) -> None:
-        """Call `tell`, from whichever thread, once another leader is known to have taken over."""
+        """Call `tell`, from any thread, once another leader is known to have taken over."""
         with self._guard:
             self._tell.append(tell)
             told = self._lost
@@ -131,10 +131,10 @@ class Lease:
             tell()
 
     def check(self, connection: Connection) -> None:
-        """Return only if this is the last term, and have it stay so until the transaction ends.
+        """Return only if this is the last term, and keep it so until the transaction ends.
 
         Raises:
-            FencedError: where another leader has taken over.
+            FencedError: if another leader has taken over.
         """
         # Two statements: the second sees what was committed while the first one waited.
         lock(connection, _LEASE_LOCK, "", shared=True)
@@ -143,9 +143,9 @@ class Lease:
             raise self._fenced()
 
     def close(self) -> None:
-        """Give the lock back, so that another may take over at once. Nothing may be changed in this term any more."""
+        """Release the lock, so that another may take over at once. Nothing may be changed in this term afterwards."""
         self._closing.set()
-        # A server that does not answer at all is left alone: it frees the lock by itself.
+        # Do not wait longer for a server that does not answer: it frees the lock by itself.
         self._thread.join(WAIT_SECONDS)
         self._drop()
 
@@ -163,7 +163,7 @@ class Lease:
     def _fenced(self) -> FencedError:
         return FencedError(
             f"another leader has taken over {shown(self._address)} since term {self.fencing_token}; nothing "
-            "was done here, and this one ends or stands by"
+            "was changed, and this process ends or stands by"
         )
 
     def _watch(self) -> None:
@@ -185,7 +185,7 @@ class Lease:
         with contextlib.ExitStack() as failing:
             failing.callback(connection.close)
             self._compare(connection)
-            # Where another has the lock, it raises the term next: or it gives the lock back.
+            # A process with the lock either raises the term next, or gives the lock back.
             if not self._lost and _locked(connection):
                 self._connection = connection
                 failing.pop_all()
@@ -198,7 +198,7 @@ class Lease:
 
 
 def _session(address: str) -> Connection:
-    """Connect such that either end soon knows that the other is gone."""
+    """Connect so that either end soon notices that the other is gone."""
     settled = make_conninfo(
         address,
         connect_timeout=int(WAIT_SECONDS),
@@ -228,9 +228,9 @@ def _locked(connection: Connection) -> bool:
 
 
 def _raise(connection: Connection, address: str, entitled: Callable[[Connection], None]) -> tuple[int, bytes]:
-    """Raise the term once nothing of an earlier one is under way; return its row."""
+    """Raise the term once no transaction of an earlier one is in progress; return its row."""
     for _ in range(_TRIES):
-        # One that is stopped, or cut off, in the middle of a transaction would hold it for ever.
+        # A leader that is suspended or cut off in the middle of a transaction would keep the lock for ever.
         connection.execute(_END_SHARING, (_named(_LEASE_LOCK),))
         try:
             with connection.transaction():
@@ -242,6 +242,6 @@ def _raise(connection: Connection, address: str, entitled: Callable[[Connection]
         except psycopg.errors.LockNotAvailable:
             continue
         if row is None:
-            raise StoreError(f"{shown(address)} has no term: is it an old copy? Put the newest copy back")
+            raise StoreError(f"{shown(address)} has no term, so it may be an old copy; restore the newest copy")
         return int(row[0]), bytes(row[1])
-    raise StoreError(f"a transaction of an earlier leader on {shown(address)} did not end; see what the server does")
+    raise StoreError(f"a transaction of an earlier leader on {shown(address)} does not end; check the server")

@@ -1,24 +1,24 @@
-"""The leader's side of the copies of its keyring. Nothing is answered that a copy which may act has not.
+"""The leader's side of keyring replication. No change is answered before every copy that may lead has it.
 
-A keyring is never in the database, so whoever is to take over has a copy of it that follows. The database says which
-copies may take over: the *members*, the leader's own among them. Three rules, from which it follows that nothing that
-was answered is missing, and nothing that was destroyed comes back, whoever takes over, and whenever:
+A keyring is never in the database, so every process that may take over has a copy of it. The database lists the copies
+that may take over: the *members*, the leader's own among them. From three rules it follows that no answered change is
+missing, and no destroyed key comes back, whichever process takes over, and whenever:
 
-1. Every change is answered only once all members have it on disk; or whoever has not is no member any more, which the
-   database says before the change is answered.
-2. Who becomes a member has all changes by then, and from then on counts in the first rule. It counts before the
-   database says so, and goes on counting where it is not known whether the database does.
-3. Who takes over is a member, by what the database says in the transaction that raises the term (`leadership`): what an
-   earlier leader says of its members is committed before, and then seen, or never.
+1. A change is answered only once all members have it on disk. A copy without it must first stop being a member, and the
+   database must record this before the change is answered.
+2. A copy that becomes a member has all changes by then, and from then on counts in the first rule. It counts before the
+   database lists it, and goes on counting if it is unknown whether the database does.
+3. A process that takes over is a member, by the database's list in the transaction that raises the term (`leadership`).
+   An earlier leader's change of the list is committed before that, and then seen, or never.
 
-Killed or cut off at any moment: what the leader has and its copies have not was not answered, and is done again by
-whoever goes on: all these changes may be repeated. What copies have and the leader's next term does not know of is
-keys of rounds that nobody was shown, or keys destroyed of a round that is erased again. A leader that was replaced
-cannot change who is a member, as that takes a transaction in its term; so it answers nothing that its copies have not.
-It comes back as one that stands by, and copies everything anew.
+A leader may be killed or cut off at any moment. Changes that it has and its copies lack were not answered; the next
+leader repeats them, and all of them may be repeated. Changes that copies have and the next term does not use are keys
+of rounds that no device was shown, or destroyed keys of a round that is erased again. A replaced leader cannot change
+the list of members, as that takes a transaction in its term; so it answers no change that its copies lack. It comes
+back as a standby, and copies everything anew.
 
-`needed` members beside the leader must have a change; while fewer are there, none is answered: no round begins, no
-keys are shown, no ticket is redeemed, and no round is called erased. Rounds go on as far as they need none of it.
+Besides the leader, `needed` members must have a change. While there are fewer, no change is answered: no round begins,
+no keys are shown, no ticket is redeemed, and no round is called erased. Rounds go on as far as they need no change.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.stores.postgres.keyring import ShufflerKeyring
 
 AWAY_SECONDS = 5.0
-"""How long a copy may be silent before the leader goes on without it, where it is not needed."""
+"""How long a copy may be silent before the leader goes on without it, if it is not needed."""
 
 WAIT_SECONDS = 8.0
-"""How long a change waits for copies before it fails, to be tried again."""
+"""How long a change waits for copies before it fails, to be repeated."""
 
 POLL_SECONDS = 1.0
-"""How long a copy that has everything waits for a change before it asks again."""
+"""How long a complete copy waits for a change before it asks again."""
 
 _PART_ROWS = 100
-"""Rows in one answer, each of three times 4 KiB at most."""
+"""Rows in one answer, each of at most three times 4 KiB."""
 
 _LOG_CHANGES = 10_000
-"""Changes that are kept for copies that are behind; one further behind copies everything anew."""
+"""Changes that are kept for copies that are behind; a copy further behind copies everything anew."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 @dataclass
 class _FollowerProgress:
-    """A copy: how many changes it has (-1: not known), whether answers wait for it, and when it last asked.
+    """A copy: how many changes it has (-1: unknown), whether answers wait for it, and when it last asked.
 
-    Answers wait for it from before the database says that it is a `member`, and it is one of those that are needed only
-    from then on.
+    Answers wait for it even before the database lists it as a `member`; it counts as one of the needed copies only from
+    then on.
     """
 
     seen: float
@@ -69,27 +69,27 @@ class _FollowerProgress:
     member: bool = False
     has: int = -1
     part: tuple[int, list[KeyringRow]] = field(default=(0, []), repr=False)
-    """A whole copy that is being fetched, and how many changes are in it."""
+    """A full copy that is being fetched, and how many changes are in it."""
 
 
 class KeyringLeader:
-    """The copies that follow a leader's keyring (`keyring.KeyringReplication`, `ReplicationHandler`).
+    """The copies that replicate a leader's keyring (`keyring.KeyringReplication`, `ReplicationHandler`).
 
-    From any thread.
+    Usable from any thread.
     """
 
     def __init__(
         self, keyring: ShufflerKeyring, sessions: Sessions, needed: int = 0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Count every member that the database knows, and have the keyring's own be one.
+        """Count every member that the database lists, and make the leader's own keyring one.
 
         Raises:
-            StoreError: where the database could not be used.
+            StoreError: if the database could not be used.
         """
         self._keyring, self._sessions, self._needed, self._clock = keyring, sessions, needed, clock
         self._stream = os.urandom(COPY_BYTES)
         self._changed = threading.Condition()
-        # Held while the database is told who is a member, so that nobody becomes one who was just left behind.
+        # Held while the list of members changes, so that a copy that was just removed does not become one.
         self._membership = threading.Lock()
         self._position = 0
         self._log: deque[tuple[int, Sequence[KeyringRow]]] = deque(maxlen=_LOG_CHANGES)
@@ -100,24 +100,24 @@ class KeyringLeader:
         keyring.replicate_to(self)
 
     def missing(self) -> int:
-        """Return how many copies that are needed are away or behind."""
+        """Return how many of the needed copies are away or behind."""
         with self._changed:
             return max(0, self._needed - len(self._having(self._position)))
 
     # The keyring's side
 
     def tell(self, rows: Sequence[KeyringRow]) -> None:
-        """Note a change."""
+        """Record a change."""
         with self._changed:
             self._position += 1
             self._log.append((self._position, rows))
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Return once every member has all that was told.
+        """Return once every member has all changes so far.
 
         Raises:
-            StoreError: where one is away that is needed.
+            StoreError: if a needed copy is away.
         """
         with self._changed:
             target, until = self._position, self._clock() + WAIT_SECONDS
@@ -141,12 +141,12 @@ class KeyringLeader:
 
     def _lacking(self, target: int) -> str:
         return (
-            f"{len(self._having(target))} of the {self._needed} standbys that settings count on have the keyring's "
+            f"{len(self._having(target))} of the {self._needed} standbys that `standbys` requires have the keyring's "
             "last change; start those that are away, or lower `standbys` to go on without them"
         )
 
     def _leave(self, away: set[bytes]) -> None:
-        """Have copies be no members any more; only once the database says so does nobody wait for them."""
+        """Remove copies from the members; answers wait for them until the database has recorded this."""
         statement = "DELETE FROM member WHERE copy = ANY(%s)"
         with self._membership:
             self._sessions.change(lambda connection: connection.execute(statement, (list(away),)))
@@ -158,10 +158,10 @@ class KeyringLeader:
     # The copies' side
 
     async def follow(self, asked: FollowerPosition) -> KeyringChanges:
-        """Note what a copy has, and return what comes next; waits for a while where there is nothing yet.
+        """Record what a copy has, and return the next changes; waits for a while if there are none yet.
 
         Raises:
-            StoreError: where the database could not be told of a copy that has everything.
+            StoreError: if the database could not record that a copy is complete.
         """
         return await asyncio.to_thread(self._answer, asked)
 
@@ -189,7 +189,7 @@ class KeyringLeader:
         statement = "INSERT INTO member (copy) VALUES (%s) ON CONFLICT DO NOTHING"
         with self._membership:
             if self._copies.get(name) is not copy:
-                return  # left behind meanwhile; it is asked again
+                return  # removed meanwhile; the copy asks again
             self._sessions.change(lambda connection: connection.execute(statement, (name,)))
             with self._changed:
                 copy.member = True
@@ -197,7 +197,7 @@ class KeyringLeader:
         _LOG.info("a standby has everything")
 
     def _part(self, copy: _FollowerProgress, asked: FollowerPosition) -> KeyringChanges:
-        """Return a part of all rows, from the beginning where the copy has none of the ones that are being fetched."""
+        """Return a part of all rows, from the beginning if the copy has no part of the rows that are being fetched."""
         offset = asked.offset
         if asked.stream != self._stream or asked.position != copy.part[0] or not 0 < offset < len(copy.part[1]):
             rows, position = self._keyring.whole(lambda: self._position)
@@ -208,7 +208,7 @@ class KeyringLeader:
         return KeyringChanges(self._stream, position, part, self._keyring.id, len(rows))
 
     def _next(self, position: int) -> KeyringChanges:
-        """Return the changes after a position, those that fit, as soon as there are any."""
+        """Return the changes after a position, as many as fit, as soon as there are any."""
         with self._changed:
             if self._position == position:
                 self._changed.wait(POLL_SECONDS)
@@ -224,10 +224,10 @@ class KeyringLeader:
 
 
 def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
-    """Return only if a copy of the keyring may take over: asked while the term is raised.
+    """Return only if a copy of the keyring may take over; called while the term is raised.
 
     Raises:
-        StoreError: where the copy has missed changes, or is none of the database's keyring.
+        StoreError: if the copy has missed changes, or is not a copy of the database's keyring.
     """
     row = connection.execute("SELECT id FROM keyring").fetchone()
     members = _members(connection)
@@ -235,19 +235,19 @@ def check_entitled(connection: Connection, keyring: ShufflerKeyring) -> None:
         return
     if row[0] != keyring.id:
         raise StoreError(
-            f"the database is the store of another keyring than {keyring.path}, which does not take over: let it "
-            "follow the leader (`leaders`), or name its own database in `store`"
+            f"the database belongs to another keyring than {keyring.path}, which therefore does not take over; let it "
+            "replicate the leader's (`leaders`), or name its own database in `store`"
         )
     raise StoreError(
-        f"the keyring {keyring.path} has not every change, so it does not take over: let it follow the leader that "
-        "has; where that one is lost, end the store's tasks, and start new ones in a new store"
+        f"the keyring {keyring.path} does not have every change, so it does not take over; let it replicate from "
+        "the leader that has. If that leader is lost, end the store's tasks, and start new ones in a new store"
     )
 
 
 def _begin(connection: Connection, copy: bytes) -> set[bytes]:
     members = _members(connection)
     if members and copy not in members:
-        raise StoreError("the keyring has not every change; let it follow the leader that has")
+        raise StoreError("the keyring does not have every change; let it replicate from the leader that has")
     connection.execute("INSERT INTO member (copy) VALUES (%s) ON CONFLICT DO NOTHING", (copy,))
     return members
 

@@ -1,4 +1,4 @@
-"""What a leader tells front ends of its keyring. They keep it in memory alone, as long as they need it."""
+"""Sends front ends secrets of the leader's keyring; they keep these in memory alone, as long as they need them."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from hubbub.shuffler.stores.postgres.secrets import StorageSecrets
 from hubbub.shuffler.stores.protocol import ShufflerStore
 
 AGAIN_SECONDS = 1.0
-"""When a front end may ask again for the secrets of a round that has none yet."""
+"""Seconds until a front end may ask again for the secrets of a round that has none yet."""
 
 
 class SecretServer:
-    """Answers front ends (`LeaderHandler`) from a leader's store; `secrets_of` returns what it holds of a round."""
+    """Answers front ends (`LeaderHandler`) from a leader's store; `secrets_of` returns a round's secrets."""
 
     def __init__(self, store: ShufflerStore, secrets_of: Callable[[Round], StorageSecrets]) -> None:
         self._store = store
         self._secrets_of = secrets_of
         self.damaged: Collection[int] = frozenset()
-        """The `Round.key` of rounds whose private key opens nothing: front ends are told nothing of them."""
-        # A version tells nothing of what it names, also to whoever knows some of that.
+        """The `Round.key` of each round whose private key is damaged: front ends get none of its secrets."""
+        # Keyed, so that a version reveals nothing of the content, even to a reader who knows a part of it.
         self._key = os.urandom(32)
 
     async def get_secrets(self, task_id: bytes, round_number: int) -> RoundSecrets:
-        """Return a round's secrets: all of them while it is OPEN, and what tells retries until it is over.
+        """Return a round's secrets: all while it is OPEN, and those that recognize retries until it is over.
 
         Raises:
-            Refusal: UNKNOWN_ROUND, NOT_READY where it has no keys that can be used, ERASED where it is over, OVERLOADED
-                where the store cannot now, as in the other calls.
+            Refusal: UNKNOWN_ROUND, NOT_READY if it has no usable keys, ERASED if it is over, OVERLOADED if the store
+                cannot be used now, as in the other calls.
         """
         with _refused_for_now():
             round_ = await self._store.find(task_id, round_number)
@@ -52,14 +52,14 @@ class SecretServer:
         if is_over(round_) or secrets.cipher is None:
             raise Refusal(Reason.ERASED, f"round {round_number} is over, and its secrets are destroyed")
         if round_.keys is None or round_.key in self.damaged:
-            # With a damaged key a front end would refuse every submission as one that does not open, for good.
+            # With a damaged key a front end would refuse every submission for good, as one that does not open.
             raise Refusal(Reason.NOT_READY, f"round {round_number} has no keys that can be used", AGAIN_SECONDS)
         if round_.state is RoundState.OPEN:
             return RoundSecrets(secrets.cipher.shared(), secrets.pseudonym_key, secrets.private_key)
         return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.pseudonym_key)
 
     async def get_admitted(self, version: bytes) -> Admitted | None:
-        """Return the master keys, and who is admitted no more; None where that is the version that is known."""
+        """Return the master keys and revoked devices, or None if the caller already has this version."""
         with _refused_for_now():
             masters, revoked = await self._store.masters(), await self._store.revoked()
         found = self._version(masters, revoked)
@@ -80,7 +80,7 @@ class SecretServer:
 
 @contextlib.contextmanager
 def _refused_for_now() -> Iterator[None]:
-    """Have front ends told why the store cannot: they ask whoever else may keep the rounds, and come again."""
+    """Refuse with the store's error, so that front ends try the other leaders, and come again."""
     try:
         yield
     except StoreError as error:

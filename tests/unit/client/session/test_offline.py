@@ -218,7 +218,7 @@ async def test_a_fleet_without_keys_says_that_it_stored_nothing(fleet: Callable[
 
 async def test_a_fleet_that_is_cut_off_says_what_is_kept(fleet: Callable[..., Fleet], shuffler: FakeShuffler) -> None:
     shuffler.failures.extend([RuntimeError("down")] * 99)
-    with pytest.raises(Unreachable, match="what was sealed is kept: call again to go on"):
+    with pytest.raises(Unreachable, match="the sealed submissions are kept: call again to continue"):
         await fleet().submit_many([("a", ANSWERS)])
 
 

@@ -12,7 +12,7 @@ from hubbub.deploy.operator import client
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 
-STANDS_BY = Refusal(Reason.NOT_READY, "this shuffler stands by", 5.0)
+STANDS_BY = Refusal(Reason.NOT_READY, "this shuffler is a standby", 5.0)
 AWAY = Unreachable("the shuffler did not answer")
 BELOW = Refusal(Reason.BELOW_MINIMUM, "2 of 5")
 

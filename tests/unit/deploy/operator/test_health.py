@@ -88,7 +88,7 @@ async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path)
     await server.start()
     try:
         assert await ask(ports, tls, 0.3) == {"submission": False}
-        assert "does not take calls now" in str((await ask_why(ports, tls, WAIT))["submission"])
+        assert "accepts no calls now" in str((await ask_why(ports, tls, WAIT))["submission"])
         await health.serving()
         assert await ask(ports, tls, WAIT) == {"submission": True}
         await health.leaving()

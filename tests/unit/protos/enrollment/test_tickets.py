@@ -64,7 +64,7 @@ def test_signers_in_another_order_or_twice_are_refused() -> None:
     for wrong in ([pairs[1], pairs[0]], [pairs[0], pairs[0]]):
         members = ",".join(f'"{signer.hex()}":"{signature.hex()}"' for signer, signature in wrong)
         document = TICKET.encode().partition(b'"signatures"')[0] + b'"signatures":{' + members.encode() + b"}}"
-        with pytest.raises(SignatureError, match="its signers are not as they are written"):
+        with pytest.raises(SignatureError, match="its signers are not in canonical form"):
             Ticket.decode(document)
 
 

@@ -302,7 +302,7 @@ async def test_flood_of_empty_submissions_is_refused_as_a_whole(handler: Recorde
 
 async def test_submissions_too_short_to_be_any_are_refused_as_a_whole(handler: Recorder, callers: Callers) -> None:
     """Twenty thousand bytes would be answered by half a million, after half a tenth of a second of work."""
-    with pytest.raises(Refusal, match="none has fewer than 18") as caught:
+    with pytest.raises(Refusal, match="send elements of at least 18") as caught:
         await callers.submissions.submit_batch(HERE, [Submission(b"", b"")] * 5000, DEADLINE)
     assert caught.value.reason is Reason.MALFORMED
     assert (handler.calls, handler.counted) == ([], [(None, Reason.MALFORMED, FEW_SHORT + 1)])
@@ -513,7 +513,9 @@ async def test_results_above_what_readers_take_are_refused_by_name(
     """gRPC would answer RESOURCE_EXHAUSTED, for which a reader tries again and again."""
     monkeypatch.setattr(servicers, "MAXIMUM_RESULTS_BYTES", 1000)
     handler.answer = large_results(1000)
-    with pytest.raises(Refusal, match=r"round 3 has 1\d{3} bytes of results, a message holds 1000; .* fewer") as caught:
+    with pytest.raises(
+        Refusal, match=r"round 3 has 1\d{3} bytes of results, a message at most 1000; .*fewer"
+    ) as caught:
         await callers.results.get_results(TASK, 3, 0.0, DEADLINE)
     assert caught.value.reason is Reason.TOO_LARGE
 

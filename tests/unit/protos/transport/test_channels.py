@@ -74,7 +74,7 @@ async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("192.0.2.1:0", "it is not an address of this machine; name one that is, or 0.0.0.0"),
+        ("192.0.2.1:0", "it is not an address of this machine; name one of its addresses, or 0.0.0.0"),
         ("nowhere.invalid:7301", "nowhere.invalid has no address here"),
         ("::1:7301", "an IPv6 address before a port is in brackets"),
         ("https://x:1", "is a URL"),

@@ -130,14 +130,14 @@ def failure(code: int, text: str) -> sqlite3.Error:
     [
         (failure(sqlite3.SQLITE_FULL, "database or disk is full"), "make room on its disk"),
         (failure(sqlite3.SQLITE_IOERR | 3 << 8, "disk I/O error"), "check its disk"),
-        (failure(sqlite3.SQLITE_READONLY, "attempt to write a readonly database"), "mounted for writing"),
+        (failure(sqlite3.SQLITE_READONLY, "attempt to write a readonly database"), "mount its disk for writing"),
         (
             failure(sqlite3.SQLITE_CORRUPT, "database disk image is malformed"),
-            "do not repair it or put an old copy back",
+            "do not repair it or restore an old copy",
         ),
         (OSError(28, "No space left on device"), "make room on its disk"),
         (OSError(27, "File too large"), "make room on its disk"),
-        (OSError(30, "Read-only file system"), "mounted for writing"),
+        (OSError(30, "Read-only file system"), "mount its disk for writing"),
         (OSError(5, "Input/output error"), "check its disk"),
         (RuntimeError("a bug"), "check its disk"),
     ],

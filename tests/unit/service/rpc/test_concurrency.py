@@ -45,7 +45,7 @@ async def test_a_message_that_is_there_is_returned() -> None:
 
 async def test_a_message_that_is_not_whole_in_time_is_refused() -> None:
     admission = AdmissionControl(PortLimits(unfinished_seconds=0.01))
-    with pytest.raises(Refusal, match=r"not whole after 0\.01 s.*try again in 1 s") as caught:
+    with pytest.raises(Refusal, match=r"incomplete after 0\.01 s.*try again in 1 s") as caught:
         await admission.read_message("a", never)
     assert (caught.value.reason, caught.value.retry_after) == (Reason.OVERLOADED, 1.0)
     # Nothing of the call is held by what is sent back.
@@ -65,7 +65,7 @@ async def test_the_busiest_connection_makes_room_by_its_oldest_call() -> None:
     assert [task.done() for task in held] == [True] * 3 + [False] * (len(held) - 3)
     assert not any(task.done() for task in (honest, *newcomers))
     for task in held[:3]:
-        with pytest.raises(Refusal, match="when others needed its slot"):
+        with pytest.raises(Refusal, match="when other calls needed its slot"):
             task.result()
     assert (admission.waiting, admission.refused[PortLimit.EVICTED]) == (FEWEST_UNFINISHED, 3)
     for task in (honest, *held, *newcomers):
@@ -84,7 +84,7 @@ async def test_bytes_that_are_known_of_unfinished_messages_are_bounded() -> None
     admission.receive(1)
     await settled()
     assert [task.done() for task in held] == [True, False]
-    with pytest.raises(Refusal, match="when others needed its slot"):
+    with pytest.raises(Refusal, match="when other calls needed its slot"):
         held[0].result()
     # What it held is let go then, and there is room again.
     admission.receive(-900)
@@ -293,7 +293,7 @@ def test_answers_that_nobody_takes_are_bounded_and_take_no_slot_of_others() -> N
     assert admission.refused == {PortLimit.UNREAD: 20}
     # One small answer is for everybody who holds none, and is not among what is bounded.
     assert admission._bytes <= MEBIBYTE + 20 * (ANSWER_BYTES + 1000)
-    with pytest.raises(Refusal, match="are not done with"):
+    with pytest.raises(Refusal, match="of this connection use"):
         admission.answer("attacker 0", 1000)
     admission.acquire("", 1000, "honest")
     admission.release("", 1000, "honest")

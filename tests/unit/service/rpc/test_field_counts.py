@@ -75,7 +75,7 @@ def test_no_more_is_walked_over_than_may_be_there() -> None:
 def test_what_is_too_short_to_be_one_ends_counting() -> None:
     raw = request(2)
     check_counts(raw, {SUBMISSIONS: Elements(2, fewest_bytes=18)})
-    with pytest.raises(TooShort, match="element 3 of a call has 0 bytes; none has fewer than 18") as caught:
+    with pytest.raises(TooShort, match="element 3 of a call has 0 bytes; send elements of at least 18") as caught:
         check_counts(raw + empty_submissions(1) + b"\xff" * 20, {SUBMISSIONS: Elements(9, fewest_bytes=18)})
     assert caught.value.count == 3
     # A few may be malformed, and the others are taken all the same.

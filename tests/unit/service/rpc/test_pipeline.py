@@ -122,7 +122,7 @@ async def test_a_process_without_memory_takes_no_calls(tls: dict[str, TLS]) -> N
     full = True
     async with served(tls, pipeline, handler) as address, open_channel(address, everybody(tls)) as channel:
         caller = SubmissionCaller(channel)
-        with pytest.raises(Refusal, match="as much memory as it may") as caught:
+        with pytest.raises(Refusal, match="its limit of memory") as caught:
             await caller.submit(HERE, submission(1), DEADLINE)
         assert (caught.value.reason, caught.value.retry_after) == (Reason.OVERLOADED, 1.0)
         full = False

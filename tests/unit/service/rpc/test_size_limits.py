@@ -58,7 +58,7 @@ def test_empty_elements_are_refused_before_they_are_parsed() -> None:
     with pytest.raises(TooMany, match="send at most 64"):
         begin.decode(few.SerializeToString())
     few = delivery_pb2.BeginDeliveryRequest(releases=[delivery_pb2.Release(records=[b""])])
-    with pytest.raises(TooShort, match="none has fewer than 32"):
+    with pytest.raises(TooShort, match="send elements of at least 32"):
         begin.decode(few.SerializeToString())
     honest = delivery_pb2.BeginDeliveryRequest(releases=[delivery_pb2.Release(round=1, records=[b"r" * 32] * 3)] * 2)
     honest.key_set.successions.extend([b"s"] * 64)
@@ -99,7 +99,7 @@ def test_one_submission_is_not_the_size_of_many() -> None:
 
 def test_what_is_compressed_is_refused_as_it_came() -> None:
     call = calls_of("SubmissionService", ENVELOPE)["SubmitBatch"]
-    with pytest.raises(Compressed, match="send it as it is"):
+    with pytest.raises(Compressed, match="send it uncompressed"):
         call.decode(gzip_message(b"x" * 1000)[5:])
 
 

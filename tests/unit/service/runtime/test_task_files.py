@@ -41,7 +41,7 @@ def test_a_missing_folder_and_an_empty_one_are_told_apart(tmp_path: Path) -> Non
     with pytest.raises(TaskError) as raised:
         read_tasks([tmp_path, tmp_path / "more"], lambda _: None)
     assert f"there is no task to run, no *.json in {tmp_path} or {tmp_path / 'more'}; sign one" in str(raised.value)
-    assert "put one of theirs back: a service needs one task" in str(raised.value)
+    assert "restore one of their files: a service needs at least one task" in str(raised.value)
     with pytest.raises(TaskError, match="`tasks` names no file and no folder"):
         read_tasks([], lambda _: None)
 
@@ -58,7 +58,7 @@ def test_a_task_that_was_not_copied_whole_is_named(folder: Path, kept: int, says
 def test_a_link_that_leads_nowhere_is_named(folder: Path, name: str) -> None:
     (folder / name).symlink_to(folder / "gone.json")
     path = folder if name.endswith(".json") else folder / name
-    with pytest.raises(TaskError, match=f"{name} is a link to .*gone.json, which is not there"):
+    with pytest.raises(TaskError, match=f"{name} is a link to .*gone.json, which does not exist"):
         read_tasks([path], lambda _: None)
 
 

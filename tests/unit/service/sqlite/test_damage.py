@@ -157,7 +157,7 @@ def test_a_store_whose_tables_were_changed_is_refused_before_a_statement_fails(t
     path = ShufflerStore.create(tmp_path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("ALTER TABLE tally RENAME COLUMN count TO counted")
-    with pytest.raises(StoreError, match=r"is damaged \(not the tables of its version: tally\)"):
+    with pytest.raises(StoreError, match=r"is damaged \(tables differ from those of its version: tally\)"):
         ShufflerStore(tmp_path)
 
 

@@ -65,7 +65,7 @@ def test_a_store_that_is_missing_is_refused_and_nothing_is_made(kind: Kind, tmp_
 
 
 @both
-@pytest.mark.parametrize(("content", "words"), [(b"", r"is empty \(0 bytes\)"), ("no tables", "holds no tables")])
+@pytest.mark.parametrize(("content", "words"), [(b"", r"is empty \(0 bytes\)"), ("no tables", "has no tables")])
 def test_an_empty_file_is_a_store_that_was_lost(kind: Kind, tmp_path: Path, content: Any, words: str) -> None:
     path = tmp_path / FILES[kind]
     if content:
@@ -81,7 +81,7 @@ def test_an_empty_file_is_a_store_that_was_lost(kind: Kind, tmp_path: Path, cont
 def test_a_log_without_its_store_says_that_something_was_lost(kind: Kind, tmp_path: Path) -> None:
     (tmp_path / f"{FILES[kind]}-wal").write_bytes(b"the last commits")
     refused(lambda: kind(tmp_path), tmp_path, r"is missing, while \w+\.db-wal of it is there")
-    refused(lambda: kind.create(tmp_path), tmp_path, r"db-wal is left of a store that is gone; put the store back")
+    refused(lambda: kind.create(tmp_path), tmp_path, r"db-wal belongs to a store that is missing; restore the store")
 
 
 @both
@@ -116,13 +116,13 @@ def test_a_device_tells_a_service_s_store_apart(tmp_path: Path) -> None:
 
 def test_a_store_beside_another_one_is_not_made(tmp_path: Path) -> None:
     AnalyzerStore.create(tmp_path)
-    refused(lambda: ShufflerStore.create(tmp_path), tmp_path, r"analyzer\.db is there already.*a folder of its own")
+    refused(lambda: ShufflerStore.create(tmp_path), tmp_path, r"analyzer\.db exists already.*a separate folder")
 
 
 @both
 def test_a_store_is_made_once(kind: Kind, tmp_path: Path) -> None:
     kind.create(tmp_path)
-    refused(lambda: kind.create(tmp_path), tmp_path, "exists; nothing was made.*leave it out of what starts")
+    refused(lambda: kind.create(tmp_path), tmp_path, "exists; nothing was made.*remove it from the command")
 
 
 def test_making_that_fails_leaves_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_a_store_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pyt
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("hubbub.service.sqlite.files.os.open", denied)
-    with pytest.raises(StoreError, match="lock: Permission denied; check the disk, its owner"):
+    with pytest.raises(StoreError, match="lock: Permission denied; check the disk, the folder's owner"):
         ShufflerStore(made.parent)
 
 
@@ -166,7 +166,7 @@ def damage(path: Path, first: int, what: bytes = b"\xff") -> None:
 @pytest.mark.parametrize("first", [100, 4096], ids=["schema", "tables"])
 def test_a_damaged_store_is_named_and_is_not_to_be_repaired(kind: Kind, tmp_path: Path, first: int) -> None:
     damage(kind.create(tmp_path), first)
-    says = rf"{FILES[kind]} is damaged \(.+\): keep the folder, do not repair it or put an old copy back; end its tasks"
+    says = rf"{FILES[kind]} is damaged \(.+\): keep the folder, and do not repair it or restore an old copy"
     for _ in range(2):  # the file is let go, and refused alike
         with pytest.raises(StoreError, match=says) as refusal:
             kind(tmp_path)

@@ -71,7 +71,7 @@ def contents(store: Path) -> dict[str, bytes]:
 
 
 def refused(store: Path, words: str) -> None:
-    with pytest.raises(StoreError, match=f"{words}.*was not closed before.*Put the file back.*--accept-lost-log"):
+    with pytest.raises(StoreError, match=f"{words}.*was not closed before.*Restore the file.*--accept-lost-log"):
         ShufflerSqliteStore(store.parent)
 
 
@@ -320,7 +320,7 @@ def test_a_new_store_is_not_made_beside_the_mark_of_one_that_is_gone(store: Path
         path.unlink()
     with pytest.raises(StoreError, match=r"is missing, while shuffler\.mark of it is there"):
         ShufflerSqliteStore(store.parent)
-    with pytest.raises(StoreError, match=r"shuffler\.mark is left of a store that is gone"):
+    with pytest.raises(StoreError, match=r"shuffler\.mark belongs to a store that is missing"):
         ShufflerSqliteStore.create(store.parent)
 
 

@@ -40,7 +40,7 @@ REQUEST = submission_pb2.SubmitRequest(
 ).SerializeToString()
 ANSWER = submission_pb2.SubmitResponse(receipt=codec.write_receipt(receipt(1))).SerializeToString()
 CLOSE = {"connection": "close"}
-PAGE = ROOT / "docs" / "howto" / "embed-a-device.md"
+PAGE = ROOT / "docs" / "howto" / "write-a-client.md"
 
 
 @pytest.fixture(scope="module")

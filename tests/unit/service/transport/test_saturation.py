@@ -32,7 +32,7 @@ def test_a_full_limit_is_logged_once_and_over_when_nothing_was_refused_for_a_whi
         (incident,) = incidents.now()
         assert incident.kind == IncidentKind.PORTS
         assert incident.text.startswith(
-            "the submission port refuses calls: 4096 calls are in work; see [limits] in the"
+            "the submission port refuses calls: 4096 calls are in work; check [limits] in the"
         )
         for _ in range(QUIET_LOOKS - 1):
             saturation.look(incidents)

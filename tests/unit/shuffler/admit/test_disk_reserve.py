@@ -53,7 +53,7 @@ async def test_a_round_that_is_filled_with_random_envelopes_ends_at_its_most(ful
     taken = [isinstance(answer, Receipt) for answer in answers]
     assert taken == [True] * MOST + [False] * 15
     assert {reason(answer) for answer in answers[MOST:]} == {Reason.ROUND_FULL}
-    assert "is full, with the 25 submissions that the task takes at most; answer the next" in str(answers[-1])
+    assert "is full with 25 submissions, the task's maximum; answer the next" in str(answers[-1])
     # Once, however many are refused.
     assert [line["event"] for line in logs if line["event"] == "round full"] == ["round full"]
     status = await full.status()
@@ -123,7 +123,7 @@ async def test_a_round_takes_no_more_than_the_disk_has_room_to_mix(world: World)
     assert [reason(answer) for answer in await world.send([late])] == [Reason.DISK_FULL]
     assert await world.send(held) == [Receipt(each.id, 0) for each in held]
     (incident,) = (await world.control.get_incidents()).incidents
-    assert f"has no more free than a round of {world.task.name} needs to be mixed; make room there" in incident.text
+    assert f"has less free space than mixing a round of {world.task.name} needs; make room there" in incident.text
     world.free = needed + 1
     assert await world.send([late]) == [Receipt(late.id, 0)]
     assert (await world.control.get_incidents()).incidents == ()

@@ -152,7 +152,7 @@ async def test_a_device_has_one_submission_a_round(world: World) -> None:
     assert await world.send([first, first]) == [Receipt(first.id, 0)] * 2
     again = await device.send()
     assert reason(again) is Reason.ID_CONFLICT
-    assert "has one submission" in str(again)
+    assert "one submission each" in str(again)
     one, two = await device.seal(), await device.seal()
     assert [reason(answer) for answer in await world.send([one, two])] == [Reason.ID_CONFLICT] * 2
     assert (await world.status()).submissions == 1
@@ -442,7 +442,7 @@ async def test_a_succession_that_came_too_late_for_a_round_is_refused_at_the_sta
     for signer in (parties.shuffler, new, parties.operator):
         made = made.signed_by(signer)
     world.tasks[world.task.id] = followed(world.task, [made])
-    with pytest.raises(SignatureError, match=r"round 0 of .* were given out before a succession came that begins"):
+    with pytest.raises(SignatureError, match=r"round 0 of .* were given out before a succession arrived that begins"):
         await world.rounds.start()
     # By now round 1 may have its keys, too.
     later = prepared_from(world.task.schedule, 1) + 1

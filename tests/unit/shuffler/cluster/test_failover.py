@@ -142,7 +142,7 @@ async def test_one_acts_and_the_other_says_that_it_stands_by_until_it_is_its_tur
     await asyncio.wait((asked, running[1]), return_when=asyncio.FIRST_COMPLETED)
     assert not running[1].done(), running[1].result()
     refusal = await asked
-    assert (refusal.reason, "stands by" in refusal.message) == (Reason.NOT_READY, True)
+    assert (refusal.reason, "is a standby" in refusal.message) == (Reason.NOT_READY, True)
     assert not await second.serves()
     first.stop.set()
     await running[0]

@@ -276,7 +276,7 @@ async def test_without_the_key_behind_it_a_hop_gives_none(chain: Chain) -> None:
     chain.links[-1].incident = lambda _point: None
     chain.links[-1].to = _Stranger(chain)
     message = await refused(chain.links[-2].get_key(chain.task.id, 0, 1), Reason.NOT_READY)
-    assert "does not hold" in message
+    assert "is not valid" in message
     assert [await store.key(chain.task.id, 0) for store in chain.stores] == [None] * len(chain.stores)
 
 

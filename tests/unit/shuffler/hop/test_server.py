@@ -83,7 +83,7 @@ class Deployment:
 async def test_it_asks_who_comes_after_it_and_says_when_nobody_answers(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
     async with deployment.running() as addresses:
-        with pytest.raises(Refusal, match=r"127\.0\.0\.1:1, who comes after this hop, did not answer") as refused:
+        with pytest.raises(Refusal, match=r"127\.0\.0\.1:1, the party behind this hop, did not answer") as refused:
             await deployment.get_key(addresses["delivery"], deployment.task.id)
         assert refused.value.reason is Reason.NOT_READY
         with pytest.raises(Refusal) as forbidden:

@@ -90,7 +90,7 @@ async def test_an_analyzer_that_lost_a_round_it_had_counted_gets_nothing_and_is_
         await mixed(world, 1)
         waiting = await until_incident(world, 1)
     lost = "its store is an old copy: round 0, which it had counted, is missing there"
-    assert waiting.startswith(f"the analyzer at analyzer:1: {lost}; put its newest store back, or end the task")
+    assert waiting.startswith(f"the analyzer at analyzer:1: {lost}; restore its newest store, or end the task")
     assert any(lost in str(line.get("error", "")) for line in logged)
     assert any(lost in incident.text for incident in world.rounds.incidents.report().incidents)
     assert 1 not in {batch.round for batch in world.analyzer.records}

@@ -25,7 +25,7 @@ async def test_operator_cuts_a_round_at_its_minimum_and_the_record_says_so(opera
 
 async def test_closing_under_the_minimum_is_refused_and_the_round_goes_on(operated: World) -> None:
     await operated.fill(MINIMUM - 1)
-    with pytest.raises(Refusal, match="holds fewer submissions than the minimum of 20; wait") as refused:
+    with pytest.raises(Refusal, match="has fewer submissions than the minimum of 20; wait") as refused:
         await operated.control.close_round(operated.task.id, 0)
     assert refused.value.reason is Reason.BELOW_MINIMUM
     await operated.fill(1)

@@ -144,7 +144,7 @@ async def test_an_open_round_that_never_had_keys_goes_on_after_a_restart(tmp_pat
     assert (world.has_keys, world.rounds.damaged_keys) == (False, set())
     # Nothing of it is damaged, so it is not given up either.
     await world.stop()
-    with pytest.raises(HubbubError, match="nothing of round 0 is known to be damaged"):
+    with pytest.raises(HubbubError, match="round 0 was not given up: it has no known damage"):
         await abandon_round(
             lambda: store_in(ShufflerSqliteStore, world.folder), f"{world.task.id.hex()}:0", world.tasks
         )

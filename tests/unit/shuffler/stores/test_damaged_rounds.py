@@ -157,7 +157,7 @@ async def test_a_round_of_which_nothing_is_damaged_is_not_given_up_by_a_slip(wor
         await mixed(world)
     named = f"{world.task.id.hex()[:16]}:0"
     for tasks in (world.tasks, {}):
-        with pytest.raises(HubbubError, match=f"the {MINIMUM} answers in it would be lost.*--though-whole"):
+        with pytest.raises(HubbubError, match=f"its {MINIMUM} submissions would be lost.*--though-whole"):
             await abandon_round(lambda: ShufflerSqliteStore(world.folder), named, tasks)
     with closing(ShufflerSqliteStore(world.folder)) as store:
         assert (await store.rounds())[0].state is state
@@ -211,7 +211,7 @@ async def test_an_open_round_whose_key_is_gone_is_told_and_devices_wait(world: W
     change_key(world.folder)
     await world.start()
     (incident,) = world.rounds.incidents.now()
-    assert "round 0 of flights: its key is damaged, so devices are told to wait" in incident.text
+    assert "round 0 of flights: its key is damaged, so devices are asked to wait" in incident.text
     with pytest.raises(Refusal, match="the key of round 0 is damaged at the shuffler") as refusal:
         await world.admission.get_round(world.task.id, 0)
     assert (refusal.value.reason, refusal.value.retry_after) == (Reason.NOT_READY, DAMAGED_SECONDS)

@@ -80,5 +80,5 @@ async def test_a_worker_of_another_version_says_what_to_do(
     with here, there:
         await write_start(here, Start(settings, served(sample_task(PARTIES)), 1))
         monkeypatch.setattr(handshake, "__version__", "99.0")
-        with pytest.raises(HubbubError, match=r"hubbub 99\.0 is installed, and the shuffler that runs is of .*restart"):
+        with pytest.raises(HubbubError, match=r"hubbub 99\.0 is installed, but the running shuffler is .*restart"):
             read_start(there)

@@ -150,7 +150,7 @@ async def test_one_that_cannot_serve_again_says_why(staged: Staged) -> None:
         await until(lambda: any("the key is of another certificate" in each.text for each in stage.incidents.now()))
         (incident,) = stage.incidents.now()
         assert incident.kind == IncidentKind.PORTS
-        assert incident.text.startswith("worker 1 ended, and is started again: the key is of another certificate")
+        assert incident.text.startswith("worker 1 ended and is restarted: the key is of another certificate")
 
 
 async def test_one_that_stands_still_is_ended_and_one_that_says_something_is_not(staged: Staged) -> None:
@@ -171,7 +171,7 @@ async def test_one_that_stands_still_is_ended_and_one_that_says_something_is_not
         await one_turn()
         assert stage.pid == before
         workers._tell_incidents(frozenset())
-        await until(lambda: any("it said nothing for 30 s" in each.text for each in stage.incidents.now()))
+        await until(lambda: any("it sent nothing for 30 s" in each.text for each in stage.incidents.now()))
         await until(lambda: stage.pid not in {None, before} and not stage.incidents.now())
         after = stage.pid
         for number in range(1, 2 * supervisor.SILENT_LOOKS):

@@ -327,5 +327,5 @@ def test_they_end_at_once_with_who_is_killed(process: subprocess.Popen[bytes]) -
 def test_settings_that_leave_devices_to_frontends_have_no_workers(tmp_path: Path) -> None:
     settings = f'workers = 2\nrole = "leader"\nstore = "postgresql://h/d"\n{SETTINGS}'
     (tmp_path / "shuffler.toml").write_text(settings)
-    with pytest.raises(SettingsError, match="leave one out"):
+    with pytest.raises(SettingsError, match="remove one"):
         load(tmp_path / "shuffler.toml")

@@ -1,4 +1,4 @@
-"""Rounds, counts, batches, ledger, chain and leader. The tables of a round's contents are made with it."""
+"""Creates the tables of rounds, counts, batches, ledger, chain and leader; a round's own tables come with it."""
 
 from alembic import op
 
@@ -71,5 +71,5 @@ CREATE TRIGGER term_rises BEFORE UPDATE OR DELETE ON leader FOR EACH ROW EXECUTE
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.execute(_TABLES)

@@ -170,9 +170,9 @@ async def test_a_database_opens_with_its_own_keyring_alone(folder: Path, tmp_pat
     postgres.store_in(folder).close()
     address = (folder / postgres.ADDRESS_FILE).read_text()
     ShufflerKeyring.create(tmp_path / "other")
-    with pytest.raises(StoreError, match="of another keyring"):
+    with pytest.raises(StoreError, match="to another keyring"):
         open_as_leader(tmp_path / "other", address)
-    with pytest.raises(StoreError, match="holds a shuffler's store; nothing was made"):
+    with pytest.raises(StoreError, match="has a shuffler's store; nothing was made"):
         create_first(tmp_path / "third", address)
     assert not (tmp_path / "third").exists()
 
@@ -180,7 +180,7 @@ async def test_a_database_opens_with_its_own_keyring_alone(folder: Path, tmp_pat
 async def test_a_keyring_whose_database_was_lost_does_not_begin_another(folder: Path) -> None:
     with contextlib.closing(postgres.store_in(folder)) as store:
         await store.add_round(TASK, 0)
-    with pytest.raises(StoreError, match="holds no store"):
+    with pytest.raises(StoreError, match="has no store"):
         open_as_leader(folder, postgres.new_database())
 
 
@@ -242,7 +242,7 @@ async def test_a_server_that_cuts_off_its_connections_is_an_incident_until_it_an
         with psycopg.connect(postgres.server(), autocommit=True) as connection:
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
             postgres.cut_off(folder)
-            with pytest.raises(StoreError, match="goes on by itself"):
+            with pytest.raises(StoreError, match="continues by itself"):
                 await store.insert(round_, [Opened(bytes(16), bytes(16), b"x")])
             assert [incident.kind for incident in incidents.now()] == [IncidentKind.STORE]
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')

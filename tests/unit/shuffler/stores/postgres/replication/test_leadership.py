@@ -194,7 +194,7 @@ async def test_a_leader_that_was_replaced_changes_nothing_whatever_it_tries(addr
                 lambda: old.store.revoke([bytes(32)]),
                 lambda: old.store.step_masters(CredentialAction.PREPARE, bytes(32), 0),
             ):
-                with pytest.raises(FencedError, match="nothing was done here"):
+                with pytest.raises(FencedError, match="nothing was changed"):
                     await change()
             assert await described(new.store) == before
             assert old.lease.lost
@@ -236,7 +236,7 @@ async def test_two_shufflers_do_not_open_one_database(address: str, tmp_path: Pa
     ShufflerKeyring.create(tmp_path / "data")
     with (
         contextlib.closing(open_as_leader(tmp_path / "data", address)),
-        pytest.raises(StoreError, match="another shuffler keeps the rounds of"),
+        pytest.raises(StoreError, match="another shuffler leads the rounds of"),
     ):
         open_as_leader(tmp_path / "data", address)
 

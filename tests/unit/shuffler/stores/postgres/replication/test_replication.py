@@ -150,7 +150,7 @@ async def test_nothing_is_answered_while_a_standby_that_counts_is_away_and_round
     one, other = parties
     leader = one.act(needed=1)
     for change in (lambda: leader.add_round(TASK, 0), lambda: leader.revoke([bytes(32)])):
-        with pytest.raises(StoreError, match="0 of the 1 standbys that settings count on"):
+        with pytest.raises(StoreError, match="0 of the 1 standbys that `standbys` requires"):
             await change()
     assert await leader.rounds() == []
     await leader.step_masters(
@@ -197,7 +197,7 @@ async def test_a_keyring_that_missed_changes_does_not_take_over_until_it_has_cop
         await until(lambda: asyncio.to_thread(other_has, other, 1))
     await leader.add_round(TASK, 1)  # without the other one, which is away
     one.end()
-    with pytest.raises(StoreError, match="has not every change, so it does not take over"):
+    with pytest.raises(StoreError, match="does not have every change, so it does not take over"):
         other.act()
     leader = one.act()
     async with other.following():
@@ -220,7 +220,7 @@ def is_member(party: Party) -> bool:
 
 
 async def test_a_keyring_that_was_never_copied_does_not_take_over(parties: tuple[Party, Party]) -> None:
-    with pytest.raises(StoreError, match="of another keyring than"):
+    with pytest.raises(StoreError, match="belongs to another keyring than"):
         parties[1].act()
 
 

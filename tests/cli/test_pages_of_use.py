@@ -1,0 +1,52 @@
+"""Pages of docs/howto that run as they stand, in one folder, and print what they show."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support import pages
+from support.source_tree import ROOT
+
+
+@pytest.mark.slow
+def test_commands_of_planning_by_error_print_what_the_page_shows(tmp_path: Path) -> None:
+    script = pages.steps("howto/plan-by-error")
+    assert len(script) > 6
+    printed = pages.run(script, tmp_path)
+    for step, out in zip(script, printed, strict=True):
+        assert pages.unlike(step.shown, out, exactly=True) == [], out
+
+
+@pytest.mark.slow
+def test_an_outsider_sees_what_the_page_shows(tmp_path: Path) -> None:
+    """All but the proof, which takes most of a minute: tests of `--rigorous` are elsewhere."""
+    shutil.copytree(ROOT / "docs" / "examples" / "trips", tmp_path, dirs_exist_ok=True)
+    script = [step for step in pages.steps("howto/verify-as-an-outsider") if "--rigorous" not in step.commands]
+    assert len(script) > 3
+    printed = pages.run(script, tmp_path)
+    for step, out in zip(script, printed, strict=True):
+        assert pages.unlike(step.shown, out, exactly=True) == [], out
+
+
+def test_the_program_for_other_clients_opens_the_vector(tmp_path: Path) -> None:
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (step,) = pages.steps("howto/write-a-client")
+    (printed,) = pages.run([step], tmp_path)
+    assert printed == step.shown == "True\nTrue\n"
+
+
+@pytest.mark.slow
+def test_a_randomizer_is_contributed_as_the_page_says(tmp_path: Path) -> None:
+    """In a copy of the sources, which Python finds before those that are installed."""
+    for folder in (each.parent for each in ROOT.glob("*/__init__.py")):
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "src" / "hubbub").mkdir(parents=True)
+    shutil.copy(ROOT / "src" / "hubbub" / "__init__.py", tmp_path / "src" / "hubbub")
+    script = pages.steps("howto/contribute-a-randomizer")
+    before = 'export PYTHONPATH=src\nhubbub() { python -m hubbub.cli.main "$@"; }'
+    printed = pages.run(script, tmp_path, before)
+    for step, out in zip(script, printed, strict=True):
+        assert pages.unlike(step.shown, out, exactly=True) == [], out

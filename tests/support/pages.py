@@ -1,0 +1,110 @@
+"""Pages whose commands run to the letter, in one shell and one folder, with outputs compared in shape."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.patience import PATIENCE
+from support.source_tree import ROOT
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+MARK = "==== step {} ===="
+STARTS = ("set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT")
+
+FINGERPRINT = re.compile(r"\b[0-9a-f]{8}(-?[0-9a-f]{8}){7}\b|\b[0-9a-f]{12}\b")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?")
+LAYOUT = re.compile(r"[━─█▏▎▍▌▋▊▉ ]+")
+BY_CHANCE = "not told from 0"
+"""A note at counts near zero, which noise gives and takes."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A block of commands, and the output that the page shows below it."""
+
+    commands: str
+    shown: str
+
+
+def steps(page: str, after: str = "") -> list[Step]:
+    """The `sh` and `python` blocks of docs/PAGE.md from the words `after` on, and the `text` block below each."""
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert after in text
+    blocks = list(BLOCK.finditer(text, text.index(after)))
+    found: list[Step] = []
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        language, body = block.groups()
+        if language in ("sh", "python"):
+            commands = body if language == "sh" else f"python - <<'PROGRAM'\n{body}PROGRAM\n"
+            here = following is not None and "\n#" not in text[block.end() : following.start()]
+            found.append(Step(commands, following[2] if here and following and following[1] == "text" else ""))
+    return found
+
+
+def run(script: list[Step], folder: Path, before: str = "") -> list[str]:
+    """Run steps in one shell that stops at the first failure; what each printed on stdout and stderr."""
+    parts = [*STARTS, before]
+    for number, step in enumerate(script):
+        parts.append(f"echo '{MARK.format(number)}'\n{step.commands}")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shell = subprocess.Popen(
+        ["bash", "-c", "\n".join(parts)],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = shell.communicate(timeout=PATIENCE)
+    finally:
+        # A shell that is killed leaves its services.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 0, printed
+    return re.split(r"==== step \d+ ====\n", printed)[1:]
+
+
+def shape(line: str) -> str:
+    """A line without its numbers, times, fingerprints and layout."""
+    line = FINGERPRINT.sub("#", line).replace(BY_CHANCE, "")
+    line = NUMBER.sub("0", TIME.sub("@", line))
+    return spaced(line)
+
+
+def spaced(line: str) -> str:
+    """A line without its layout."""
+    return LAYOUT.sub(" ", line).strip()
+
+
+def unlike(shown: str, printed: str, *, exactly: bool = False) -> list[str]:
+    """Lines that a page shows and a command did not print, in their order; … at an end leaves out what follows.
+
+    They are compared in shape, or with `exactly` with their numbers.
+    """
+    seen = spaced if exactly else shape
+    found = [seen(line) for line in printed.splitlines()]
+    missing = []
+    for line in shown.splitlines():
+        wanted = seen(line)
+        if wanted in ("…", ""):
+            continue
+        short = wanted.removesuffix("…").strip() if wanted.endswith("…") else None
+        at = next(
+            (i for i, each in enumerate(found) if each == wanted or (short is not None and each.startswith(short))),
+            None,
+        )
+        if at is None:
+            missing.append(line)
+        else:
+            found = found[at + 1 :]
+    return missing
