@@ -1,4 +1,4 @@
-"""A question with the randomizer of its answers. It knows no kind: it asks the question and the randomizer."""
+"""A query: a question with the randomizer of its answers. It works for all kinds, through their protocols."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ class Query:
         """Return the symbol, in range(symbols), that encodes `answer`.
 
         Raises:
-            AnswerError: where it does not fit the question.
+            AnswerError: if it does not fit the question.
         """
         if answer is not None:
             return self.question.encode(answer, random)
         if not self.question.optional:
-            raise AnswerError(f"{self.name} has no answer, and is not optional; give one, or ask with optional = true")
+            raise AnswerError(f"{self.name} has no answer and is not optional; give one, or set optional = true")
         return self.question.answers  # the last symbol, after those of the answers
 
     def randomize(self, symbol: int, random: Random) -> bytes:

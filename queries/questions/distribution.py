@@ -99,11 +99,11 @@ class Distribution:
         if not 3 <= len(self.edges) < MAXIMUM_SYMBOLS:
             limit = f"from 3 to {MAXIMUM_SYMBOLS - 1}, the ends included"
             raise FieldError(
-                table, "edges", f"holds {len(self.edges)} numbers; give {limit}: there are two buckets or more"
+                table, "edges", f"has {len(self.edges)} numbers; give {limit}: there must be two buckets or more"
             )
         for edge in self.edges:
             if not is_finite_number(edge) or abs(edge) > LARGEST_BOUND:
-                raise FieldError(table, "edges", f"holds {shown(edge)}; each must be a number from -1e300 to 1e300")
+                raise FieldError(table, "edges", f"has {shown(edge)}; each must be a number from -1e300 to 1e300")
         _check_rising(table, "edges", self.edges)
         if len(self.quantiles) > MOST_QUANTILES or not all(0 < each < 1 for each in self.quantiles):
             limit = f"at most {MOST_QUANTILES} probabilities above 0 and below 1, such as 0.5 for the median"
@@ -239,4 +239,4 @@ def _written(number: float) -> str:
 def _check_rising(table: str, key: str, numbers: tuple[float, ...]) -> None:
     for low, high in pairwise(numbers):
         if not low < high:
-            raise FieldError(table, key, f"holds {low:g} before {high:g}; write them rising, each once")
+            raise FieldError(table, key, f"has {low:g} before {high:g}; write them in rising order, each once")

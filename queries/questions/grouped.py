@@ -90,11 +90,11 @@ class Grouped:
         """Check the shared fields, each attribute, the inner question, that names differ, and the number of symbols."""
         check_shared(table, self.name, self.optional, self.weight)
         if not 1 <= len(self.by) <= MOST_ATTRIBUTES:
-            raise FieldError(table, "by", f"holds {len(self.by)} attributes; give one or two")
+            raise FieldError(table, "by", f"has {len(self.by)} attributes; give one or two")
         for place, attribute in enumerate(self.by):
             attribute.check(f"{table}.by[{place}]")
             if attribute.name in {self.name, *(other.name for other in self.by[:place])}:
-                problem = f"is {attribute.name!r}, as the query's or another attribute's; give each its own"
+                problem = f"is {attribute.name!r}, the name of the query or another attribute; use another name"
                 raise FieldError(f"{table}.by[{place}]", "name", problem)
         self.of.check(f"{table}.of")
         least = self.groups * (self.of.sizes.start + (1 if self.of.optional else 0))
@@ -133,7 +133,7 @@ class Grouped:
         """Return the group's index times the number of inner symbols, plus the answer's inner symbol."""
         if not isinstance(answer, Mapping) or not set(answer) <= {part.name for part in self.parts}:
             names = ", ".join(part.name for part in self.parts)
-            raise AnswerError(f"the answer to {self.name} is no mapping with the keys {names}; give one")
+            raise AnswerError(f"the answer to {self.name} must be a mapping with the keys {names}")
         group = 0
         for attribute in self.by:
             group = group * attribute.answers + attribute.encode(answer.get(attribute.name), random)
@@ -248,10 +248,10 @@ def _inner(fields: Fields) -> Question:
     """Read the inner question; its name is the query's."""
     table, content = f"{fields.table}.of", fields["of"]
     if not isinstance(content, dict):
-        raise FieldError(fields.table, "of", f"is {shown(content)}; it must be a table with a kind of its own")
+        raise FieldError(fields.table, "of", f"is {shown(content)}; it must be a table with its own kind")
     for key in _OWN:
         if key in content:
-            raise FieldError(table, key, "is the whole query's; write it there, or leave it out")
+            raise FieldError(table, key, "belongs to the whole query; move it there, or leave it out")
     kind = content.get("kind")
     found = OF.get(kind) if isinstance(kind, str) else None
     if found is None:

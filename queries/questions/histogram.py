@@ -1,4 +1,4 @@
-"""The question how many people hold each of the named categories."""
+"""The question how many people have each of the named categories."""
 
 from __future__ import annotations
 
@@ -71,16 +71,16 @@ class Histogram:
         """Check the shared fields, and that the categories are distinct printable texts and not too few or many."""
         check_shared(table, self.name, self.optional, self.weight)
         check_share(table, self.share)
-        # One category is enough where "no answer" is the second symbol.
+        # One category is enough if "no answer" is the second symbol.
         least = 1 if self.optional else 2
         if not least <= len(self.categories) < MAXIMUM_SYMBOLS:
             limit = f"from {least} to {MAXIMUM_SYMBOLS - 1}"
-            raise FieldError(table, "categories", f"holds {len(self.categories)} names; give {limit} of them")
+            raise FieldError(table, "categories", f"has {len(self.categories)} names; give {limit} of them")
         seen: set[str] = set()
         for category in self.categories:
             _check_label(table, category)
             if category in seen:
-                raise FieldError(table, "categories", f"holds {category!r} twice; remove one")
+                raise FieldError(table, "categories", f"has {category!r} twice; remove one")
             seen.add(category)
 
     def content(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Histogram:
         """Return the category's index."""
         place = _places(self.categories).get(answer) if isinstance(answer, str) else None
         if place is None:
-            known = f"it takes one of the texts {listed(self.categories)}"
+            known = f"it must be one of {listed(self.categories)}"
             raise AnswerError(f"the answer to {self.name} is not one of its categories; {known}")
         return place
 
@@ -169,7 +169,7 @@ class Histogram:
 def _check_label(table: str, category: Any) -> None:
     if not isinstance(category, str) or not 0 < len(category) <= MAXIMUM_LABEL_LENGTH or not category.isprintable():
         limit = f"a text of 1 to {MAXIMUM_LABEL_LENGTH} printable characters"
-        raise FieldError(table, "categories", f"holds {shown(category)}; each name is {limit}")
+        raise FieldError(table, "categories", f"has {shown(category)}; each name must be {limit}")
 
 
 @lru_cache(maxsize=64)

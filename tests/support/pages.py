@@ -25,7 +25,7 @@ FINGERPRINT = re.compile(r"\b[0-9a-f]{8}(-?[0-9a-f]{8}){7}\b|\b[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?")
 LAYOUT = re.compile(r"[━─█▏▎▍▌▋▊▉ ]+")
-BY_CHANCE = "not told from 0"
+BY_CHANCE = "may be 0"
 """A note at counts near zero, which noise gives and takes."""
 
 
