@@ -74,7 +74,7 @@ _DISTRUSTED = (
     ("certificate is not yet valid", "its TLS certificate is not valid yet; check the clocks, here and there"),
     (
         "CERTIFICATE_VERIFY_FAILED",
-        "its TLS certificate is not of the authority that is trusted here; check that authority's file, and the address",
+        "its TLS certificate is not of the authority that is trusted here; check that authority's file and the address",
     ),
     (
         "Hostname Verification Check failed",

@@ -14,7 +14,7 @@ from hubbub.cli.tables.status import overview_document, print_overview
 from hubbub.deploy.operator import client
 from hubbub.deploy.operator.client import Overview, round_to_close
 from hubbub.deploy.pki import expiry
-from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import Incident, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId
 from hubbub.protos.task.task import Schedule

@@ -197,7 +197,7 @@ async def test_another_authority_is_named_to_who_calls(
     stranger = make_tls(tmp_path, "operator")["operator"]
     async with served(own, monkeypatch) as address, open_channel(address, stranger) as channel:
         with pytest.raises(
-            Unreachable, match="is not of the authority that is trusted here; check that authority's file, and the address"
+            Unreachable, match="is not of the authority that is trusted here; check that authority's file"
         ):
             await ControlCaller(channel).get_status(None, 10)
 
