@@ -162,12 +162,12 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.WRONG_OFFSET: Explanation(
             _SHUFFLER,
             "A chunk leaves a gap, or goes beyond the batch.",
-            "Nothing: the shuffler begins anew by itself.",
+            "Do nothing: the shuffler begins anew by itself.",
         ),
         Reason.INCOMPLETE: Explanation(
             _SHUFFLER,
             "A commit came before all of the batch.",
-            "Nothing: the shuffler begins anew by itself.",
+            "Do nothing: the shuffler begins anew by itself.",
         ),
         Reason.NO_RESULTS: Explanation(
             _READER,
@@ -177,7 +177,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.OVER_BUDGET: Explanation(
             _SHUFFLER,
             "The round would pass the task's budget at the analyzer.",
-            "Nothing: the round is erased. A new task has a budget of its own.",
+            "Do nothing: the round is erased. A new task has a budget of its own.",
             "The budget is spent",
         ),
         Reason.NOT_ENROLLED: Explanation(
@@ -194,7 +194,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.REVOKED: Explanation(
             _DEVICE,
             "The operator revoked the device.",
-            "Nothing, or make a new ticket.",
+            "Do nothing, or make a new ticket.",
         ),
         Reason.NOT_COUNTERSIGNED: Explanation(
             _DEVICE,
