@@ -56,7 +56,7 @@ class Counted:
         """
         facts = (result.reports, result.valid, result.left_out)
         if result.counts and result.estimates is not None and result.estimates.table:
-            raise CountsDiffer(f"{result.name}: it has counts and a table, which may say different things")
+            raise CountsDiffer(f"{result.name}: it has both counts and a table, which may contradict each other")
         if result.state is QueryState.WITHHELD:
             return cls(*facts, None)
         randomizer = task.queries[task.query_index(result.name)].randomizer
@@ -68,12 +68,15 @@ class Counted:
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate's task and content, signed by the task's analyzer; nothing else of it is checked."""
+    """A certificate's task and content, signed by the task's analyzer; nothing else in it is checked."""
 
     task: Task
     content: Mapping[str, Any] = field(repr=False)
-    """Its statements about the round's counts: `round`, the relevant members of `queries`, the digest, and the rounds
-    that are composed with it (`history`: each one's number and the valid reports of its queries; `uncounted`)."""
+    """Its statements about the round's counts: `round`, the relevant members of `queries`, and the digest.
+
+    Also the rounds that are composed with it: `history` (each round's number and the valid reports of its queries) and
+    `uncounted`.
+    """
 
     def rounds_before(self, index: int | None = None) -> tuple[int, ...]:
         """Return the earlier rounds, ascending, on which estimates over time depend: those that were counted.
@@ -96,7 +99,7 @@ def read_certified(certificate: bytes) -> Certified:
     `hubbub verify` checks the rest.
 
     Raises:
-        CountsDiffer: if it cannot be read, or somebody else signed it.
+        CountsDiffer: if it cannot be read, or another key signed it.
     """
     try:
         value = parse_named(certificate, CERTIFICATE, "body")
@@ -113,15 +116,17 @@ def read_certified(certificate: bytes) -> Certified:
         before = {"history": history, "uncounted": list(content["uncounted"])}
         return Certified(task, {**known, **before, "queries": stated})
     except (HubbubError, SignatureError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CountsDiffer(f"the round's certificate is damaged, or not its analyzer's: {error!s:.300}") from error
+        raise CountsDiffer(
+            f"the round's certificate is damaged, or its analyzer did not sign it: {error!s:.300}"
+        ) from error
 
 
 def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:
-    """Return the SHA-256 (32 bytes) of a round's counts, of each query in the task's order.
+    """Return the SHA-256 (32 bytes) of a round's counts, with the queries in the task's order.
 
-    Over the label, a zero byte, the task's id (32 bytes), the round (4), and for each query its index (4), the valid
-    reports (8), the dummies among the counts (8), whether it is published (1), how many counts there are (8) and each
-    of them (8): whole numbers, big-endian. A withheld query has no counts.
+    The hash covers the label, a zero byte, the task's id (32 bytes) and the round (4). Then for each query it covers
+    its index (4), the valid reports (8), the dummies among the counts (8), whether it is published (1), the number of
+    counts (8) and each count (8). Numbers are whole and big-endian. A withheld query has no counts.
     """
     digest = hashlib.sha256(Label.COUNTS.encode() + b"\x00" + task.id + number.to_bytes(4, "big"))
     for index, each in enumerate(counted):
@@ -148,11 +153,11 @@ def _check_tally(query: Query, tally: Tally, valid: int, dummies: int) -> None:
     try:
         query.randomizer.check(tally)
     except ValueError as error:
-        raise CountsDiffer(f"{query.name}: its counts cannot be those of its reports: {error}") from error
+        raise CountsDiffer(f"{query.name}: its counts do not fit its reports: {error}") from error
     total = int(tally.counts.sum())
     if query.randomizer.one_symbol_per_report and total != valid + dummies:
         raise CountsDiffer(
-            f"{query.name}: its counts add up to {total}, {valid} valid reports and {dummies} dummies to "
+            f"{query.name}: its counts add up to {total}, but {valid} valid reports and {dummies} dummies add up to "
             f"{valid + dummies}"
         )
 
@@ -165,13 +170,13 @@ def check_counted(task: Task, number: int, counted: Sequence[Counted], certified
     """
     content = certified.content
     if certified.task.id != task.id or content["round"] != number:
-        raise CountsDiffer("the certificate is of another task or round")
+        raise CountsDiffer("the certificate belongs to another task or round")
     _check_stated(
         task, [(each.reports, each.valid, each.left_out, each.tally is not None) for each in counted], content
     )
     check_tallies(task, counted)
     if content[DIGEST] != counts_digest(task, number, counted).hex():
-        raise CountsDiffer("the counts are not those that the certificate was made of: their digest is another")
+        raise CountsDiffer("the digest of the counts does not match the round's certificate")
 
 
 def _check_stated(
@@ -180,16 +185,16 @@ def _check_stated(
     """Compare reports, valid reports, those left out, and publication of each query with the certificate."""
     stated = [tuple(each[name] for name in _STATED) for each in content["queries"]]
     if not len(counted) == len(stated) == len(task.queries):
-        raise CountsDiffer(f"{len(counted)} queries were counted, {len(stated)} are certified")
+        raise CountsDiffer(f"{len(counted)} queries were counted, but {len(stated)} are certified")
     for query, given, (reports, valid, left_out, state) in zip(task.queries, counted, stated, strict=True):
         came, good, bad, is_published = given
         if (came, good, dict(bad)) != (reports, valid, left_out):
             raise CountsDiffer(
-                f"{query.name}: {good} valid reports of {came} were counted, {valid} of {reports} are "
-                "certified, or the reasons of those left out differ"
+                f"{query.name}: {good} valid reports of {came} were counted, but {valid} of {reports} are certified, "
+                "or the reasons for leaving reports out differ"
             )
         if is_published != (state == QueryState.PUBLISHED):
-            raise CountsDiffer(f"{query.name}: it is {state} by the certificate, and its counts are not")
+            raise CountsDiffer(f"{query.name}: it is {state} in the certificate, but not in the counts")
 
 
 def check_published(results: Sequence[QueryResult], task: Task, number: int, certified: Certified) -> list[Counted]:
@@ -200,7 +205,7 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
     """
     names = [each.name for each in results]
     if names != [query.name for query in task.queries]:
-        raise CountsDiffer(f"the results are of queries {', '.join(names)}, the certificate of others")
+        raise CountsDiffer(f"the results have queries {', '.join(names)}, the certificate has others")
     stated = [(each.reports, each.valid, each.left_out, each.state is QueryState.PUBLISHED) for each in results]
     _check_stated(task, stated, certified.content)
     counted = [Counted.published(task, each) for each in results]
@@ -209,7 +214,7 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
         before = certified.rounds_before(index) if query.horizon and each.state is QueryState.PUBLISHED else ()
         if tuple(each.rounds) != before:
             raise CountsDiffer(
-                f"{each.name}: its estimates are said to follow from rounds {list(each.rounds)} too; those composed "
-                f"with it that were counted and published are {list(before)}"
+                f"{each.name}: its estimates name the earlier rounds {list(each.rounds)}, but the rounds composed with "
+                f"it that were counted and published are {list(before)}"
             )
     return counted

@@ -123,7 +123,7 @@ def test_other_counts_are_refused_by_the_digest(name: str) -> None:
         other = task.queries[0].randomizer.tally(rounds[-1][4:] + rounds[-1][8:12]).written()
     changed = _put(last, ("queries", 0, "tally", "counts"), lambda _: base64.b64encode(other).decode())
     problems = [str(each) for each in checked([*before, changed]) if isinstance(each, VerificationError)]
-    assert any("digest is another" in problem for problem in problems)
+    assert any("digest of the counts does not match" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_other_counts_are_refused_by_the_digest(name: str) -> None:
         (("queries", 0, "tally", "counts"), "AAA", "not in base64"),
         (("queries", 0, "tally", "counts"), "", "its counts are missing"),
         (("queries", 0, "tally", "counts"), "AAAA", "cannot be read"),
-        (("queries", 0, "state"), "withheld", "its counts are not"),
-        (("queries", 0, "name"), "other", "are of queries other"),
-        (("queries",), [], "of queries"),
+        (("queries", 0, "state"), "withheld", "but not in the counts"),
+        (("queries", 0, "name"), "other", "have queries other"),
+        (("queries",), [], "have queries"),
         (("round",), 1, "they name another task or round"),
         (("task", "id"), "00" * 32, "they name another task or round"),
         (("certificate", "signature"), "00" * 64, "not by"),
@@ -204,7 +204,9 @@ def test_estimates_over_time_follow_from_the_rounds_that_the_certificate_compose
         chosen = results_of_history(task, [*(history[each] for each in kept), history[number]])
         other = RoundResults(results[number].id, chosen, results[number].certificate)
         found = checked(documents([*results[:number], other]))
-        assert "said to follow from rounds" in str(found[0] if isinstance(found[0], VerificationError) else found[-1])
+        assert "estimates name the earlier rounds" in str(
+            found[0] if isinstance(found[0], VerificationError) else found[-1]
+        )
 
 
 def test_a_chance_has_no_room_and_numbers_of_people_have_little() -> None:
