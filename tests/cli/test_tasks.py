@@ -286,11 +286,11 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
     assert done.exit_code == 0, done.stderr
     (document,) = json.loads(done.stdout)["questions"]
     assert [each["strategy"] for each in document["compared"]] == ["vector", "direct"]
-    assert document["notes"] == ["200 devices changed more often; from then on their boolean stays"]
+    assert document["notes"] == ["200 devices changed more often; their further changes are ignored"]
     assert all(each["why_not"] is None for each in document["compared"])
     unstated = CliRunner().invoke(build(["simulate"]), [*over_time, *PRIVATE, "--json"])
     (document,) = json.loads(unstated.stdout)["questions"]
-    assert "say steady_share" in document["compared"][0]["why_not"]
+    assert "set steady_share" in document["compared"][0]["why_not"]
     refused = CliRunner().invoke(build(["simulate"]), [*words, "--column", "a"])
     assert refused.exit_code == 2
     assert "one --column for each period in order" in refused.stderr
@@ -410,7 +410,7 @@ def test_results_that_nobody_answers_for_are_an_error(deployment: Path) -> None:
     settings.write_text(re.sub(r"(?m)^analyzer_results = \S+", 'analyzer_results = "127.0.0.1:1"', text))
     ran = hubbub("results", settings, "--task", "z" * 64, "--round", "0", "--wait", "1")
     assert ran.status == 1
-    assert "it is asked again: the analyzer did not answer" in ran.err
+    assert "the call is repeated: the analyzer did not answer" in ran.err
     assert ran.err.splitlines()[-1].startswith("error: the analyzer did not answer")
 
 
