@@ -38,7 +38,7 @@ def drafted(folder: Path, delta: str) -> Path:
 def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
     ran = hubbub("plan", drafted(tmp_path, "0.9"))
     assert ran.status == 1
-    assert "privacy.delta is 0.9, at most 0.0001 for minimum_reports = 1000" in ran.err
+    assert "privacy.delta is 0.9, but at most 0.0001 for minimum_reports = 1000" in ran.err
     assert "would allow publishing one person's answers" in ran.err
     assert 'large_delta = "…"' in ran.err
 
