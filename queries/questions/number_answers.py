@@ -1,4 +1,4 @@
-"""What the questions about a number have in common: how an answer and a unit are read and checked."""
+"""Reads and checks answers and units, for all questions about a number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def parsed(name: str, text: str) -> float:
     """Return the number that a person typed as the answer to the query `name`.
 
     Raises:
-        AnswerError: where it is none; the message never repeats it.
+        AnswerError: if it is not a number; the message never repeats it.
     """
     try:
         return float(text)
@@ -31,19 +31,19 @@ def finite(name: str, answer: object) -> int | float:
     """Return an answer that is a finite number, a whole one exactly.
 
     Raises:
-        AnswerError: where it is not; the message never repeats it.
+        AnswerError: if it is not; the message never repeats it.
     """
     # The usual type first: whether a value is of an abstract one takes as long to find out as a draw.
     if type(answer) is float:
         number = answer
     elif isinstance(answer, bool) or not isinstance(answer, Real):
-        raise AnswerError(f"the answer to {name} is a {type(answer).__name__}; it takes a number")
+        raise AnswerError(f"the answer to {name} is a {type(answer).__name__}; it must be a number")
     elif isinstance(answer, Integral):
         return int(answer)
     else:
         number = float(answer)
     if not math.isfinite(number):
-        raise AnswerError(f"the answer to {name} is not finite; give a number, or None where there is none")
+        raise AnswerError(f"the answer to {name} is not finite; give a finite number, or None for no answer")
     return number
 
 

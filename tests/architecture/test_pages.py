@@ -18,40 +18,6 @@ READMES = sorted(
     path.relative_to(ROOT).as_posix() for folder in (*FOLDERS, "tests") for path in (ROOT / folder).rglob("README.md")
 )
 
-# The lists below are for pages that are still being written on other branches. The integrator empties them as these
-# pages arrive, and then removes the lists.
-GOING = {"docs/howto/operate.md"}
-"""Pages that are removed once all they say is on other pages. Their links are not checked, and no page names them."""
-UNNAMED = {"docs/reference/errors-accountant-2.md", "docs/reference/port-limits.md"}
-"""Pages that the generated front page of docs/reference does not name yet."""
-AWAITED = {
-    "docs/howto/contribute-a-randomizer.md",
-    "docs/howto/deploy-two-parties.md#a-relay",
-    "docs/howto/deploy-two-parties.md#the-proxy",
-    "docs/howto/plan-by-error.md",
-    "docs/howto/respond-to-incidents.md#limits",
-    "docs/howto/verify-as-an-outsider.md",
-    "docs/howto/write-a-client.md",
-    "docs/reference/certificate.md",
-    "docs/reference/task.md",
-}
-"""Pages and anchors that others already link to, while they are missing."""
-OLD_FORM = {
-    "SECURITY.md",
-    "docs/explanation/design.md",
-    "docs/reference/port-limits.md",
-    "docs/tutorial.md",
-    *(f"docs/howto/{name}.md" for name in ("add-a-hop", "audit", "back-up-and-restore")),
-    *(f"docs/howto/{name}.md" for name in ("choose-a-question", "containers", "deploy-two-parties")),
-    *(f"docs/howto/{name}.md" for name in ("embed-a-device", "enroll", "erase-and-retain")),
-    *(f"docs/howto/{name}.md" for name in ("harden-the-hosts", "load-test", "postgresql")),
-    *(f"docs/howto/{name}.md" for name in ("public-port", "respond-to-incidents", "rotate-keys")),
-    *(f"docs/howto/{name}.md" for name in ("run-a-cluster", "run-more-than-one-task")),
-    *(f"docs/howto/{name}.md" for name in ("run-on-kubernetes", "scale", "simulate-on-data", "spark")),
-    *(f"docs/howto/{name}.md" for name in ("upgrade", "use-the-accountant", "watch-and-alert")),
-}
-"""Pages whose lines or length are those of before. They are replaced whole."""
-
 FENCE = re.compile(r"(?ms)^ *(?P<fence>`{3,}|~{3,}).*?^ *(?P=fence)\s*?$")
 CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\[[^\[\]]*\]\((?P<target>[^)\s]+)\)|^\[[^\]]+\]: *(?P<named>\S+)", re.MULTILINE)
@@ -94,7 +60,7 @@ def links(path: str) -> Iterator[tuple[str, str]]:
         yield aimed.relative_to(ROOT).as_posix(), anchor
 
 
-@pytest.mark.parametrize("path", [path for path in (*PAGES, *READMES) if path not in GOING])
+@pytest.mark.parametrize("path", [*PAGES, *READMES])
 def test_links_and_anchors_lead_somewhere(path: str) -> None:
     broken = []
     for aimed, anchor in links(path):
@@ -102,7 +68,7 @@ def test_links_and_anchors_lead_somewhere(path: str) -> None:
             broken.append(aimed)
         elif anchor and (not aimed.endswith(".md") or anchor not in anchors(aimed)):
             broken.append(f"{aimed}#{anchor}")
-    assert sorted(set(broken) - AWAITED) == []
+    assert sorted(set(broken)) == []
 
 
 def test_every_page_is_reached_by_links_from_the_first() -> None:
@@ -112,7 +78,7 @@ def test_every_page_is_reached_by_links_from_the_first() -> None:
             if aimed in PAGES and aimed not in reached:
                 reached.add(aimed)
                 ahead.append(aimed)
-    assert sorted(set(PAGES) - reached - GOING - UNNAMED) == []
+    assert sorted(set(PAGES) - reached) == []
 
 
 def test_every_page_is_in_the_sidebar_once() -> None:
@@ -120,17 +86,17 @@ def test_every_page_is_in_the_sidebar_once() -> None:
     assert sorted([FRONT, *listed]) == sorted(PAGES)
 
 
+FRONTS = ("index.md", "README.md")
+
+
 def test_a_folders_front_page_names_all_its_pages() -> None:
     """So that who reads the repository finds them too. The first page leads to folders, not to each page."""
-    missing = {
-        front: sorted(set(below(front, PAGES)) - {aimed for aimed, _ in links(front)})
-        for front in PAGES
-        if Path(front).name in ("index.md", "README.md")
-    }
-    assert {front: names for front, names in missing.items() if set(names) - GOING - UNNAMED} == {}
+    named = {front: {aimed for aimed, _ in links(front)} for front in PAGES if Path(front).name in FRONTS}
+    missing = {front: lost for front in named if (lost := sorted(set(below(front, PAGES)) - named[front]))}
+    assert missing == {}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in GOING | OLD_FORM])
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_one_title_and_lines_that_fit(page: str) -> None:
     titles = [found["title"] for found in HEADING.finditer(prose(page)) if found["signs"] == "#"]
     assert len(titles) == 1

@@ -84,7 +84,7 @@ def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
         (("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--other", "1/2"), "krr takes no --other"),
         (
             ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--mixed"),
-            "krr takes no --mixed; that is for generic",
+            "krr takes no --mixed; only generic does",
         ),
         (("--mechanism", "krr", "--local-epsilon", "1", "--mixed"), "krr needs --categories\n"),
         (("--mechanism", "gaussian", "--sigma", "1", "--rounds", "2"), "ask for one round"),
@@ -127,7 +127,7 @@ def test_an_attack_is_refused_as_an_upper_bound() -> None:
     crowd = ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-6")
     ran = hubbub("account", "epsilon", *crowd, "--bound", "krr-lower", "--json")
     assert ran.status == 2
-    assert "what an attack reaches and not an upper bound" in ran.json["error"]
+    assert "an attack and not an upper bound" in ran.json["error"]
 
 
 def test_messages_show_no_python() -> None:

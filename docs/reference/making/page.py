@@ -161,7 +161,7 @@ def divided(page: Page) -> list[Page]:
         others = ", ".join(f"[{place}]({other}.md)" for place, other in enumerate(names, 1) if other != name)
         lead = f"{page.lead} This is page {number} of {len(parts)}; the others: {others}."
         title = page.title if number == 1 else f"{page.title} ({number})"
-        made = Page(name, title, lead, page.summary if number == 1 else "", tuple(sections))
+        made = Page(name, title, lead, page.summary if number == 1 else f"{page.summary}, continued", tuple(sections))
         if made.line_count > MOST_LINES:
             raise ValueError(f"{name} has {made.line_count} lines; a section of it is too long for a page")
         pages.append(made)

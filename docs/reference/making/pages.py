@@ -88,7 +88,7 @@ def _read(path: Path) -> str:
 
 
 def _index(made: list[Page]) -> Page:
-    rows = [[f"[{page.title}]({page.name}.md)", page.summary] for page in made if page.summary]
+    rows = [[f"[{page.title}]({page.name}.md)", page.summary] for page in made]
     written = [[f"[{_title(name)}]({name})", about] for name, about in WRITTEN.items()]
     made_so = (
         "`make reference` makes these pages from the code, and a test fails if one of them is stale. "
