@@ -247,7 +247,7 @@ def test_an_authority_of_devices_is_not_trusted_as_the_deployments_later_either(
 def test_a_device_without_a_certificate_and_a_fleet_are_told_so(tmp_path: Path) -> None:
     deployment = Certified(tmp_path)
     tls = deployment.issue("kiosk")
-    with pytest.raises(UsageError, match="show a certificate"):
+    with pytest.raises(UsageError, match="admits devices by certificate"):
         deployment.device("127.0.0.1:1", TLS(tls.authority), "without")
     common = {"operator_key": deployment.parties.operator.public, "shuffler_key": deployment.parties.shuffler.public}
     with pytest.raises(UsageError, match="A fleet cannot"):
