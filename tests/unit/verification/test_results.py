@@ -308,5 +308,5 @@ def test_a_certificate_and_its_results_are_of_one_round_and_others_are_not(tmp_p
     with pytest.raises(OSError, match="No such file"):
         one_round([tmp_path / "none.json"])
     paths[1].write_text(json.dumps({**documents(results)[0], "certificate": {}}))
-    with pytest.raises(VerificationError, match="have no certificate"):
+    with pytest.raises(VerificationError, match="have no readable certificate"):
         one_round(paths[1:2])

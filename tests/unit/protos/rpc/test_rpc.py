@@ -514,7 +514,7 @@ async def test_results_above_what_readers_take_are_refused_by_name(
     monkeypatch.setattr(servicers, "MAXIMUM_RESULTS_BYTES", 1000)
     handler.answer = large_results(1000)
     with pytest.raises(
-        Refusal, match=r"round 3 has 1\d{3} bytes of results, a message at most 1000; .*fewer"
+        Refusal, match=r"round 3 has 1\d{3} bytes of results, but a message has at most 1000; .*fewer"
     ) as caught:
         await callers.results.get_results(TASK, 3, 0.0, DEADLINE)
     assert caught.value.reason is Reason.TOO_LARGE

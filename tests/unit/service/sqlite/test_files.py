@@ -73,8 +73,8 @@ def test_an_empty_file_is_a_store_that_was_lost(kind: Kind, tmp_path: Path, cont
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
     else:
         path.touch()
-    refused(lambda: kind(tmp_path), tmp_path, f"{words}.*was lost.*move it away")
-    refused(lambda: kind.create(tmp_path), tmp_path, "exists; nothing was made")
+    refused(lambda: kind(tmp_path), tmp_path, f"{words}.*was lost.*in another folder")
+    refused(lambda: kind.create(tmp_path), tmp_path, "exists, so nothing was created")
 
 
 @both
@@ -122,7 +122,7 @@ def test_a_store_beside_another_one_is_not_made(tmp_path: Path) -> None:
 @both
 def test_a_store_is_made_once(kind: Kind, tmp_path: Path) -> None:
     kind.create(tmp_path)
-    refused(lambda: kind.create(tmp_path), tmp_path, "exists; nothing was made.*remove it from the command")
+    refused(lambda: kind.create(tmp_path), tmp_path, "exists, so nothing was created.*remove it from the command")
 
 
 def test_making_that_fails_leaves_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_a_log_that_is_gone_is_missed_until_that_is_accepted(store: Path, index:
             check_store_file(store.parent, FILE_NAME, LAYOUT)
     accept_lost_log(store.parent, FILE_NAME, LAYOUT)
     assert rounds(store) == 0
-    with pytest.raises(StoreError, match=r"nothing of the log of .* is missing; leave --accept-lost-log out"):
+    with pytest.raises(StoreError, match=r"nothing of the log of .* is missing; start without --accept-lost-log"):
         accept_lost_log(store.parent, FILE_NAME, LAYOUT)
 
 
