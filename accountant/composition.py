@@ -1,10 +1,10 @@
-"""A certified ε at a δ, and a certified δ at an ε.
+"""Composes rounds: computes a certified ε at a δ, and a certified δ at an ε.
 
 The privacy loss of T rounds is a sum of independent losses of the rounds' dominating pairs (koskela-2021, §3; pairs
-compose adaptively: Zhu, Dong and Wang, 2022, Thm 10). One round's losses lie on a grid that dominates (`losses`), sums
-are convolved under a tilt (`convolution`), T rounds cost O(log T) convolutions. All that numbers can do wrong is
-charged: cut tails, rounding of the transforms, masses known to a relative `PAIR_ERROR`, losses known to some units in
-the last place, and the chance of what a part's bounds leave out (`pairs.kept_delta`).
+compose adaptively: Zhu, Dong and Wang, 2022, Thm 10). One round's losses are on a grid that dominates (`losses`), sums
+are convolved under a tilt (`convolution`), and T rounds cost O(log T) convolutions. Every numerical error is charged:
+cut tails, rounding of the transforms, masses known to a relative `PAIR_ERROR`, losses known to some units in the last
+place, and the chance of the events that a part's bounds leave out (`pairs.kept_delta`).
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from hubbub.accountant.pairs import (
 )
 
 PAIR_ERROR = 4 * MASS_ERROR
-"""Relative error of an atom's mass: three binomial masses, and the operations that join them."""
+"""Relative error of an atom's mass: three binomial masses, and the operations that combine them."""
 
 TOLERANCE = 1e-9
 """Tilted mass that may be cut over a whole composition: about 1e-8 of δ."""
 
 SMALL_DELTA = 1e-30
-"""Where δ is asked for, one round's cut mass is chosen as for this one."""
+"""If δ is asked for, one round's cut mass is chosen for this δ."""
 
 FEW_ROUNDS = 4
-"""Up to this many rounds in all, basic composition of the one-round bounds is tried beside the losses."""
+"""Up to this many rounds in total, basic composition of the one-round bounds is also tried."""
 
 SCAN = tuple(1e-5 * 1.8**place for place in range(20))
-"""Relative distances below the upper end at which an attack is tried: far from its tilt, what is charged hides it."""
+"""Relative distances below the upper end at which an attack is tried: far from its tilt, the charges hide it."""
 
 SOURCE = (
     "privacy loss distributions of dominating pairs (koskela-2021, with the pairs of balle-2019 Lemma 5.3 and "
@@ -59,7 +59,7 @@ SOURCE = (
 
 @dataclass(frozen=True)
 class _ComposedCurve:
-    """δ(ε) of a whole composition, on its safe side: the best of what its tilted laws say."""
+    """δ(ε) of a whole composition, on its safe side: the best value of its tilted laws."""
 
     laws: tuple[TiltedLaw, ...]
     infinite: float
@@ -68,8 +68,8 @@ class _ComposedCurve:
 
     def delta(self, epsilon: float) -> float:
         """Return δ at `epsilon`: pessimistic curves are never below the truth, optimistic ones never above."""
-        # Losses are off by `shift` at most: a smaller ε raises δ, a larger one lowers it. An infinite loss is part of δ
-        # at every ε; a lower end may leave it out.
+        # Losses have an error of at most `shift`: a smaller ε raises δ, a larger one lowers it. An infinite loss is
+        # part of δ at every ε; a lower end may leave it out.
         pessimistic = self.laws[0].pessimistic
         side, best = (1.0, min) if pessimistic else (-1.0, max)
         found = best(law.delta(epsilon - side * self.shift) for law in self.laws) * math.exp(side * self.log_error)
@@ -78,15 +78,15 @@ class _ComposedCurve:
 
 @answering
 def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
-    """Return the ε at `delta` of everything one person sends, all parts together.
+    """Return the ε at `delta` of everything one person sends: all parts composed.
 
-    `epsilon_upper` is never below the true ε, and at most the sum of the local ε and basic composition of the same
-    pairs; for a few rounds, also of the one-round bounds. `epsilon_lower` is what attacks on the parts reach (never
-    above any valid ε), None where none is known.
+    `epsilon_upper` is never below the true ε, and never above the sum of the local ε, nor above basic composition of
+    the same pairs; for a few rounds, nor above basic composition of the one-round bounds. `epsilon_lower` is the ε that
+    attacks on the parts reach (never above any valid ε); None if no attack is known.
     `numerical_slack` is the relative distance to the same bound evaluated from below (for kRR: to the attack).
 
     Raises:
-        AccountingError: no parts, or δ outside its range.
+        AccountingError: there are no parts, or δ is out of range.
     """
     wanted = checked_delta(delta)
     merged = _merged(parts)
@@ -101,7 +101,7 @@ def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
         found = epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
         return replace(found, delta=delta)
     upper = _smaller_epsilon(merged, wanted, local)
-    # The attack, at the whole δ, is looked for below the upper end only: above it the upper end would be refuted.
+    # The attack, at the whole δ, is searched only below the upper end: an attack above it would refute the upper end.
     lower = _lower_epsilon(merged, delta, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
@@ -123,15 +123,15 @@ def compose_upper(parts: Sequence[Part], delta: float) -> float:
 
 @answering
 def compose_lower(parts: Sequence[Part], delta: float, upper: float) -> float | None:
-    """Return the `epsilon_lower` of `compose` alone, given its `epsilon_upper`: None where no attack is known."""
+    """Return the `epsilon_lower` of `compose` alone, given its `epsilon_upper`: None if no attack is known."""
     return _lower_epsilon(_merged(parts), checked_delta(delta), upper)
 
 
 @answering
 def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
-    """Return the δ at `epsilon` of everything one person sends, all parts together; see `compose`.
+    """Return the δ at `epsilon` of everything one person sends: all parts composed; see `compose`.
 
-    Where bounds leave out chances that are shares of δ (`pairs.kept_delta`), it is the δ of which they are shares.
+    If bounds leave out chances that are shares of δ (`pairs.kept_delta`), it is the δ of which they are shares.
     """
     wanted = checked_epsilon(epsilon)
     merged = _merged(parts)
@@ -151,7 +151,7 @@ def _composed_delta(merged: Sequence[Part], epsilon: float) -> DeltaBracket:
     attacks = _attacks(merged, SMALL_DELTA)
     lower = _curve(attacks, _for_epsilon(wanted)).delta(wanted) if attacks else None
     tail = _log_tail(merged, SMALL_DELTA)
-    # How wide the evaluation is: against the same pair from below, or against the attack where both are of one batch.
+    # The width of the evaluation: to the same pair from below, or to the attack if both are of one batch.
     below = lower
     if below is None or not all(is_attack_on_itself(part) for part in merged):
         same = [(dominated_grid(one_round(part), tail), part.rounds) for part in merged]
@@ -161,9 +161,9 @@ def _composed_delta(merged: Sequence[Part], epsilon: float) -> DeltaBracket:
 
 
 def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
-    """Return δ(ε) of one round of `part`, never below the truth, resolved well around `delta`."""
+    """Return δ(ε) of one round of `part`, never below the truth, with good resolution around `delta`."""
     grid = dominating_grid(one_round(part), _log_tail([part], delta))
-    # ε is taken a little smaller and δ a little larger: losses and masses are only known that closely.
+    # A slightly smaller ε and a slightly larger δ cover the errors of losses and masses.
     return lambda epsilon: min(1.0, grid.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
 
 
@@ -172,7 +172,7 @@ def _smaller_epsilon(parts: Sequence[Part], delta: float, local: float) -> float
 
 
 def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
-    """Return the parts as they are, and without dummies: that bounds them too (`bounds.bound.at_most_without`)."""
+    """Return the parts as given, and without dummies, which bounds them too (`bounds.bound.at_most_without`)."""
     bare = [replace(part, dummies=0) for part in parts]
     return [parts, bare] if any(part.dummies for part in parts) else [parts]
 
@@ -184,13 +184,13 @@ def _upper_delta(parts: Sequence[Part], epsilon: float) -> float:
 
 def _upper_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:
     grids = _dominating(parts, delta)
-    # Each of the three is never below the truth, so neither is the smallest.
+    # None of the three is below the truth, so neither is the smallest.
     upper = _smallest_epsilon(_curve(grids, _for_delta(delta)), delta, local)
     return min(upper, _basic(grids, delta), _basic_of_best(parts, delta))
 
 
 def composed_delta(grid: LossGrid, rounds: int, epsilon: float) -> float:
-    """Return δ at `epsilon` of `rounds` rounds, never below the truth, where `grid` dominates the losses of each."""
+    """Return δ at `epsilon` of `rounds` rounds, never below the truth if `grid` dominates the losses of each."""
     return _curve([(grid, rounds)], _for_epsilon(epsilon)).delta(checked_epsilon(epsilon))
 
 
@@ -204,25 +204,25 @@ def _slack(parts: Sequence[Part], delta: float, upper: float, known: float | Non
 
 
 def _single(parts: Sequence[Part]) -> Part | None:
-    """Return the part if there is only one round of one query, for which the one-round bounds are the tightest."""
+    """Return the part if there is only one round of one query: then the one-round bounds are the tightest."""
     only = parts[0]
-    # Sampling has no bound of one round apart from its pair, so it is always composed.
+    # The only bound of a sampled round is its pair, so it is always composed.
     return only if len(parts) == 1 and only.rounds == 1 and not only.sampled else None
 
 
 def _basic(grids: Sequence[tuple[LossGrid, int]], delta: float) -> float:
     """Return basic composition of the same pairs, δ split evenly over the rounds."""
     rounds = sum(count for _, count in grids)
-    # Each round's δ is known to PAIR_ERROR; asking for less by that much keeps the sum of all within delta.
+    # Each round's δ is known to PAIR_ERROR; asking for less by that much keeps the sum within delta.
     share = delta / rounds / (1 + 2 * PAIR_ERROR)
     return math.fsum(count * _one_epsilon(grid, share) for grid, count in grids) * (1 + 1e-13)
 
 
 def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
-    """Return basic composition of the one-round bounds, δ split evenly; infinity where it cannot be the smaller one.
+    """Return basic composition of the one-round bounds, δ split evenly; infinity if it cannot be the smaller one.
 
-    A pair on its grid is looser than a one-round bound where few blankets hide people; over a few rounds that can be
-    more than what composing by losses gains.
+    A pair on its grid is looser than a one-round bound if few blankets hide people. Over a few rounds that loss can
+    exceed the gain of composing by losses.
     """
     rounds = sum(part.rounds for part in parts)
     share = delta / rounds * (1 - 1e-15)
@@ -243,15 +243,15 @@ def _one_epsilon(grid: LossGrid, delta: float) -> float:
 
 
 def epsilon_local(parts: Sequence[Part]) -> float:
-    """Return the sum of the local ε over all rounds, rounded up: what holds if shuffler and analyzer collude."""
+    """Return the sum of the local ε over all rounds, rounded up: the ε if shuffler and analyzer collude."""
     return fraction_up(sum((Fraction(part.mechanism.epsilon_local) * part.rounds for part in parts), Fraction(0)))
 
 
 def _merged(parts: Sequence[Part]) -> list[Part]:
-    """Join parts that differ in their rounds only."""
+    """Merge parts that differ in their rounds only."""
     if not parts or not all(isinstance(part, Part) for part in parts):
-        raise AccountingError("parts is empty or holds something else, must hold at least one Part; name what is sent")
-    # A power of one part costs O(log T) convolutions, T separate parts cost T.
+        raise AccountingError("parts is empty or has other values, must have at least one Part; name what is sent")
+    # One part of T rounds costs O(log T) convolutions, T separate parts cost T.
     rounds: dict[Part, int] = {}
     for part in parts:
         rounds[one_round(part)] = rounds.get(one_round(part), 0) + part.rounds
@@ -269,11 +269,11 @@ def _sampled(parts: Sequence[Part]) -> bool:
 
 
 def _everyone(parts: Sequence[Part]) -> list[Part]:
-    """Return the same rounds with everybody's report in each: what they reveal covers what sampled ones do.
+    """Return the same rounds with everybody's report in each: they reveal at least as much as sampled rounds.
 
-    Who takes part has nothing to do with what they report. So a sampled batch is made of the batch of all: by keeping
-    each report with the sampling rate, or a random subset of the size that is drawn. That is a post-processing, which
-    lowers every divergence, in every round.
+    Participation is independent of the reports. So a sampled batch can be made from the batch of all: by keeping each
+    report with the sampling rate, or a random subset of the drawn size. That is a post-processing, which does not raise
+    any divergence, in any round.
     """
     return _merged(
         [replace(part, reports=part.clients or part.reports, clients=None, sampling_rate=None) for part in parts]
@@ -281,17 +281,17 @@ def _everyone(parts: Sequence[Part]) -> list[Part]:
 
 
 def _log_tail(parts: Sequence[Part], delta: float) -> float:
-    """Return −ln of the mass that one round may lose: together a millionth of δ; in steps, so that grids are reused."""
+    """Return −ln of the mass that one round may lose: a millionth of δ in total; in steps, so that grids are reused."""
     total = sum(part.rounds for part in parts)
     return 10.0 * math.ceil((math.log(total / delta) + 16) / 10)
 
 
 def _dominating(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int]]:
-    """Return pairs that together dominate all parts, each with how often it comes."""
+    """Return pairs that together dominate all parts, each with its number of rounds."""
     tail = _log_tail(parts, delta)
     found: list[tuple[LossGrid, int]] = []
     played = None
-    # Longest parts first: only one may be played as a whole (`losses.family`), and there it gains most.
+    # Longest parts first: only one may be composed as a whole (`losses.family`), and the longest gains most.
     for part in sorted(parts, key=lambda each: -each.rounds):
         tighter = played_grids(part, tail) if played is None else None
         found += [(dominating_grid(one_round(part), tail), part.rounds)] if tighter is None else tighter
@@ -300,21 +300,21 @@ def _dominating(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int
 
 
 def _attacks(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int]]:
-    """Return the attacks that are known; leaving out the other parts only lowers δ."""
+    """Return the known attacks; leaving out the parts without one only lowers δ."""
     found = [(attack_grid(one_round(part), _log_tail(parts, delta)), part.rounds) for part in parts]
     return [(grid, rounds) for grid, rounds in found if grid is not None]
 
 
 def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, float], float]) -> _ComposedCurve:
-    """Compose; `exponent(θ, ln E e^{θℓ})` is minimised to choose the tilt. Any tilt is right, a good one is precise.
+    """Compose; `exponent(θ, ln E e^{θℓ})` is minimised to choose the tilt. Any tilt is valid, a good one is precise.
 
-    A mild tilt is tried beside it: on few atoms the best exponent lies far out, where charges hide a large δ.
+    A mild tilt is also tried: on few atoms the best exponent is far out, and there charges hide a large δ.
     """
     largest = max(grid.step * max(-grid.first, grid.first + len(grid.masses) - 1) for grid, _ in grids)
     rounds = sum(count for _, count in grids)
     variance = math.fsum(count * float(grid.masses @ grid.losses**2) for grid, count in grids)
-    # Where all losses are 0 the steps say how far a tilt may reach: laws are laid on coarser steps before they are
-    # joined, and e^(tilt·step) must stay a number.
+    # If all losses are 0 the steps limit the tilt: laws are put on coarser steps before they are convolved, and
+    # e^(tilt·step) must not overflow.
     reach = max(largest, *(grid.step for grid, _ in grids))
     tilt = _best_tilt(grids, exponent, 200.0 / reach)
     mild = min(tilt, 1 / math.sqrt(max(variance, 1e-290)))
@@ -325,7 +325,7 @@ def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, flo
 
 
 def _sum(grids: Sequence[tuple[LossGrid, int]], tilt: float) -> TiltedLaw:
-    """Return the tilted law of all losses together."""
+    """Return the tilted law of the sum of all losses."""
     laws = [power(tilted(grid, tilt), count, TOLERANCE) for grid, count in grids]
     return functools.reduce(lambda left, right: convolve(left, right, TOLERANCE), laws)
 
@@ -341,7 +341,7 @@ def _for_epsilon(epsilon: float) -> Callable[[float, float], float]:
 def _best_tilt(
     grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, float], float], largest: float
 ) -> float:
-    """Golden section on a logarithmic scale, to about a per cent."""
+    """Return the best tilt to about one percent, by golden section on a logarithmic scale."""
 
     def value(position: float) -> float:
         tilt = math.exp(position)
@@ -363,10 +363,10 @@ def _best_tilt(
 
 
 def _smallest_epsilon(curve: _ComposedCurve, delta: float, limit: float) -> float:
-    """Return an ε with curve(ε) ≤ δ that was checked, at most `limit`; 0 only where δ(0) ≤ δ was shown."""
+    """Return an ε, at most `limit`, with curve(ε) ≤ δ checked; 0 only if δ(0) ≤ δ was shown."""
     if curve.delta(0.0) <= delta:
         return 0.0
-    # The limit is the local ε, which holds whatever the curve says of it.
+    # The limit is the local ε, which is valid without the curve.
     if curve.delta(limit) > delta:
         return limit
     return _boundary(lambda epsilon: curve.delta(epsilon) <= delta, 0.0, limit)[1]

@@ -436,5 +436,7 @@ def _sealed_submissions(
         elif entry.outcome == ERASED_HERE:
             settled.refuse(ERASED_HERE, "answered before; the stored submission was erased here", mentions[device])
         else:
-            settled.refuse(str(entry.outcome), "the round was over when it arrived; it was discarded", mentions[device])
+            settled.refuse(
+                str(entry.outcome), "the round took no more when it came; it was discarded", mentions[device]
+            )
     return sealed_submissions

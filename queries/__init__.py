@@ -1,1 +1,1 @@
-"""The questions that can be asked and the randomizers of their answers, each a class of its own."""
+"""The questions that a task can ask, and the randomizers of their answers; each kind is a class."""

@@ -6,15 +6,15 @@ from typing import Any
 
 
 class HubbubError(Exception):
-    """Something a caller can act on: the message names the value, the limit and the remedy."""
+    """An error that the caller can act on: the message names the value, the limit and the remedy."""
 
 
 class TaskError(HubbubError):
-    """A task, or a draft of one, that hubbub does not run."""
+    """A task, or a draft of one, is not valid."""
 
 
 class FieldError(TaskError):
-    """A value that is not allowed, with the table and key it is written under."""
+    """A value in a task or a draft is not allowed; `table` and `key` name its place."""
 
     def __init__(self, table: str, key: str, problem: str) -> None:
         super().__init__(f"{key} {problem}" if table == "file" else f"{table}.{key} {problem}")
@@ -24,7 +24,7 @@ class FieldError(TaskError):
 
 
 class AnswerError(HubbubError):
-    """An answer that does not fit its query; nothing was sent. The message never repeats the answer."""
+    """An answer does not fit its query; nothing was sent. The message never repeats the answer."""
 
 
 def shown(value: Any) -> str:

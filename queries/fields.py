@@ -30,10 +30,10 @@ DEFAULT_RANDOMIZER = "krr"
 """The randomizer of a query that does not name one; a task leaves it out too."""
 
 AUTO = "auto"
-"""What a draft says where planning is to choose the kind of randomizer; no task has it."""
+"""The value with which a draft lets planning choose the kind of randomizer; no task has it."""
 
 TYPICAL_SHARE = 0.01
-"""The largest share of people that hold one answer of a large domain, where the draft does not say it."""
+"""The default of `share`: the largest share of people with the same answer of a large domain."""
 
 _SHARED = frozenset({"name", "kind"})
 _SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer"})
@@ -43,7 +43,7 @@ _SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer"})
 class Fields:
     """One query's table, named as errors name it (`query[0]`).
 
-    `planned` is true for a frozen task, where the randomizer and the encoding are chosen, and false for a draft.
+    `planned` is true for a frozen task, whose randomizer and encoding are chosen, and false for a draft.
     """
 
     table: str
@@ -53,7 +53,7 @@ class Fields:
     def check_keys(self, required: Set[str], optional: Set[str] = frozenset()) -> None:
         """Return only if a draft's table has the keys every question has, those required, and no unknown one.
 
-        A frozen task is not checked here: its reader writes it again and compares the bytes, which finds other keys.
+        A frozen task is not checked here: its reader writes it again and compares the bytes, which finds unknown keys.
 
         Raises:
             FieldError: naming the first key that is unknown or missing.
@@ -74,7 +74,7 @@ class Fields:
         """Return a number as a float.
 
         Raises:
-            FieldError: where it is not a number, or too large for a float.
+            FieldError: if it is not a number, or too large for a float.
         """
         return as_float(self.table, key, self[key] if default is None else self.get(key, default))
 
@@ -82,7 +82,7 @@ class Fields:
         """Return the members of a list.
 
         Raises:
-            FieldError: where it is not a list; `what` names its members in the message.
+            FieldError: if it is not a list; `what` names its members in the message.
         """
         value = self[key]
         if not isinstance(value, list):
@@ -92,7 +92,7 @@ class Fields:
     def shared(self, randomizer: str = DEFAULT_RANDOMIZER) -> dict[str, Any]:
         """Return what every question has: its name, weight, whether it is optional, and its randomizer's kind.
 
-        A draft that names no `randomizer` has that one; a task names it as `mechanism`, where the question has none.
+        `randomizer` is the default in a draft. A task has it as `mechanism`, unless the question has no randomizer.
         """
         return {
             "name": self["name"],
@@ -107,10 +107,10 @@ class Fields:
         """Return the numerator of a probability [w, 2³²], strictly between 0 and 1.
 
         Raises:
-            FieldError: where it has another form; `remedy` says why 0 and 1 are excluded.
+            FieldError: if it has another form; `remedy` explains why 0 and 1 are excluded.
         """
         value = self[key]
-        # Not isinstance: True would be a numerator of 1.
+        # The exact type is compared, because True would be a numerator of 1.
         if isinstance(value, list) and len(value) == 2:
             numerator, denominator = value
             if type(numerator) is type(denominator) is int and 0 < numerator < denominator == DENOMINATOR:
@@ -158,7 +158,7 @@ def check_name(table: str, name: Any) -> None:
 
 
 def check_query_name(table: str, name: Any) -> None:
-    """Return only if `name` is one that a query may have: a text of any script, which has one form only.
+    """Return only if `name` is one that a query may have: a text of any script, in its only form.
 
     Raises:
         FieldError: otherwise.
@@ -167,7 +167,7 @@ def check_query_name(table: str, name: Any) -> None:
         raise FieldError(table, "name", f"is {shown(name)}; use 1 to {MAXIMUM_NAME_LENGTH} printable characters")
     # Answers are written NAME=VALUE, and two names that look the same must be the same.
     if "=" in name or name != name.strip() or not unicodedata.is_normalized("NFC", name):
-        limit = "it must be without = and spaces at its ends, in Unicode's composed form (NFC)"
+        limit = "it must have no = and no spaces at its ends, and be in Unicode's composed form (NFC)"
         raise FieldError(table, "name", f"is {shown(name)}; {limit}")
 
 
@@ -182,7 +182,7 @@ def check_count(table: str, key: str, value: Any, least: int, most: int) -> None
 
 
 def check_shared(table: str, name: Any, optional: Any, weight: Any) -> None:
-    """Return only if what every question has is within its limits.
+    """Return only if the values that every question has are within their limits.
 
     Raises:
         FieldError: naming the first value that is not.

@@ -1,4 +1,4 @@
-"""A question with the randomizer of its answers. It knows no kind: it asks the question and the randomizer."""
+"""A query: a question with the randomizer of its answers. It works for all kinds, through their protocols."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Query:
 
     @property
     def symbols(self) -> int:
-        """How many symbols there are: the answers, and one more for "no answer" where the question is optional."""
+        """How many symbols there are: the answers, and one more for "no answer" if the question is optional."""
         return self.randomizer.symbols
 
     @property
@@ -50,16 +50,16 @@ class Query:
 
     @property
     def horizon(self) -> int | None:
-        """How many rounds are promised together; None where each stands for itself."""
+        """How many rounds the promise covers together; None if each round is separate."""
         return self.randomizer.rounds if isinstance(self.randomizer, OverRounds) else None
 
     # On the device
 
     def encode_at(self, answer: Value, moment: RoundContext, random: Random) -> Encoded:
-        """Return the symbol that encodes `answer` in a round, and what the device must keep for the next one.
+        """Return the symbol that encodes `answer` in a round, and the memory to keep for the next round.
 
         Raises:
-            AnswerError: where it does not fit the question, or the round.
+            AnswerError: if it does not fit the question, or the round.
         """
         if self._over_rounds is not None:
             return self._over_rounds.encode_at(answer, self.question.encode, moment, random)
@@ -67,8 +67,7 @@ class Query:
             return Encoded(self._by_round.encode_in(answer, moment.round, random))
         return Encoded(self.encode(answer, random))
 
-    # Both are kept, because a fleet asks them for each device, and looking at a protocol's members takes as long as a
-    # draw.
+    # Both are cached: a fleet uses them for each device, and an isinstance check of a protocol takes as long as a draw.
 
     @cached_property
     def _over_rounds(self) -> OverRounds | None:
@@ -81,8 +80,8 @@ class Query:
     def local_cost(self, answered: int) -> float:
         """Return the local ε of answering one more round after `answered` rounds, never below the truth.
 
-        Added up over a device's rounds it is what they cost together. What is drawn once for all rounds is paid for
-        with the first of them; what is randomized anew, in each.
+        The sum over a device's rounds is their total cost. A value that is drawn once for all rounds is paid for with
+        the first round; a value that is randomized again, in each round.
         """
         paid = paid_rounds(self.mechanism, answered + 1) - (paid_rounds(self.mechanism, answered) if answered else 0)
         return paid * self.mechanism.epsilon_local
@@ -91,16 +90,16 @@ class Query:
         """Return the symbol, in range(symbols), that encodes `answer`.
 
         Raises:
-            AnswerError: where it does not fit the question.
+            AnswerError: if it does not fit the question.
         """
         if answer is not None:
             return self.question.encode(answer, random)
         if not self.question.optional:
-            raise AnswerError(f"{self.name} has no answer, and is not optional; give one, or ask with optional = true")
+            raise AnswerError(f"{self.name} has no answer and is not optional; give one, or set optional = true")
         return self.question.answers  # the last symbol, after those of the answers
 
     def randomize(self, symbol: int, random: Random) -> bytes:
-        """Return a report for a symbol, drawn anew."""
+        """Return a new random report for a symbol."""
         return self.randomizer.randomize(symbol, random)
 
     # At the analyzer
@@ -109,7 +108,7 @@ class Query:
         """Return the published estimates of a counted batch that has that many dummies in it.
 
         Raises:
-            ValueError: where the tally cannot be this query's.
+            ValueError: if the tally cannot be this query's.
         """
         from hubbub.queries.estimation.bands import with_bands
         from hubbub.queries.estimation.debiased import Debiased
@@ -121,7 +120,7 @@ class Query:
         """Return the published estimates after round `number`, from the published batches of the rounds up to it.
 
         Raises:
-            ValueError: where a tally cannot be this query's.
+            ValueError: if a tally cannot be this query's.
         """
         if isinstance(self.randomizer, OverRounds):
             from hubbub.queries.estimation.estimates import Estimates
@@ -143,7 +142,7 @@ class Query:
         """Read and check what `content` wrote. The caller finds unknown keys: it writes the query again and compares.
 
         Raises:
-            FieldError: naming the value that is not allowed.
+            FieldError: if a value is not allowed; it is named.
         """
         fields = Fields(table, content, planned=True)
         question = question_of(table, fields["kind"]).read(fields)
@@ -154,10 +153,10 @@ class Query:
 
 
 def read_question(table: str, content: dict[str, Any]) -> Question:
-    """Read the question in a draft's table; its values are still to be checked.
+    """Read the question in a draft's table; the caller checks its values.
 
     Raises:
-        FieldError: where its kind, its randomizer or a key is unknown, or a key is missing or of another type.
+        FieldError: if its kind, its randomizer or a key is unknown, or a key is missing or of another type.
     """
     fields = Fields(table, content)
     question = question_of(table, fields.get("kind", None)).read(fields)

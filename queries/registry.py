@@ -1,4 +1,4 @@
-"""All kinds of questions and of randomizers. A new kind is one more line here."""
+"""The registry of all kinds of questions and randomizers; a new kind is one more line here."""
 
 from __future__ import annotations
 

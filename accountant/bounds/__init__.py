@@ -1,4 +1,4 @@
-"""Bounds on the divergence of one shuffled batch, by name, and the best of those that are proven.
+"""Bounds the divergence of one shuffled batch: every bound by its name, and the best of the proven ones.
 
 A bound is an object: `BOUNDS["blanket"].delta(...)`.
 """

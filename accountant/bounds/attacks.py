@@ -1,4 +1,4 @@
-"""No valid ε is below what they reach."""
+"""Defines attacks in which all others have the same value: no ε below the ε that they reach is valid."""
 
 from dataclasses import dataclass
 
@@ -17,22 +17,22 @@ from hubbub.accountant.pairs.renyi import rdp_lower
 
 @dataclass(frozen=True)
 class SameValueAttack:
-    """Everyone else holds the same value (`divergence.attacks`): the exact divergence of that data set."""
+    """The exact divergence of the data set in which everyone else has the same value (`divergence.attacks`)."""
 
     name: str
     needs: str
     source: str = "everyone else holds one value; balle-2019, proof of Lemma 5.3"
     direction: Direction = "lower"
-    cost: str = "one or two contour integrals, whatever the number of reports"
+    cost: str = "one or two contour integrals, for any number of reports"
     proven: bool = True
     gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
-        """Raise OutsideConditions for another mechanism, and for dummies, which hide people here too."""
+        """Raise OutsideConditions for another mechanism, and for dummies: they hide people, and the attack has none."""
         checked_reports(reports)
         require(pairs_of(mechanism).attack_bound(0) == self.name, self.name, mechanism, self.needs)
         if checked_dummies(dummies):
-            raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
+            raise OutsideConditions(f"bound {self.name!r} takes no dummies, got {dummies}; leave them out")
 
     def _attacked(self, mechanism: AnyMechanism, reports: int, dummies: int) -> MechanismPairs[AnyMechanism]:
         self.conditions(mechanism, reports, dummies)
@@ -40,13 +40,13 @@ class SameValueAttack:
 
     @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
-        """(lower, upper) of δ at `epsilon` on that data set: the lower end certifies."""
+        """Return (lower, upper) of δ at `epsilon` on that data set: the lower end certifies."""
         attacked = self._attacked(mechanism, reports, dummies)
         return probabilities(_log_delta(attacked, int(reports), checked_epsilon(epsilon), FINE))
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
-        """Ends of ε at `delta` on that data set: no valid ε is below `lower`."""
+        """Return the ends of ε at `delta` on that data set: no ε below `lower` is valid."""
         attacked, wanted = self._attacked(mechanism, reports, dummies), checked_delta(delta)
         largest = attacked.largest_epsilon(wanted)
         if largest == 0:
@@ -60,7 +60,7 @@ class SameValueAttack:
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
-        """A Rényi divergence that an attack reaches, in nats."""
+        """Return a Rényi divergence that an attack reaches, in nats."""
         self.conditions(mechanism, reports, dummies)
         return rdp_lower(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies)) or 0.0
 
@@ -69,5 +69,5 @@ def _log_delta(attacked: MechanismPairs[AnyMechanism], reports: int, epsilon: fl
     if epsilon >= attacked.ceiling:
         return ZERO
     found = [positive_part(sums, precision) for sums in attacked.attack_sums(reports, epsilon)]
-    # Each sum is one data set, and each is possible: the worst of them is attained.
+    # Each sum is one possible data set, so the worst of them is attained.
     return LogBracket(max(each.lower for each in found), max(each.upper for each in found))

@@ -1,8 +1,8 @@
-"""balle-2019: the closed forms of the privacy blanket.
+"""Implements balle-2019: the closed forms of the privacy blanket.
 
 `balle-closed` is Thm 3.1, of kRR. The others bound E[(L₁ + … + L_M)₊]/(γn), M ~ B(n, γ), of Lemma 5.3 (its exact
 evaluation is the bound `blanket`): `balle-hoeffding` by Lemma 5.5, `balle-bennett` by Lemma 5.6 *as its proof has it*
-(the printed factor 1/(a·m) does not belong there; with it, numbers fall below the truth), `balle-generic` by Thm 5.3.
+(the printed factor 1/(a·m) is wrong; with it, numbers are below the truth), `balle-generic` by Thm 5.3.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _is_krr(mechanism: AnyMechanism) -> bool:
 
 
 def _blankets(case: Case) -> Decimal:
-    """Return c = γ(n − 1)/k, the blankets expected on one value."""
+    """Return c = γ(n − 1)/k, the expected blankets on one value."""
     krr = case.mechanism
     if not isinstance(krr, KRR):
         raise TypeError(f"{krr!r} passed the conditions of a bound for kRR")
@@ -68,7 +68,7 @@ def bennett_log_delta(case: Case, epsilon: float) -> Decimal:
     """Lemma 5.6 as derived in A.4: E[(Σ_m L)₊] ≤ b/ln(1 + ab/c)·e^(−(mc/b²)φ(ab/c)), φ(u) = (1+u)ln(1+u) − u.
 
     b is the largest value of L and c its second moment. The bound grows with b and c and falls with a, so rounding
-    them outwards is safe. Where b ≤ 0, no sum is positive.
+    them outwards is safe. If b ≤ 0, no sum is positive.
     """
     known = amplification(case.mechanism, epsilon)
     top, second = Decimal(known.highest), Decimal(known.second_moment)
@@ -82,15 +82,15 @@ def bennett_log_delta(case: Case, epsilon: float) -> Decimal:
 def mixture(known: Amplification, people: int, scale: Decimal, rate: Decimal) -> Decimal:
     """Return ln of Lemma 5.3's (1/(γn))·Σ_{m≥1} P[B(n, γ) = m]·scale·e^(−rate·m), summed in closed form.
 
-    The sum is (1 − γ + γe^−rate)^n − (1 − γ)^n. A smaller γ than the true one is safe, since a bound on E[(Σ_m L)₊]/m
-    that falls with m is averaged over m − 1 ~ B(n − 1, γ).
+    The sum is (1 − γ + γe^−rate)^n − (1 − γ)^n. A smaller γ than the true one is safe: the bound on E[(Σ_m L)₊]/m falls
+    with m, and it is averaged over m − 1 ~ B(n − 1, γ).
     """
     gamma = Decimal(known.gamma)
     total = (1 - gamma + gamma * (-rate).exp()).ln() * people
     front = (scale / (gamma * people)).ln()
     if gamma == 1:
         return front + total
-    # Less (1 − γ)^n, the term m = 0 of the sum: without a blanket report Lemma 5.3 has nothing to add.
+    # Minus (1 − γ)^n, the term m = 0: without a blanket report the sum of Lemma 5.3 is empty.
     return front + total + (1 - ((1 - gamma).ln() * people - total).exp()).ln()
 
 

@@ -1,7 +1,7 @@
-"""What n shuffled reports of one mechanism give, as brackets with a name and a source.
+"""Computes ε or δ of n shuffled reports of one mechanism, as brackets with a name and a source.
 
-`epsilon_bracket` and `delta_bracket` join the tightest proven upper bound with the best known attack. Every `upper` is
-never below the truth, every `lower` never above.
+`epsilon_bracket` and `delta_bracket` combine the tightest proven upper bound with the best known attack. An `upper` is
+never below the truth, a `lower` never above it.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ from hubbub.accountant.numbers import checked_delta, checked_epsilon
 from hubbub.accountant.pairs import pairs_of
 
 _NOTHING = 1e-4
-"""With less gain than this, relative to the local ε, the local ε itself is returned: so little is not worth a claim."""
+"""If the gain relative to the local ε is smaller than this, the local ε itself is returned: the gain is negligible."""
 
 
 def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
-    """Names of the upper bounds to take the minimum of; `local`, where there is a local ε, comes last."""
+    """Return the names of the upper bounds whose minimum is taken; `local` comes last, if there is a local ε."""
     pairs = pairs_of(mechanism)
     if bound != "best":
         if not isinstance(bound, str) or bound not in BOUNDS:
@@ -28,8 +28,8 @@ def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
         if BOUNDS[bound].direction == "lower":
             upper = ", ".join(name for name, each in BOUNDS.items() if each.direction == "upper")
             raise AccountingError(
-                f"bound is {bound!r}, which is what an attack reaches and not an upper bound (every bracket has the "
-                f"best attack as its lower end); it must be one of: best, {upper}"
+                f"bound is {bound!r}, an attack and not an upper bound (every bracket has the best attack as its lower "
+                f"end); it must be one of: best, {upper}"
             )
         if pairs.local_epsilon is None:
             return pairs.upper_bounds()
@@ -38,7 +38,7 @@ def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
 
 
 def local_epsilon(mechanism: AnyMechanism) -> float | None:
-    """What is left if shuffler and analyzer collude; None for Gaussian noise, which has no local ε."""
+    """Return the ε if shuffler and analyzer collude; None for Gaussian noise, which has no local ε."""
     return pairs_of(mechanism).local_epsilon
 
 
@@ -46,12 +46,12 @@ def local_epsilon(mechanism: AnyMechanism) -> float | None:
 def epsilon_bracket(
     mechanism: AnyMechanism, reports: int, delta: float, *, bound: str = "best", dummies: int = 0
 ) -> EpsilonBracket:
-    """Central ε of one batch of `reports` (and `dummies` uniform ones) at `delta`.
+    """Return the central ε of one batch of `reports` (and `dummies` uniform ones) at `delta`.
 
-    `epsilon_upper` is never below the true ε and never above the local one, which is returned as bound `local` where
-    the gain is below 0.01 %; it is 0 only where δ_upper(0) ≤ `delta` was shown. `epsilon_lower`: no valid ε is below
-    it; None where no attack is known.
-    Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
+    `epsilon_upper` is never below the true ε and never above the local one. If the gain is below 0.01 %, it is the
+    local one, with the bound `local`. It is 0 only if δ_upper(0) ≤ `delta` was shown. No ε below `epsilon_lower` is
+    valid; it is None if no attack is known.
+    Raises AccountingError for bad values, and OutsideConditions if `bound` does not apply.
     """
     delta = checked_delta(delta)
     name, ends, found = _epsilon_ends(mechanism, reports, delta, bound, dummies)
@@ -63,14 +63,14 @@ def epsilon_bracket(
 def _epsilon_ends(
     mechanism: AnyMechanism, reports: int, delta: float, bound: str, dummies: int
 ) -> tuple[str, EpsilonEnds, Mapping[str, EpsilonEnds]]:
-    """Return the bound that gives least, its ends, and those of all that were tried."""
-    # Ties go to the first name: `local` comes last, so it is named only where nothing else is as small.
+    """Return the bound with the smallest ε, its ends, and those of all that were tried."""
+    # Ties go to the first name: `local` comes last, so it is named only if no other bound is as small.
     names, local = _candidates(mechanism, bound), local_epsilon(mechanism)
     if bound != "best":
         BOUNDS[bound].conditions(mechanism, reports, dummies)
     found = {name: BOUNDS[name].epsilon(mechanism, reports, delta, dummies) for name in names}
     name = min(names, key=lambda each: (found[each].upper, names.index(each)))
-    # So that a reader is not told of amplification where an attack on one report alone gets as far.
+    # Otherwise a reader would see amplification although an attack on one report alone reaches the same ε.
     if local is not None and found[name].upper >= local * (1 - _NOTHING):
         return "local", EpsilonEnds(local, local), found
     return name, found[name], found
@@ -80,7 +80,7 @@ def _epsilon_ends(
 def epsilon_upper(
     mechanism: AnyMechanism, reports: int, delta: float, *, bound: str = "best", dummies: int = 0
 ) -> float:
-    """The certified ε at `delta` alone, that of `epsilon_bracket`, without looking for an attack."""
+    """Return the `epsilon_upper` of `epsilon_bracket` alone, without looking for an attack."""
     return _epsilon_ends(mechanism, reports, checked_delta(delta), bound, dummies)[1].upper
 
 
@@ -102,10 +102,10 @@ def _epsilon_lower(
 def delta_bracket(
     mechanism: AnyMechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
 ) -> DeltaBracket:
-    """Central δ of one batch of `reports` (and `dummies` uniform ones) at `epsilon`.
+    """Return the central δ of one batch of `reports` (and `dummies` uniform ones) at `epsilon`.
 
-    `delta_upper` is never below the true δ, `delta_lower` never above it (None where no attack is known).
-    Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
+    `delta_upper` is never below the true δ, `delta_lower` never above it (None if no attack is known).
+    Raises AccountingError for bad values, and OutsideConditions if `bound` does not apply.
     """
     epsilon = checked_epsilon(epsilon)
     names = _candidates(mechanism, bound)
@@ -113,7 +113,7 @@ def delta_bracket(
         BOUNDS[bound].conditions(mechanism, reports, dummies)
     found = {name: BOUNDS[name].delta(mechanism, reports, epsilon, dummies) for name in names}
     name = min(names, key=lambda each: (found[each][1], names.index(each)))
-    # `local` is a formula: that it proves nothing from below does not make its own evaluation wide.
+    # `local` is a formula, so its evaluation is not wide: its lower end is 0 as it proves nothing from below.
     lower, upper = found[name] if name != "local" else (found[name][1], found[name][1])
     attack = pairs_of(mechanism).attack_bound(dummies)
     known = None
@@ -127,7 +127,7 @@ def delta_bracket(
 def delta_upper(
     mechanism: AnyMechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
 ) -> float:
-    """The certified δ at `epsilon` alone: never below the truth, without looking for an attack."""
+    """Return the certified δ at `epsilon` alone, never below the truth, without looking for an attack."""
     epsilon = checked_epsilon(epsilon)
     names = _candidates(mechanism, bound)
     if bound != "best":

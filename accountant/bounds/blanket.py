@@ -1,4 +1,4 @@
-"""The blanket bound, evaluated exactly for each mechanism that has a blanket of its own."""
+"""Evaluates the blanket bound exactly, for each mechanism with a known blanket."""
 
 from dataclasses import dataclass
 from math import exp, inf
@@ -23,32 +23,32 @@ from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import rdp_upper
 
 _CUT = 1e-5
-"""Part of δ that the cut tail of a Gaussian may be."""
+"""Largest share of δ for the cut tail of a Gaussian."""
 
 _FIRST_CUT = 1e-5
-"""P-mass of that tail before anything is known of δ."""
+"""P-mass of that tail at the start, while δ is unknown."""
 
 
 @dataclass(frozen=True)
 class BlanketBound:
-    """balle-2019, Lemma 5.3: the others' blanket reports are all that hides the victim.
+    """balle-2019, Lemma 5.3: only the others' blanket reports hide the victim.
 
-    KRR: the four-point sum, with dummies the exact number of blankets B + D, or n + D clients where that is less.
+    KRR: the four-point sum; with dummies, the exact number of blankets B + D, or n + D clients if that gives less.
     RAPPOR: a four-point sum. A finite law: the largest sum over its outputs (`divergence.finite`). Laplace and
-    Gaussian: `divergence.blankets` says why the ends of the interval are the worst answers, and how a density is laid
-    on points from either side. There dummies count as clients, which is right where a dummy is a report of a random
-    answer.
+    Gaussian: `divergence.blankets` proves that the ends of the interval are the worst answers, and shows how a density
+    is put on points from either side. For these, dummies count as clients, which is valid if a dummy is a report of a
+    random answer.
     """
 
     name: str = "blanket"
     source: str = "balle-2019, Lemma 5.3, evaluated exactly"
     direction: Direction = "upper"
-    cost: str = "some hundred nodes of one contour integral, whatever the number of reports"
+    cost: str = "some hundred nodes of one contour integral, for any number of reports"
     proven: bool = True
     gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
-        """Raise OutsideConditions where the mechanism is not known, only its local ε."""
+        """Raise OutsideConditions if only the local ε of the mechanism is known."""
         checked_reports(reports)
         checked_beside(mechanism, dummies)
         require(
@@ -61,7 +61,10 @@ class BlanketBound:
     def log_delta(
         self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int, precision: float, missing: float = 0
     ) -> LogBracket:
-        """Ends of ln δ; both are -inf from a local ε on, where δ is 0. `missing` is P-mass a Gaussian may lose."""
+        """Return the ends of ln δ; both are -inf from a local ε on, as δ is 0 there.
+
+        `missing` is the P-mass that a Gaussian may lose.
+        """
         pairs = pairs_of(mechanism)
         if epsilon >= pairs.ceiling:
             return ZERO
@@ -77,7 +80,7 @@ class BlanketBound:
             )
         asked = (mechanism, reports, epsilon, dummies, FINE)
         missing = _FIRST_CUT if pairs_of(mechanism).cuts_tail else 0.0
-        # How much may be cut depends on δ, which is only known once some was cut: cut less until it no longer matters.
+        # The allowed cut depends on δ, and δ is known only after a cut: cut less until the cut is small enough.
         seen = self.log_delta(*asked, missing)
         while missing > 1e-200 and exp(max(seen.upper, -400.0)) * 10 * _CUT < missing:
             missing = max(missing * 1e-9, 1e-200) if seen.lower == -inf else max(exp(seen.lower) * _CUT, 1e-200)
@@ -93,7 +96,7 @@ class BlanketBound:
         largest = pairs.largest_epsilon(delta)
         if largest == 0:
             return EpsilonEnds(0.0, 0.0)
-        # The tail's mass is added to δ, so it is kept to a small part of the δ that is asked for.
+        # The tail's mass is added to δ, so it must be a small share of the requested δ.
         missing = delta * _CUT if pairs.cuts_tail else 0.0
         guess = gaussian_guess(pairs.blanket_sum(reports + dummies, 0.0, missing), delta)
 
@@ -105,6 +108,6 @@ class BlanketBound:
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
-        """The Rényi divergence of the bound's pair, never below the truth, in nats."""
+        """Return the Rényi divergence of the bound's pair, never below the truth, in nats."""
         self.conditions(mechanism, reports, dummies)
         return rdp_upper(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies))

@@ -1,7 +1,7 @@
-"""Which holds, which does not and why, and what each gives.
+"""Compares all bounds: which apply, which do not and why, and the value of each.
 
-`CATALOGUE` has every bound by its name; `assess` asks all of them the same question. A certificate rests on those that
-are evaluated exactly; the others are here to be compared with.
+`CATALOGUE` has every bound by its name; `assess` asks all of them the same question. A certificate rests on the exactly
+evaluated bounds; the others are here for comparison.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ FORMULAS: tuple[Bound, ...] = (*BALLE, *ERLINGSSON, *FELDMAN, *GIRGIS)
 """The papers' closed forms and Rényi theorems."""
 
 CATALOGUE: Mapping[str, Bound] = MappingProxyType({**EXACT, **{bound.name: bound for bound in FORMULAS}})
-"""Every bound by its name, the exactly evaluated ones first."""
+"""Every bound by its name; the exactly evaluated ones come first."""
 
 CERTIFIED = ("2rr", "blanket", "stronger-clones", "clones")
-"""Bounds whose pairs certificates compose; the first that covers a mechanism."""
+"""Bounds whose pairs certificates compose; the first that covers a mechanism is used."""
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """What one bound says of one question; over several rounds, composed in one way.
+    """The answer of one bound to one question; over several rounds, composed in one way.
 
     Attributes:
         bound: its name in `CATALOGUE`.
         source: paper and theorem.
-        direction: whether it lies above or below the true ε.
-        composition: how it was carried over several rounds; None for one round, and where it does not apply.
-        epsilon_upper: never below the true ε, in nats; None for lower bounds, and where `why_not` says so.
-        epsilon_lower: no valid ε is below it; None for upper bounds, and where `why_not` says so.
-        rdp_upper: never below the Rényi divergence of the order asked for, all rounds added; None where there is none.
-        rdp_lower: a Rényi divergence that inputs reach; None likewise.
+        direction: whether it is above or below the true ε.
+        composition: how it was composed over several rounds; None for one round, and if it does not apply.
+        epsilon_upper: never below the true ε, in nats; None for lower bounds, and if there is a `why_not`.
+        epsilon_lower: no ε below it is valid; None for upper bounds, and if there is a `why_not`.
+        rdp_upper: never below the Rényi divergence of the given order, summed over rounds; None if there is none.
+        rdp_lower: a Rényi divergence that some inputs reach; None likewise.
         proven: whether a certificate may rest on it.
-        applies: whether the theorem's conditions hold here.
-        why_not: where the bound gives no ε, the value that is outside its limit and what to do; None otherwise.
-        chosen: whether it is the bound that a certificate takes here.
+        applies: whether the theorem's conditions are met.
+        why_not: if the bound gives no ε, the value that is outside its limit and what to do; None otherwise.
+        chosen: whether a certificate would use this bound.
     """
 
     bound: str
@@ -81,11 +81,12 @@ def assess(
 ) -> tuple[Assessment, ...]:
     """Ask every bound for the ε at `delta` of batches of `reports` (and `dummies` uniform ones), in catalogue order.
 
-    Over several `rounds`, there is one assessment per bound and way of composing it. With an `order`, those that know
-    the Rényi divergence say it too. Exactly one assessment is `chosen`: what a certificate takes.
+    Over several `rounds`, there is one assessment per bound and way of composing it. With an `order`, an assessment
+    also has the Rényi divergence, if the bound gives one. Exactly one assessment is `chosen`: the one that a
+    certificate would use.
 
     Raises:
-        AccountingError: numbers out of range. Conditions that do not hold are said in the assessments.
+        AccountingError: a number is out of range. If a theorem's conditions fail, its assessment says so instead.
     """
     part, wanted = Part(mechanism, reports, rounds, dummies), checked_delta(delta)
     if order is not None:
@@ -96,7 +97,7 @@ def assess(
 
 
 def _chosen(part: Part, delta: float, found: Sequence[Assessment]) -> tuple[str, Composition | None]:
-    """Return bound and composition behind a certificate; over rounds, the losses of its pair if they gain anything."""
+    """Return a certificate's bound and composition; over rounds, its pair's losses if they give a smaller ε."""
     if part.rounds == 1:
         return epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies).bound, None
     pair = next(name for name in CERTIFIED if _holds(EXACT[name], part))
@@ -133,12 +134,12 @@ def _assessments(bound: Bound, part: Part, delta: float, order: float | None) ->
         upper, lower = (found, None) if bound.direction == "upper" else (None, found)
         yield replace(plain, composition=way, epsilon_upper=upper, epsilon_lower=lower)
     if not answered:
-        # A theorem on Rényi divergences alone applies, though it gives no ε.
+        # A theorem about Rényi divergences alone applies, although it gives no ε.
         yield replace(plain, applies="epsilon" not in bound.gives, why_not=refused)
 
 
 def _why(error: OutsideConditions) -> str:
-    """Return what an error says without its remedy where that is to ask for the best bound: here all are asked."""
+    """Return an error's message without the remedy to ask for the best bound, since all bounds are asked here."""
     return str(error).removesuffix(INSTEAD)
 
 

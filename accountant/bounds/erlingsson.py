@@ -1,7 +1,7 @@
-"""erlingsson-2019: the first amplification theorem, in its three forms, and its Rényi divergence.
+"""Implements erlingsson-2019: the first amplification theorem, in its three forms, and its Rényi divergence.
 
-All cover places with ε₀-LDP algorithms of their own, chosen adaptively (the paper's A_sl), so also one common
-randomizer. Where clients bring different randomizers and are shuffled afterwards, only those that share the victim's
+All cover places with different ε₀-LDP algorithms, chosen adaptively (the paper's A_sl), and so also one common
+randomizer. If clients have different randomizers and are shuffled afterwards, only those with the victim's randomizer
 count as n (Cor. 9): ask with that number.
 """
 
@@ -82,4 +82,4 @@ ERLINGSSON = (
         integer=False,
     ),
 )
-"""The paper's bounds."""
+"""The bounds of the paper."""

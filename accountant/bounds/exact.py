@@ -1,6 +1,6 @@
-"""Bounds that are exact: each is the divergence of a pair, summed by the engine of `divergence`.
+"""Defines the exactly evaluated bounds: each is the divergence of a pair, summed by the engine of `divergence`.
 
-Every `upper` is never below the truth, every `lower` never above.
+An `upper` is never below the truth, a `lower` never above it.
 """
 
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ from hubbub.accountant.pairs.renyi import rdp_local, rdp_upper
 
 @dataclass(frozen=True)
 class TwoRRBound:
-    """k = 2: the worst number of ones among the others, covered by blocks (accounting-krr.md, "Two categories")."""
+    """k = 2: the worst number of the others' ones, by blocks that cover all (accounting-krr.md, "Two categories")."""
 
     name: str = "2rr"
     source: str = "blocks of the others' ones, balle-2019 Lemma A.2"
     direction: Direction = "upper"
-    cost: str = "some ten thousand blocks, refined only where they could matter"
+    cost: str = "some ten thousand blocks, refined only if they could matter"
     proven: bool = True
     gives: frozenset[Quantity] = EVERYTHING
 
@@ -52,14 +52,14 @@ class TwoRRBound:
     def _binary(self, mechanism: AnyMechanism, reports: int, dummies: int) -> KRR:
         checked_reports(reports)
         checked_dummies(dummies)
-        # A theorem of kRR on two values alone: for anything else there must be no number, least of all 0.
+        # The theorem is about kRR on two values alone: for anything else there must be no number, least of all 0.
         if not isinstance(mechanism, KRR) or not pairs_of(mechanism).binary:
             raise uncovered(self.name, mechanism, "kRR with 2 categories")
         return mechanism
 
     @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
-        """(lower, upper) of the largest δ over all inputs of the others."""
+        """Return (lower, upper) of the largest δ over all inputs of the others."""
         krr = self._binary(mechanism, reports, dummies)
         if checked_epsilon(epsilon) >= krr.epsilon_local:
             return 0.0, 0.0
@@ -68,7 +68,7 @@ class TwoRRBound:
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
-        """Ends of ε at `delta`: `lower` is what the best single number of ones reaches."""
+        """Return the ends of ε at `delta`: `lower` is the ε that the best single number of ones reaches."""
         krr = self._binary(mechanism, reports, dummies)
         if krr.epsilon_local == 0:
             return EpsilonEnds(0.0, 0.0)
@@ -77,14 +77,14 @@ class TwoRRBound:
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
-        """The Rényi divergence, never below the truth, of the pair that covers every number of ones."""
+        """Return the Rényi divergence, never below the truth, of the pair that covers every number of ones."""
         self.conditions(mechanism, reports, dummies)
         return rdp_upper(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies))
 
 
 @dataclass(frozen=True)
 class LocalBound:
-    """No amplification: what one report alone reveals, whoever colludes."""
+    """No amplification: the privacy of one report alone, even if all others collude."""
 
     name: str = "local"
     source: str = "definition of local differential privacy"
@@ -94,20 +94,20 @@ class LocalBound:
     gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
-        """Raise OutsideConditions where there is no local ε; the numbers are checked."""
+        """Raise OutsideConditions if there is no local ε; check the numbers too."""
         checked_reports(reports)
         checked_dummies(dummies)
         with_local_epsilon(mechanism, self.name)
 
     @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
-        """(0, δ) with δ = (E − e^ε)₊/(E + k − 1), E = e^ε₀: of one report, not amplified; k = 2 for any randomizer."""
+        """Return (0, δ) of one report alone: δ = (E − e^ε)₊/(E + k − 1), E = e^ε₀; k = 2 for any randomizer."""
         self.conditions(mechanism, reports, dummies)
         epsilon = checked_epsilon(epsilon)
         local = with_local_epsilon(mechanism, self.name)
         symbols = pairs_of(local).symbols
         ratio = local.likelihood_ratio
-        # e^ε is taken a little too small, so that the excess, and with it δ, is never too small.
+        # e^ε is rounded down, so that the excess, and so δ, is never too small.
         excess = max(Fraction(0), ratio - Fraction(exp_decimal(epsilon)) * (1 - Fraction(1, 10**60)))
         if epsilon >= local.epsilon_local:
             return 0.0, 0.0
@@ -115,14 +115,14 @@ class LocalBound:
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
-        """ε is ε₀, or 0 where the local δ at 0 is at most `delta`."""
+        """Return ε₀ as ε, or 0 if the local δ at 0 is at most `delta`."""
         if self.delta(mechanism, reports, 0.0, dummies)[1] <= checked_delta(delta):
             return EpsilonEnds(0.0, 0.0)
         return EpsilonEnds(with_local_epsilon(mechanism, self.name).epsilon_local, 0.0)
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
-        """min(ε₀, λ·ε₀²/2), of one report alone (Bun and Steinke, 2016, Prop. 3.3)."""
+        """Return min(ε₀, λ·ε₀²/2) of one report alone (Bun and Steinke, 2016, Prop. 3.3)."""
         self.conditions(mechanism, reports, dummies)
         return rdp_local(with_local_epsilon(mechanism, self.name), order)
 
@@ -160,4 +160,4 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
         "local": LocalBound(),
     }
 )
-"""Every one-round bound by its name; `best` is not one of them but the tightest that is proven."""
+"""Every one-round bound by its name; `best` is none of them, but means the tightest proven one."""

@@ -1,4 +1,4 @@
-"""feldman-2022: the closed forms behind the clone pairs, whose exact divergences are `clones` and `stronger-clones`."""
+"""Implements feldman-2022: closed forms of the clone pairs; `clones` and `stronger-clones` evaluate them exactly."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def clones_closed(case: Case, delta: Decimal) -> Decimal:
 def stronger_closed(case: Case, delta: Decimal) -> Decimal:
     """ln(1 + (E−1)·(4√(2 ln(4/δ)/((E+1)n)) + 4/n)), E = e^ε₀, for ε₀ ≤ ln(n/(8 ln(2/δ)) − 1).
 
-    The paper proves it for the divergence of the stronger-clone pair. That this pair covers every common randomizer is
-    the proof of accounting-clones.md; the paper's own was withdrawn except for a class of them.
+    The paper proves it for the divergence of the stronger-clone pair. accounting-clones.md proves that this pair covers
+    every common randomizer; the paper withdrew its own proof, except for a class of them.
     """
     _crowd(case, delta, 8, 1)
     ratio, people = case.ratio, case.people
@@ -53,8 +53,8 @@ def clones_renyi(case: Case, order: float) -> float:
     """Cor. 7.2 (Cor. 4.3 corrected), of the clone pair, at any order λ > 1; never below the pair's divergence.
 
     ln(e^b + (e^{(λ−1)ε₀} − 1)(e^{−(n−1)/(8E)} + 2e^{−n̄/8}))/(λ − 1), where b = λ(λ−1)ρ²/(2n̄), n̄ = ⌊(n−1)/(2E)⌋ + 1
-    and ρ = 2 ln((3E+1)/(E+3)). The paper leaves its constant open; accounting-clones.md proves this one, and that
-    the paper's form cλE((E−1)/(E+1))²/(n−1) follows with c < 5 but for the second term.
+    and ρ = 2 ln((3E+1)/(E+3)). The paper leaves its constant open; accounting-clones.md proves this one. It also proves
+    that the paper's form cλE((E−1)/(E+1))²/(n−1) follows with c < 5, except for the second term.
     """
     with localcontext(PRECISE):
         crowd = floor(Decimal(case.people - 1) / (2 * case.ratio)) + 1
@@ -69,7 +69,7 @@ def clones_renyi(case: Case, order: float) -> float:
 
 
 def _log_expm1(exponent: float) -> float:
-    """Return ln(e^exponent − 1) of an exponent that is not negative; −∞ at 0."""
+    """Return ln(e^exponent − 1) for an exponent ≥ 0; −∞ at 0."""
     if exponent > 1:
         return exponent + log(-expm1(-exponent))
     return log(expm1(exponent)) if exponent else -inf

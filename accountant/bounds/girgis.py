@@ -1,9 +1,10 @@
-"""girgis-2021: upper and lower bounds on Rényi divergences of one common randomizer, with the lost formulas restored.
+"""Implements girgis-2021: bounds on Rényi divergences of one common randomizer, with the lost formulas restored.
 
 The paper states them for randomizers with countably many outputs. A Rényi divergence is the supremum over finite
-partitions of the outputs (van Erven and Harremoës, 2014, Thm 2), so the upper bounds hold for densities too. (10) and
-(11) are divergences of binary randomized response with everyone else at 0, the zero's law in the denominator: they say
-nothing of kRR with k ≥ 3, and of an unknown randomizer only that *some* mechanism with this ε₀ reaches them.
+partitions of the outputs (van Erven and Harremoës, 2014, Thm 2), so the upper bounds are valid for densities too. (10)
+and (11), the lower bounds, are divergences of binary randomized response with everyone else at 0, the zero's law in the
+denominator. They do not apply to kRR with k ≥ 3. For an unknown randomizer they show only that *some* mechanism with
+this ε₀ reaches them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import ERROR, TOO_LARGE, zeros_moments
 
 CHUNK = 1 << 12
-"""Terms of (5) formed at once."""
+"""Number of terms of (5) that are computed at once."""
 
 
 def _crowd(case: Case) -> int:
@@ -39,7 +40,7 @@ def _log_rare(case: Case, order: float) -> float:
 
 
 def _error(order: float) -> float:
-    """Return what is charged for a sum's logarithm: the Γ functions of its terms reach λ ln λ, each right to 1e-15."""
+    """Return the charge for a sum's logarithm: the ln Γ of its terms reach λ ln λ, each with an error of 1e-15."""
     return 1e-11 + 4e-15 * order * log(order)
 
 
@@ -60,8 +61,8 @@ def upper_1(case: Case, order: float) -> float:
 def _log_higher(order: int, log_x: float) -> float:
     """Return ln Σ_{i=3..λ} C(λ,i)·i·Γ(i/2)·x^{i/2}.
 
-    Γ((i+1)/2)/Γ(i/2) ≤ √(i/2), so a term is at most (λ − i)√x/√(2i) times the one before, which falls with i: once that
-    is below 1/2 and the terms are negligible, the rest adds at most the last term.
+    Γ((i+1)/2)/Γ(i/2) ≤ √(i/2), so a term is at most (λ − i)√x/√(2i) times the one before. That factor falls with i:
+    once it is below 1/2 and the terms are negligible, the rest adds at most the last term.
     """
     if log_x == -inf or order < 3:
         return -inf
@@ -86,10 +87,10 @@ def _total(logs: list[float]) -> float:
 def simplified(case: Case, order: float) -> float:
     """(6), λ an integer ≥ 2: ln(1 + C(λ,2)·4(E−1)²/n)/(λ − 1), for λ⁴e^{5ε₀} < n/9 and its proof's (47).
 
-    (47) is e^{ε₀λ − (n−1)/(8E)} ≤ (λ(E²−1)/√(2E²n̄))³; the proof calls it automatic, and it is not at small n or ε₀.
-    The proof takes n̄ = (n−1)/(2E) + 1, without the floor of (5). With it, 1/(n̄E) ≤ 2/(n − 1), and the higher terms
-    are at most 9/16·(n/(n−1))^{3/2} of their share C(λ,2)(E−1)²·2/n, since (E²−1)(E+1)²/(3E⁴) ≤ 9/16, reached at E = 2;
-    as n > 144, both fit into 4/n. (47) is asked at the larger n̄, where it says more.
+    (47) is e^{ε₀λ − (n−1)/(8E)} ≤ (λ(E²−1)/√(2E²n̄))³; the proof calls it automatic, but at small n or ε₀ it is not.
+    The proof takes n̄ = (n−1)/(2E) + 1, without the floor of (5). With the floor, 1/(n̄E) ≤ 2/(n − 1), and the higher
+    terms are at most 9/16·(n/(n−1))^{3/2} of their share C(λ,2)(E−1)²·2/n, since (E²−1)(E+1)²/(3E⁴) ≤ 9/16, reached at
+    E = 2; as n > 144, both fit into 4/n. (47) is required at the larger n̄, which is the stronger condition.
     """
     with localcontext(PRECISE):
         whole, ratio, people = Decimal(order), case.ratio, case.people
@@ -107,7 +108,8 @@ def simplified(case: Case, order: float) -> float:
 def upper_2(case: Case, order: float) -> float:
     """(8), λ ≥ 2: ln(e^{λ²(E−1)²/n̄} + e^{ε₀λ − (n−1)/(8E)})/(λ − 1).
 
-    The paper says λ ≥ 1, its proof (Thm 7.1) λ ≥ 2. Below 2 this is the chord of (7) between 1 and 2.
+    The paper states it for λ ≥ 1, but its proof (Thm 7.1) needs λ ≥ 2. Below 2 this is the chord of (7) between 1 and
+    2.
     """
     if order < 2:
         return upper_2(case, 2.0) * (1 + 1e-14)
@@ -120,9 +122,9 @@ def upper_2(case: Case, order: float) -> float:
 def lower(case: Case, order: float) -> float:
     """(10), λ an integer ≥ 2: the Rényi divergence of all zeros but one from all zeros, of binary randomized response.
 
-    (10) expands E[r^λ], r the likelihood ratio at N ~ B(n, 1/(E+1)) ones, in central moments of N; it is summed here as
-    it is written, over bins of N that are merged on the safe side. Where the terms are too large to be formed, it is
-    the divergence of a smaller order, which is never larger.
+    (10) expands E[r^λ], r the likelihood ratio at N ~ B(n, 1/(E+1)) ones, in central moments of N. Here E[r^λ] itself
+    is summed over bins of N, merged on the safe side. If the terms are too large for doubles, the result is the
+    divergence of a smaller order, which is never larger.
     """
     krr = _binary(case)
     if order * krr.epsilon_local > TOO_LARGE:
@@ -194,4 +196,4 @@ GIRGIS = (
         direction="lower",
     ),
 )
-"""The paper's bounds."""
+"""The bounds of the paper."""

@@ -1,4 +1,4 @@
-"""The two other pairs of koskela-2021, corrected: both are valid upper bounds on the shuffled batch, but loose."""
+"""Implements the two other pairs of koskela-2021, corrected: valid, but loose upper bounds on the shuffled batch."""
 
 from dataclasses import dataclass
 from math import inf, log, nextafter
@@ -17,19 +17,19 @@ EPSILON_AND_DELTA: frozenset[Quantity] = frozenset(("delta", "epsilon"))
 
 @dataclass(frozen=True)
 class StrongBound(SumBound):
-    """The adversary A_s of koskela-2021, Def. 8: it knows of everyone, the victim too, who answered truthfully.
+    """The adversary A_s of koskela-2021, Def. 8: it knows who answered truthfully, of everyone and of the victim.
 
-    What it sees contains the shuffled batch, so its δ is a proven upper bound on the batch's; it is not what an
-    observer of the batch attains, and above the blanket's. A victim that answers at random is hidden altogether, so δ
-    is 1 − γ times the divergence of the counts (N₁, N₂) for a truthful one: the pair, not the scalars of (5.1). δ stays
-    positive beyond the local ε, where the batch's is 0; so ε is looked for up to the local one, which then bounds the
-    batch, if not A_s.
+    Its view contains the shuffled batch, so its δ is a proven upper bound on the batch's δ. An observer of the batch
+    does not attain it, and it is above the blanket's. A victim that answers at random is completely hidden, so δ is
+    1 − γ times the divergence of the counts (N₁, N₂) for a truthful victim: the divergence of the pair, not of the
+    scalars of (5.1). δ stays positive beyond the local ε, although the batch's δ is 0 there. So the search for ε ends
+    at the local ε, which then bounds the batch, though not A_s.
     """
 
     def log_delta(
         self, mechanism: LocalMechanism, reports: int, epsilon: float, dummies: int, precision: float
     ) -> LogBracket:
-        """Ends of ln δ of A_s itself; it is positive beyond the local ε too, unless nobody is ever truthful."""
+        """Return the ends of ln δ of A_s itself; δ is positive beyond the local ε too, unless γ is 1."""
         if not isinstance(mechanism, KRR):
             raise uncovered(self.name, mechanism, self.needs)
         if mechanism.gamma == 1:
@@ -41,14 +41,14 @@ class StrongBound(SumBound):
         return LogBracket(given.lower + truthful - room, nextafter(given.upper + truthful + room, inf))
 
     def guess(self, mechanism: LocalMechanism, people: int, delta: float) -> float:
-        """About the ε at `delta`, of a truthful victim."""
+        """Return roughly the ε at `delta` of a truthful victim."""
         return super().guess(mechanism, people, min(0.5, delta))
 
 
 def _no_rdp(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
     raise OutsideConditions(
-        f"no Rényi divergence of order {order:g} is given for {described(mechanism)} with {reports} reports and "
-        f"{dummies} dummies by this pair; ask for 'blanket' or 'clones' instead"
+        f"this pair gives no Rényi divergence of order {order:g} for {described(mechanism)} with {reports} reports and "
+        f"{dummies} dummies; ask for 'blanket' or 'clones' instead"
     )
 
 

@@ -1,4 +1,4 @@
-"""Attacks on one round of kRR with three or more categories: no valid ε is below what they reach."""
+"""Defines attacks on one round of kRR with three or more categories: no ε below the ε that they reach is valid."""
 
 from dataclasses import dataclass
 
@@ -14,37 +14,38 @@ from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import rdp_lower
 
 _CROWDED = 1000
-"""Expected reports of one wrong value from which on the others' holding the victim's value is not tried.
+"""Expected reports of one wrong value from which on the data set of others with the victim's value is not tried.
 
-That value is then missed with a probability below e^−1000, and what is left is a Gaussian count with half the signal.
+The probability that nobody reports that value is then below e^−1000, and the attack is only a Gaussian count with half
+the signal.
 """
 
 _REACHED = 0.95
-"""Part of the local ε that an attack reaches above which no other is tried."""
+"""If an attack reaches more than this share of the local ε, no other attack is tried."""
 
 
 @dataclass(frozen=True)
 class KrrAttack(SumBound):
-    """The worst of some data sets: the others hold a third value, or the one that the victim holds under P.
+    """The worst of some data sets: the others have a third value, or the value that the victim has under P.
 
-    Up to `FEW` reports some hold the one and some the other (`divergence.data_sets`); beyond, all hold the same.
+    Up to `FEW` reports, some have one and some the other (`divergence.data_sets`); beyond, all have the same value.
     """
 
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
-        """(lower, upper) of the largest δ at `epsilon` of a data set tried: the lower end certifies."""
+        """Return (lower, upper) of the largest δ at `epsilon` of the data sets tried: the lower end certifies."""
         self.conditions(mechanism, reports, dummies)
         ends = [each.delta(mechanism, reports, epsilon, dummies) for each in _tried(mechanism, int(reports))]
         return max(low for low, _ in ends), max(high for _, high in ends)
 
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
-        """Ends of the largest ε at `delta` of a data set tried: no valid ε is below `lower`."""
+        """Return the ends of the largest ε at `delta` of the data sets tried: no ε below `lower` is valid."""
         self.conditions(mechanism, reports, dummies)
-        # One search for each: where the bracket of one is wide, it must not hide what another shows.
+        # One search for each, so that the wide bracket of one does not hide the result of another.
         found = EpsilonEnds(0.0, 0.0)
         for tried in _tried(mechanism, int(reports)):
             ends = tried.epsilon(mechanism, reports, delta, dummies)
             found = EpsilonEnds(max(found.upper, ends.upper), max(found.lower, ends.lower))
-            # All but the local ε is reached, and a search so close to it takes seconds.
+            # The attack almost reaches the local ε, and a search that close to it takes seconds.
             if found.lower > _REACHED * with_local_epsilon(mechanism, self.name).epsilon_local:
                 break
         return found
@@ -52,17 +53,17 @@ class KrrAttack(SumBound):
 
 @dataclass(frozen=True)
 class _ColumnCounts(SumBound):
-    """The worst of the data sets that are summed count by count."""
+    """The worst of the data sets whose divergence is summed count by count."""
 
     def log_delta(
         self,
         mechanism: LocalMechanism,
         reports: int,
         epsilon: float,
-        dummies: int,  # noqa: ARG002 - none: `conditions` has seen to it
+        dummies: int,  # noqa: ARG002 - always 0: `conditions` checks that
         precision: float,  # noqa: ARG002 - always precise
     ) -> LogBracket:
-        """Ends of ln δ; both are -inf from the local ε on, where δ is 0."""
+        """Return the ends of ln δ; both are -inf from the local ε on, as δ is 0 there."""
         if epsilon >= mechanism.epsilon_local:
             return ZERO
         return data_sets(_attacked(mechanism), reports).log_delta(epsilon)
@@ -81,7 +82,7 @@ def _is_attacked(mechanism: AnyMechanism) -> bool:
 def _attacked(mechanism: AnyMechanism) -> KRR:
     krr = pairs_of(mechanism).attacked
     if krr is None:
-        raise OutsideConditions(f"{described(mechanism)} has no third value to hold; ask for 'best' instead")
+        raise OutsideConditions(f"{described(mechanism)} has no third value for the others; ask for 'best' instead")
     return krr
 
 

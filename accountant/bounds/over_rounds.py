@@ -1,7 +1,7 @@
-"""A bound of one round, carried over several: by its pair's losses, by Rényi divergences, or by its (ε, δ) alone.
+"""Composes a bound of one round over several: by its pair's losses, by Rényi divergences, or by its (ε, δ) alone.
 
-Certificates compose losses. The other ways are what the papers do, to compare with: `rdp` adds divergences (Lemma 2.2
-of girgis-2021) and converts; `basic` and `advanced` know nothing but (ε, δ) of one round.
+Certificates compose losses. The other ways are those of the papers, for comparison: `rdp` adds divergences (Lemma 2.2
+of girgis-2021) and converts; `basic` and `advanced` use only the (ε, δ) of one round.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hubbub.accountant.numbers import DELTA_LEAST, checked_delta
 from hubbub.accountant.pairs import Part, local_pairs, pairs_of
 
 Composition = Literal["losses", "rdp", "advanced", "basic"]
-"""How a bound of one round is carried over several."""
+"""The way in which a bound of one round is composed over several."""
 
 SHARES = (0.5, 0.9, 0.1)
-"""Shares of δ tried for the rounds' own δ; advanced composition spends the rest on the sum's tail."""
+"""Shares of δ that are tried for the rounds' own δ; advanced composition uses the rest for the sum's tail."""
 
 
 ONE_ROUND = ("koskela-strong", "koskela-clones")
-"""Exactly evaluated bounds whose pairs are not composed: tighter pairs are known."""
+"""Exactly evaluated bounds whose pairs are not composed, as tighter pairs are known."""
 
 
 def compositions(bound: Bound) -> tuple[Composition, ...]:
@@ -48,8 +48,8 @@ def composed_epsilon(bound: Bound, part: Part, delta: float, composition: Compos
     """Return ε at `delta` of all rounds of `part`, on the side of the bound's direction.
 
     Raises:
-        OutsideConditions: the bound does not hold here, or does not compose in this way.
-        AccountingError: numbers out of range.
+        OutsideConditions: the bound does not apply, or does not compose in this way.
+        AccountingError: a number is out of range.
     """
     bound.conditions(part.mechanism, part.reports, part.dummies)
     if composition not in compositions(bound):
@@ -58,7 +58,7 @@ def composed_epsilon(bound: Bound, part: Part, delta: float, composition: Compos
     found = _composed(bound, part, checked_delta(delta), composition)
     if found == inf:
         raise OutsideConditions(
-            f"bound {bound.name!r} composed by {composition} is too large to write; lower the rounds"
+            f"bound {bound.name!r} composed by {composition} is too large for a double; lower the rounds"
         )
     return found
 
@@ -71,7 +71,7 @@ def _composed(bound: Bound, part: Part, delta: float, composition: Composition) 
     if bound.name == "local":
         return epsilon_local([part])
     if composition == "basic":
-        # The share of δ is rounded down and the sum of ε up, so that neither rounding favours the bound.
+        # The share of δ is rounded down and the sum of ε up, so that both roundings are safe.
         return _once(bound, part, delta / part.rounds * (1 - 1e-15)) * part.rounds * (1 + 1e-15)
     return min(_by_advanced(bound, part, delta, share) for share in SHARES)
 
@@ -90,28 +90,30 @@ def _by_losses(bound: Bound, part: Part, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def _upper(part: Part, delta: float) -> float:
-    """Return what composing losses certifies: asked for by a bound, and again by the attack below it."""
+    """Return the ε that composing losses certifies; cached, as a bound and the attack below it both need it."""
     return compose_upper([part], delta)
 
 
 def _by_advanced(bound: Bound, part: Part, delta: float, share: float) -> float:
     each = _once(bound, part, delta * share / part.rounds * (1 - 1e-15))
-    # The two shares of δ are both rounded down: together they never exceed it.
+    # Both shares of δ are rounded down, so their sum never exceeds δ.
     return advanced(each, part.rounds, nextafter(delta * (1 - share), 0.0) * (1 - 1e-15))
 
 
 def _once(bound: Bound, part: Part, delta: float) -> float:
     if delta < DELTA_LEAST:
-        raise OutsideConditions(f"δ of one of {part.rounds} rounds is {delta:g}, below {DELTA_LEAST:g}; raise δ")
+        raise OutsideConditions(
+            f"δ of one of {part.rounds} rounds is {delta:g}, must be at least {DELTA_LEAST:g}; raise δ"
+        )
     return bound.epsilon(part.mechanism, part.reports, delta, part.dummies).upper
 
 
 def behind(part: Part, bound: str) -> Part:
     """Return the part whose own pair is that of the exactly evaluated `bound`.
 
-    Without amplification (`local`) it is that of one report alone, also where who takes part is secret: one of so many
-    clients would be a far rarer draw than the round's. The blanket pair at k = 2 is the stronger-clone pair of the same
-    local ε (p = γ/2 = 1/(e^ε₀ + 1)). An attack is not an upper bound, and is refused.
+    Without amplification (`local`) it is the part of one report alone, even if participation is secret: drawing one of
+    so many clients would be far rarer than the round's sampling. The blanket pair at k = 2 is the stronger-clone pair
+    of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)). An attack is not an upper bound, and is refused.
     """
     if bound in ONE_ROUND:
         raise OutsideConditions(f"bound {bound!r} is not composed by its pair; ask for 'best', or for one round")

@@ -1,8 +1,8 @@
-"""The exact pair of kRR, which is proven, beside what girgis-2021 plots, which is not a bound.
+"""Compares two numbers under Poisson sampling: kRR's exact pair, which is proven, and the plot of girgis-2021.
 
-Everyone takes part in a round with probability q, by itself and in secret. girgis-2021, §4 (Fig. 5) puts (5), a Rényi
-divergence of *replacing* a report, into the theorem of Zhu and Wang (2019) on Poisson sampling, which is about *adding
-or removing* a person: no bound follows. It is here to be compared with, and is never part of a certificate.
+Each person takes part in a round with probability q, independently and in secret. girgis-2021, §4 (Fig. 5) puts (5), a
+Rényi divergence of *replacing* a report, into the theorem of Zhu and Wang (2019) on Poisson sampling, which is about
+*adding or removing* a person. No bound follows. It is here for comparison, and is never part of a certificate.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hubbub.accountant.numbers import checked_delta
 from hubbub.accountant.pairs import Part
 
 EXACT_PAIR = "sampled-blanket"
-"""Name of what is proven."""
+"""Name of the proven bound."""
 
 NAMES = (EXACT_PAIR, "sampled-attack", "girgis-sampled")
-"""What is shown side by side under Poisson sampling."""
+"""Names of the two numbers that are compared under Poisson sampling."""
 
 ORDERS = 128
 """Orders 2 … 128 are tried: each needs the divergences of all smaller ones."""
@@ -36,7 +36,7 @@ AS_PLOTTED = Assessment(
     composition="rdp",
     proven=False,
 )
-"""How the row of the paper's way begins."""
+"""The fields that are fixed in the row of the paper's way."""
 
 
 @answering
@@ -45,9 +45,9 @@ def assess_sampled(
 ) -> tuple[Assessment, ...]:
     """Return ε at `delta` of `rounds` rounds in which each of `clients` takes part with probability `rate`.
 
-    The exact pair's upper end is proven, its attack (k ≥ 3) lies below it; the paper's way is marked as not proven.
-    None is `chosen`: a task fixes its batches beforehand, so no certificate has sampling. The rule q·δ(ε), which holds
-    for subsets of a fixed size, is false here and is not offered.
+    The exact pair's upper end is proven, and its attack (k ≥ 3) is below it. The paper's way is marked as not proven.
+    None is `chosen`: a task fixes its batches beforehand, so no certificate has sampling. The rule q·δ(ε), which is
+    true for subsets of a fixed size, is false here and is not offered.
     Raises AccountingError for numbers out of range.
     """
     wanted = checked_delta(delta)
@@ -61,7 +61,7 @@ def assess_sampled(
     except OutsideConditions as error:
         return replace(exact, composition=None, applies=False, why_not=str(error)), plotted
     if found.epsilon_lower is None:
-        why = "no attack is known with 2 categories; raise the categories"
+        why = "no attack is known with 2 categories; use more categories"
         attack = replace(attack, composition=None, applies=False, why_not=why)
     exact = replace(exact, epsilon_upper=found.epsilon_upper)
     return exact, replace(attack, epsilon_lower=found.epsilon_lower), plotted
@@ -77,10 +77,10 @@ def _as_plotted(mechanism: LocalMechanism, clients: int, delta: float, rate: Fra
 def as_plotted(mechanism: LocalMechanism, clients: int, delta: float, rate: Fraction, rounds: int = 1) -> float:
     """Return the ε that girgis-2021, §4 would plot at `delta`: *not* a bound.
 
-    With ρ(ℓ) of (5) at ⌊q·clients⌋ reports (the paper leaves open which number it takes; a mean batch hides less than
-    all clients would), the divergence of order λ of one round is
+    With ρ(ℓ) of (5) at ⌊q·clients⌋ reports (the paper does not state its number; a mean batch hides less than all
+    clients would), the divergence of order λ of one round is
     ln((1−q)^{λ−1}(λq−q+1) + C(λ,2)q²(1−q)^{λ−2}e^{ρ(2)} + 3 Σ_{ℓ=3..λ} C(λ,ℓ)(1−q)^{λ−ℓ}q^ℓ e^{(ℓ−1)ρ(ℓ)})/(λ−1).
-    Raises OutsideConditions where (5) does not cover the mechanism, AccountingError for a rate outside (0, 1].
+    Raises OutsideConditions if (5) does not cover the mechanism, AccountingError for a rate outside (0, 1].
     """
     if not 0 < rate <= 1:
         raise AccountingError(
@@ -97,7 +97,7 @@ def as_plotted(mechanism: LocalMechanism, clients: int, delta: float, rate: Frac
 
 
 def _sampled(divergences: list[float], order: int, q: float) -> float:
-    """Return the divergence of `order` after sampling, from those of all orders up to it; inf where it overflows."""
+    """Return the divergence of `order` after sampling, from those of all orders up to it; inf if it overflows."""
     if q == 1:
         return divergences[order]
     keep = log1p(-q)

@@ -1,4 +1,4 @@
-"""The conversion, real orders between whole ones, and composition by adding.
+"""Converts Rényi divergences to ε, interpolates between whole orders, and composes by adding.
 
 girgis-2021: Lemma 2.1 (Canonne, Kamath and Steinke, 2020, Prop. 12), Lemma 2.2, and (7).
 """
@@ -12,7 +12,7 @@ from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.pairs.renyi import ORDER_LIMIT
 
 ERROR = 1e-13
-"""Relative room for the handful of double operations of a conversion."""
+"""Relative room for the few double operations of a conversion."""
 
 LOG_ORDERS = (log(1e-3), log(ORDER_LIMIT - 1))
 """Range of ln(λ − 1) that is searched."""
@@ -25,19 +25,19 @@ REFINED = 36
 
 
 def converted(rho: float, order: float, delta: float) -> float:
-    """Return ε ≥ 0 such that (ε, `delta`) holds where the divergence of `order` is at most `rho`, rounded up.
+    """Return ε ≥ 0, rounded up, such that (ε, `delta`) is valid if the divergence of `order` is at most `rho`.
 
-    ε = ρ + ln(1 − 1/λ) + (ln(1/δ) − ln λ)/(λ − 1); a negative one says that (0, δ) holds.
+    ε = ρ + ln(1 − 1/λ) + (ln(1/δ) − ln λ)/(λ − 1); if it is negative, (0, δ) is valid.
     """
     parts = (rho, log1p(-1 / order), -log(delta) / (order - 1), -log(order) / (order - 1))
-    # Room is taken for the size of each part, not of their sum: they cancel.
+    # The room is relative to each term, not to their sum, as the terms may cancel.
     return max(0.0, sum(parts) + ERROR * sum(map(abs, parts)))
 
 
 def epsilon_from_rdp(rho: Callable[[float], float], delta: float) -> float:
-    """Return the smallest ε found over orders; inf where `rho` is outside its conditions at every order tried.
+    """Return the smallest ε found over orders; inf if `rho` is outside its conditions at every order tried.
 
-    Every order gives a valid ε, so the search may miss the best one, and nothing else.
+    Every order gives a valid ε, so the search can only miss the best one.
     """
 
     def at(position: float) -> float:
@@ -57,7 +57,7 @@ def _golden(value: Callable[[float], float], low: float, high: float) -> float:
     ratio = (sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     at_left, at_right = value(left), value(right)
-    # Any order gives a valid ε, so the least of all that were tried is kept: the function may have several valleys.
+    # The function may have several minima. Any order gives a valid ε, so the least of all tried is returned.
     best = min(at_left, at_right)
     for _ in range(REFINED):
         if at_left < at_right:
@@ -75,8 +75,8 @@ def _golden(value: Callable[[float], float], low: float, high: float) -> float:
 def interpolated(rho: Callable[[float], float], order: float) -> float:
     """Return the bound of a real `order` > 1 from those of whole orders ≥ 2, rounded up (girgis-2021, (7)).
 
-    (λ−1)·D_λ is convex in λ (van Erven and Harremoës, 2014, Cor. 2) and 0 at λ = 1, so it lies below the chord between
-    ⌊λ⌋ and ⌈λ⌉, with weight ⌈λ⌉ − λ on the floor.
+    (λ−1)·D_λ is convex in λ (van Erven and Harremoës, 2014, Cor. 2) and 0 at λ = 1, so it is at most the chord between
+    ⌊λ⌋ and ⌈λ⌉, with weight ⌈λ⌉ − λ on ⌊λ⌋.
     """
     below, above = floor(order), ceil(order)
     if below == above:
@@ -101,8 +101,8 @@ def divergence(inside: float, order: float) -> float:
 def advanced(epsilon: float, rounds: int, slack: float) -> float:
     """Return ε of `rounds` adaptive rounds of (ε, δ₁), at Tδ₁ + `slack`, rounded up (Kairouz, Oh, Viswanath, Thm 3.4).
 
-    T·ε·(e^ε − 1)/(e^ε + 1) + ε·√(2T·ln(1/slack)): apart from δ₁ a round is at worst binary randomized response of ε, so
-    the losses lie in [−ε, ε] with that mean at most, and Hoeffding's inequality bounds their sum.
+    T·ε·(e^ε − 1)/(e^ε + 1) + ε·√(2T·ln(1/slack)): except for δ₁ a round is at worst binary randomized response of ε.
+    So the losses are in [−ε, ε] with at most that mean, and Hoeffding's inequality bounds their sum.
     """
     mean = rounds * epsilon * expm1(epsilon) / (exp(epsilon) + 1) if epsilon < 700 else inf
     return (mean + epsilon * sqrt(-2 * rounds * log(slack))) * (1 + ERROR)

@@ -1,4 +1,4 @@
-"""Bounds whose δ is the positive part of an i.i.d. sum, evaluated by the engine of `divergence`."""
+"""Defines bounds whose δ is the positive part of an i.i.d. sum, evaluated by the engine of `divergence`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ from hubbub.accountant.numbers import (
 class SumBound:
     """A bound whose δ is the positive part of an i.i.d. sum, for mechanisms that have a local ε.
 
-    Dummies are counted as further clients: a uniform report is a report of a uniformly random input, and the
-    divergence is convex in the law of the others. The attack has no such reading and takes none.
+    Dummies count as further clients: a uniform report is a report of a uniformly random input, and the divergence is
+    convex in the law of the others. This does not apply to an attack, so an attack takes no dummies.
     """
 
     name: str
@@ -45,7 +45,7 @@ class SumBound:
     applies: Callable[[AnyMechanism], bool]
     build: Callable[[LocalMechanism, int, float], IidSum]
     renyi: Callable[[LocalMechanism, int, float, int], float]
-    cost: str = "some hundred nodes of one contour integral, whatever the number of reports"
+    cost: str = "some hundred nodes of one contour integral, for any number of reports"
     proven: bool = True
     gives: frozenset[Quantity] = EVERYTHING
 
@@ -53,18 +53,18 @@ class SumBound:
         checked_reports(reports)
         require(self.applies(mechanism), self.name, mechanism, self.needs)
         if checked_beside(mechanism, dummies) and self.direction == "lower":
-            raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
+            raise OutsideConditions(f"bound {self.name!r} takes no dummies, got {dummies}; leave them out")
 
     def log_delta(
         self, mechanism: LocalMechanism, reports: int, epsilon: float, dummies: int, precision: float
     ) -> LogBracket:
-        """Ends of ln δ; both are -inf from the local ε on, where δ is 0."""
+        """Return the ends of ln δ; both are -inf from the local ε on, as δ is 0 there."""
         if epsilon >= mechanism.epsilon_local:
             return ZERO
         return positive_part(self.build(mechanism, reports + dummies, epsilon), precision)
 
     def guess(self, mechanism: LocalMechanism, people: int, delta: float) -> float:
-        """About the ε at `delta`: a place to start."""
+        """Return roughly the ε at `delta`, to start a search."""
         return gaussian_guess(self.build(mechanism, people, 0.0), delta)
 
     @answering
@@ -95,11 +95,11 @@ class SumBound:
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
-        """The Rényi divergence of the bound's pair, in nats, on the side of `direction`."""
+        """Return the Rényi divergence of the bound's pair, in nats, rounded to the side of `direction`."""
         self.conditions(mechanism, reports, dummies)
         return self.renyi(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies))
 
 
 def probabilities(seen: LogBracket) -> tuple[float, float]:
-    """(lower, upper) of a probability whose logarithm lies in `seen`."""
+    """Return (lower, upper) of a probability whose logarithm is in `seen`."""
     return exp_down(seen.lower), 0.0 if seen.upper == -inf else min(1.0, exp_up(seen.upper))

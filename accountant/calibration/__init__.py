@@ -1,1 +1,1 @@
-"""From a privacy target to the randomizer with the least error that meets it."""
+"""Finds, for a privacy target, the randomizer with the least error that meets it."""

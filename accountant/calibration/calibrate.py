@@ -1,6 +1,6 @@
-"""Finds the randomizers with the least error that meet (ε, δ) at n reports; the bound itself confirms that they do.
+"""Finds the randomizers with the least error that meet (ε, δ) at n reports; the bound itself confirms each.
 
-Several queries that one person answers in one round share (ε, δ) by weight; what they compose to is checked too.
+Several queries that one person answers in one round share (ε, δ) by weight; their composition is checked too.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hubbub.accountant.numbers import EPSILON_MOST, real
 from hubbub.accountant.pairs import Part
 
 PRECISE_FAMILIES = 2
-"""Of more families than this, the quick search tells the best; so many are compared precisely."""
+"""If there are more families, the quick search selects the best; this many are compared precisely."""
 
 _DOWN = 1 - 1e-12
-"""Shares are taken a little smaller, so that their rounded sum is not above the whole."""
+"""Shares are reduced a little, so that their rounded sum is not above the whole."""
 
 
 @answering
@@ -38,12 +38,12 @@ def calibrate(
 ) -> tuple[Calibration[R], ...]:
     """Return the encoding and randomizer with the least error for each query, sharing (epsilon, delta) by weight.
 
-    Everything together was checked by `composition.compose` to be within `epsilon` at `delta`; the local ε add up to
-    at most the cap. Each calibration's own `epsilon_upper` is that of its share of the budget. `dummies` uniform
-    reports are added to each query's batch.
+    `composition.compose` checked that all queries together are within `epsilon` at `delta`; the local ε add up to at
+    most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform reports are
+    added to each query's batch.
 
     Raises:
-        AccountingError: where a number is out of range, or no randomizer meets the target.
+        AccountingError: if a number is out of range, or no randomizer meets the target.
     """
     shares = _shares(designs)
     target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies)
@@ -55,15 +55,15 @@ def calibrate(
 def reports_for_error(
     design: QueryDesign[Any], epsilon: float, delta: float, error: float, *, epsilon_local_cap: float | None = None
 ) -> int:
-    """Reports needed for a standard error of at most `error` per report (of a share, or of the mean in [0, 1]).
+    """Return the reports needed for a standard error of at most `error` (of a share, or of the mean in [0, 1]).
 
-    The answer is enough, and at most 0.1 % (or one report) more than necessary.
+    The number is enough, and at most 0.1 % (or one report) more than necessary.
 
     Raises:
-        AccountingError: where even 10**12 are too few.
+        AccountingError: if even 10**12 are too few.
     """
     if not 0 < real(error) < inf:
-        raise AccountingError(f"error is {shown(error)}, must be above 0; ask for 0.01, one per cent of the range")
+        raise AccountingError(f"error is {shown(error)}, must be above 0; use 0.01 for one percent of the range")
 
     def enough(reports: int) -> bool:
         target = Target.of(epsilon, delta, reports, epsilon_local_cap, 1.0, 0)
@@ -77,7 +77,7 @@ def reports_for_error(
         high *= 4
         if high > 10**12:
             raise AccountingError(f"error {error} needs more than 10**12 reports; allow a larger error or epsilon")
-    # `high` is enough and was checked at every step; `low` is not, or is the start of the search.
+    # `high` is enough and was checked at every step; `low` is not enough, or is the start of the search.
     low = high // 4
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2
@@ -87,10 +87,10 @@ def reports_for_error(
 
 def _shares(designs: Sequence[QueryDesign[R]]) -> tuple[float, ...]:
     if not designs:
-        raise AccountingError("there are 0 queries, must be at least 1; add one")
+        raise AccountingError("there are 0 queries, must be at least 1; add a query")
     for design in designs:
         if not 0 < real(design.weight) < inf:
-            raise AccountingError(f"weight is {shown(design.weight)}, must be above 0; leave a query out instead")
+            raise AccountingError(f"weight is {shown(design.weight)}, must be above 0; or leave the query out")
     total = sum(design.weight for design in designs)
     return tuple(design.weight / total for design in designs)
 
@@ -98,7 +98,7 @@ def _shares(designs: Sequence[QueryDesign[R]]) -> tuple[float, ...]:
 def _at_scale(
     designs: Sequence[QueryDesign[R]], shares: Sequence[float], target: Target, scale: float
 ) -> tuple[Calibration[R], ...]:
-    """Each query at its share of the budget times `scale`, as far as an ε goes; scale 1 is basic composition."""
+    """Calibrate each query to its share of the budget times `scale`, at most ε; scale 1 is basic composition."""
     return tuple(
         _calibrated(
             design,
@@ -113,16 +113,18 @@ def _at_scale(
 
 
 def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target) -> tuple[Calibration[R], ...]:
-    """The widest budget found whose composition holds; that of basic composition, at scale 1, holds by itself."""
+    """Return the widest budget found whose composition meets the target; at scale 1, basic composition ensures it."""
     best, scale, epsilon = build(1.0), 1.0, target.epsilon
     reached = _composed(best, target)
     if reached > epsilon:
-        raise AccountingError(f"the queries compose to epsilon {reached:g}, above {epsilon:g}; allow a larger epsilon")
+        raise AccountingError(
+            f"the queries compose to epsilon {reached:g}, must be at most {epsilon:g}; allow a larger epsilon"
+        )
     for _ in range(4):
-        # Aims just below ε, and widens at most fourfold at a time.
+        # Aim just below ε, and widen at most fourfold at a time.
         scale = max(1.0, scale * 0.9995 * epsilon / max(reached, epsilon / 4))
         tried = build(scale)
-        # Strengths are whole numbers: a wider budget that changes none of them will not be used up either.
+        # Noise levels are whole numbers: if a wider budget changes none of them, no more of it can be used.
         if [each.mechanism for each in tried] == [each.mechanism for each in best]:
             break
         reached = _composed(tried, target)
@@ -139,7 +141,7 @@ def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
 
 
 def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
-    """Return the family with the least error at its best size; sizes are compared quickly, the best one precisely."""
+    """Return the family with the least error at its best size; sizes are compared quickly, the best precisely."""
     candidates = []
     for place in _promising(design, target):
         candidates += _candidate(design, place, target)
@@ -149,7 +151,7 @@ def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
 
 
 def _promising(design: QueryDesign[R], target: Target) -> list[int]:
-    """Return the places of the families that are worth a precise search: all where they are few."""
+    """Return the places of the families that are worth a precise search: all, if they are few."""
     places = range(len(design.families(design.sizes[0])))
     if len(places) <= PRECISE_FAMILIES:
         return list(places)
@@ -167,7 +169,7 @@ def _error_at_best(design: QueryDesign[R], place: int, target: Target) -> float:
 
 
 def _errors(design: QueryDesign[R], place: int, target: Target) -> Callable[[int], float]:
-    """Return what tells the error of a family at each size, quickly."""
+    """Return a quick function from sizes to the error of a family."""
 
     def error(size: int) -> float:
         family = design.families(size)[place]
@@ -178,7 +180,7 @@ def _errors(design: QueryDesign[R], place: int, target: Target) -> Callable[[int
 
 
 def _candidate(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
-    """Return the best of one family, in a list that is empty where a design has others and this one cannot do it."""
+    """Return the best of one family as a list; it is empty if this family cannot meet the target and others remain."""
     try:
         error = _errors(design, place, target)
         size = _best_size(error, design.sizes)
@@ -197,7 +199,7 @@ def _best_size(error: Callable[[int], float], sizes: range) -> int:
 
 
 def _least_error(error: Callable[[int], float], places: int) -> int:
-    """The place in range(places) with the least error: falling, then rising, up to ripples at the bottom."""
+    """Return the place in range(places) with the least error, which falls, then rises, with ripples at the minimum."""
     if places == 1:
         return 0
     known: dict[int, float] = {}

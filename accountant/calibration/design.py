@@ -1,6 +1,6 @@
-"""A query as a choice of encodings and of randomizers of rising noise, and the target they meet.
+"""Describes a query to calibration: its encodings, its randomizers by rising noise, and the target that they meet.
 
-The accountant names no query and no randomizer here: a design says what may be chosen and what each choice costs.
+The accountant knows no query and no randomizer here: a design lists the choices, and the error of each.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from hubbub.accountant.numbers import (
 )
 
 NOISE_LEVELS = 2**32
-"""A family's noise levels are the whole numbers from 1 to below this: a task writes probabilities over it."""
+"""A family's noise levels are the whole numbers from 1 to below this: a task writes probabilities over this number."""
 
 
 class Randomized(Protocol):
-    """What has an exact law."""
+    """A randomizer with an exact law."""
 
     @property
     def mechanism(self) -> LocalMechanism:
-        """The law, as bounds take it."""
+        """The law, in the form that bounds take."""
 
 
 R = TypeVar("R", bound=Randomized)
@@ -41,7 +41,7 @@ class MechanismFamily(Protocol[R_co]):
     """Randomizers of one kind, from the least private (1) to the most (`NOISE_LEVELS` - 1)."""
 
     def at(self, noise_level: int) -> R_co:
-        """Return the randomizer at that level of noise: the larger, the more private."""
+        """Return the randomizer at that level of noise; a larger one is more private."""
 
 
 class QueryDesign(Protocol[R]):
@@ -49,25 +49,25 @@ class QueryDesign(Protocol[R]):
 
     @property
     def weight(self) -> float:
-        """Its part of the privacy that is shared."""
+        """Its part of the shared privacy budget."""
 
     @property
     def sizes(self) -> range:
-        """The numbers of answers to choose from; the error first falls and then rises along them, up to ripples."""
+        """The possible numbers of answers; along them the error first falls and then rises, apart from ripples."""
 
     def families(self, size: int) -> Sequence[MechanismFamily[R]]:
-        """Return what may randomize the encoding of that size."""
+        """Return the families that may randomize the encoding of that size."""
 
     def mse(self, size: int, randomizer: R, reports: int, dummies: int) -> float:
-        """Return the exact worst-case mean squared error over inputs, of n values scaled to [0, 1]; maybe infinite."""
+        """Return the exact worst-case mean squared error over inputs, of n values scaled to [0, 1]; may be infinite."""
 
 
 @dataclass(frozen=True)
 class Calibration(Generic[R]):
-    """A randomizer that meets its target, and what it costs.
+    """A randomizer that meets its target, with its ε and its error.
 
-    `size` is the number of answers of the encoding. `epsilon_upper` is certified at the δ and reports asked for, and
-    never above the target. `mse` is the design's; `expected_standard_error` is its square root, in the same unit.
+    `size` is the number of answers of the encoding. `epsilon_upper` is certified at the given δ and reports, and never
+    above the target. `mse` is the design's; `expected_standard_error` is its square root, in the same unit.
     """
 
     randomizer: R
@@ -85,7 +85,7 @@ class Calibration(Generic[R]):
 
 @dataclass(frozen=True)
 class Target:
-    """(epsilon, delta) of one batch of `reports`, of which `hiding` are honest; `cap` is the most epsilon_local."""
+    """(epsilon, delta) of one batch of `reports`, of which `hiding` are honest; `cap` is the largest epsilon_local."""
 
     epsilon: float
     delta: float
@@ -98,21 +98,21 @@ class Target:
     def of(
         cls, epsilon: float, delta: float, reports: int, cap: float | None, honest_share: float, dummies: int
     ) -> Target:
-        """Check the numbers and count who hides.
+        """Check the numbers and count the honest reports.
 
         Raises:
-            AccountingError: naming the number that is out of range, and what to change.
+            AccountingError: names the number that is out of range, and the remedy.
         """
         epsilon, delta, reports = checked_epsilon(epsilon), checked_delta(delta), checked_reports(reports)
         if epsilon == 0:
-            raise AccountingError("epsilon is 0, must be above 0: a report that says nothing has no use; allow some")
+            raise AccountingError("epsilon is 0, must be above 0: at 0 a report has no information; allow more")
         if cap is not None and not 0 < real(cap) < inf:
             raise AccountingError(f"epsilon_local cap is {shown(cap)}, must be above 0; 8 is common")
         hiding = honest_reports(reports, reports, honest_share)
         if hiding < 1:
-            raise AccountingError(f"honest_share {honest_share} of {reports} reports leaves nobody; raise either")
+            raise AccountingError(f"honest_share {honest_share} of {reports} reports leaves nobody; raise one of them")
         return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), inf if cap is None else real(cap))
 
     def share(self, epsilon: float, delta: float, cap: float) -> Target:
-        """Return the target of a query that gets these parts."""
+        """Return the target of a query with these parts of the budget."""
         return Target(epsilon, delta, self.reports, self.hiding, self.dummies, cap)

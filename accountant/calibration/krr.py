@@ -1,6 +1,6 @@
-"""kRR's least γ: guessed from coarse evaluations of its divergence, then moved by Newton's method.
+"""Finds kRR's least γ: a guess from coarse evaluations of its divergence, refined by Newton's method.
 
-Nothing here certifies: `calibration.search` asks the bound itself at what is found.
+Nothing here certifies: `calibration.search` checks the result with the bound itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hubbub.accountant.mechanisms import KRR
 
 
 def quick(categories: int, target: Target) -> int:
-    """A w near the least that meets the target, from coarse evaluations; at most the one of the local bound."""
+    """Return a w near the least that meets the target, from coarse evaluations; at most that of the local bound."""
     high = _local_numerator(categories, min(target.epsilon, target.cap))
     floor = _local_numerator(categories, target.cap)
     if high >= NOISE_LEVELS:
@@ -45,10 +45,10 @@ def quick(categories: int, target: Target) -> int:
 
 
 def refined(categories: int, numerator: int, target: Target) -> int:
-    """The place found coarsely, moved by Newton's method in ln w to where the fine value meets the target.
+    """Return the coarse w, moved by Newton's method in ln w to the one at which the fine value meets the target.
 
-    Never beyond the place whose local ε is the target's, which meets the target however many people there are: with few
-    reports δ falls so steeply just below it that a step, or the little that is added to one, would pass it.
+    It never exceeds the w whose local ε is the target's, which meets the target with any number of people. With few
+    reports δ falls so steeply just below that w that a step, or its small margin, could pass it.
     """
     floor = _local_numerator(categories, target.cap)
     local = _local_numerator(categories, min(target.epsilon, target.cap))
@@ -58,14 +58,14 @@ def refined(categories: int, numerator: int, target: Target) -> int:
         if here == -inf or not there > here:
             return numerator
         slope = (there - here) / log(numerator / below)
-        # A little above the root: more γ is more privacy, and the bound itself is asked at the result.
+        # A little above the root: more γ is more privacy, and the bound itself checks the result.
         moved = numerator * exp(min((here - log(target.delta)) / slope, 30.0)) * (1 + 4e-6)
         numerator = min(max(ceil(moved), floor, 1), local, NOISE_LEVELS - 1)
     return numerator
 
 
 def _local_numerator(categories: int, epsilon_local: float) -> int:
-    """The least w whose mechanism is `epsilon_local`-LDP."""
+    """Return the least w whose mechanism is `epsilon_local`-LDP."""
     gamma = KRR.from_local_epsilon(categories, min(epsilon_local, 40.0)).gamma
     numerator = -(-gamma.numerator * NOISE_LEVELS // gamma.denominator)
     while numerator < NOISE_LEVELS and KRR.from_numerator(categories, numerator).epsilon_local > epsilon_local:
@@ -74,7 +74,7 @@ def _local_numerator(categories: int, epsilon_local: float) -> int:
 
 
 def _between(low: int, high: int, at_low: float, at_high: float) -> int:
-    """The secant's point in ln w, or the geometric middle, strictly between."""
+    """Return the secant's point in ln w, or the geometric middle; strictly between both ends."""
     share = at_low / (at_low - at_high) if at_high > -inf else 0.5
     share = min(max(share, 0.02), 0.98)
     middle = int(exp(log(low) + share * (log(high) - log(low))))
@@ -82,7 +82,7 @@ def _between(low: int, high: int, at_low: float, at_high: float) -> int:
 
 
 def _log_delta(categories: int, numerator: int, target: Target, precision: float) -> float:
-    """The log of δ at the target's ε and w = `numerator`: only to find the place, the bound itself decides."""
+    """Return ln δ at the target's ε and w = `numerator`: it only guides the search, the bound itself decides."""
     mechanism = KRR.from_numerator(categories, numerator)
     if target.epsilon >= mechanism.epsilon_local:
         return -inf

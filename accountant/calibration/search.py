@@ -1,4 +1,4 @@
-"""Finds the least noise level of a family that meets a target, decided by the bound itself."""
+"""Finds the least noise level of a family that meets a target; the bound itself decides."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Hashed, LocalMechanism
 
 COARSE_STEPS = 64
-"""The quick search ends when a step is a 64th of the noise level: errors of neighbouring encodings differ by more."""
+"""The quick search ends if a step is a 64th of the noise level: errors of neighbouring encodings differ by more."""
 
 FINE_STEPS = 2**20
-"""The precise search ends when a step is a millionth of the noise level: no error that anyone can see."""
+"""The precise search ends if a step is a millionth of the noise level: the loss of accuracy is invisible."""
 
 
 class Search(Protocol):
-    """How the least noise level of one kind of mechanism is found."""
+    """A search for the least noise level of one kind of mechanism."""
 
     def quick(self, family: MechanismFamily[R], target: Target) -> int:
         """Return a noise level near the least, good enough to compare encodings."""
@@ -31,63 +31,63 @@ class Search(Protocol):
 
 
 class Bisection:
-    """For any mechanism: the bound is asked at every step."""
+    """A search for any mechanism: it evaluates the bound at every step."""
 
     def quick(self, family: MechanismFamily[R], target: Target) -> int:
         """Bisect to a 64th."""
         return _bisected(lambda noise_level: _delta_holds(family.at(noise_level).mechanism, target), COARSE_STEPS)
 
     def precise(self, family: MechanismFamily[R], target: Target) -> int:
-        """Bisect to a millionth. `least` goes on from there and asks both ways, so one is enough here."""
+        """Bisect to a millionth. `least` continues from there and checks ε and δ, so one check is enough here."""
         return _bisected(lambda noise_level: _delta_holds(family.at(noise_level).mechanism, target), FINE_STEPS)
 
 
 class OfKRR:
-    """kRR, whose divergence is cheap to guess (`calibration.krr`)."""
+    """A search for kRR, whose divergence is cheap to guess (`calibration.krr`)."""
 
     def quick(self, family: MechanismFamily[R], target: Target) -> int:
-        """Return the place found from coarse evaluations."""
+        """Return the level found from coarse evaluations."""
         return krr.quick(_categories(family), target)
 
     def precise(self, family: MechanismFamily[R], target: Target) -> int:
-        """Return that place, moved by Newton's method."""
+        """Return that level, refined by Newton's method."""
         categories = _categories(family)
         return krr.refined(categories, krr.quick(categories, target), target)
 
 
 def _categories(family: MechanismFamily[R]) -> int:
     mechanism = family.at(1).mechanism
-    # The bound of hashed answers is kRR's over the cells of a row, so γ is found as for that.
+    # The bound of hashed answers is kRR's over the cells of a row, so γ is found in the same way.
     krr = mechanism.krr if isinstance(mechanism, Hashed) else mechanism
     if not isinstance(krr, KRR):
-        raise AccountingError(f"the family's mechanism is {mechanism!r}, must be kRR; use the bisection for others")
+        raise AccountingError(f"the family's mechanism is {mechanism!r}, must be kRR; use Bisection for others")
     return krr.categories
 
 
 _SEARCHES: dict[type, Search] = {KRR: OfKRR(), Hashed: OfKRR()}
-"""Searches of mechanisms that have a faster one than bisection."""
+"""The mechanisms that have a faster search than bisection."""
 
 
 def search_of(family: MechanismFamily[R]) -> Search:
-    """Return how a family's least noise level is found."""
+    """Return the search for a family's least noise level."""
     return _SEARCHES.get(type(family.at(1).mechanism), Bisection())
 
 
 def least(family: MechanismFamily[R], target: Target) -> R:
-    """Return the randomizer of the least noise level found that meets the target; it was checked to.
+    """Return the randomizer of the least noise level found that meets the target, as the bound itself checked.
 
     Raises:
-        AccountingError: where none meets it.
+        AccountingError: if no randomizer meets it.
     """
     noise_level = search_of(family).precise(family, target)
     finest = step = max(1, noise_level // 1_000_000)
     failed = noise_level
-    # The search may be off by its rounding: go up until the bound itself says yes.
+    # The search may be off by its rounding: go up until the bound itself is met.
     while not holds(family.at(noise_level).mechanism, target):
         failed, noise_level, step = noise_level, noise_level + step, 2 * step
         if noise_level >= NOISE_LEVELS:
             raise impossible(target)
-    # The last step may have gone far beyond the least; both ends were asked, so halving finds one that holds.
+    # The last step may have gone far beyond the least level. Both ends were checked, so bisection between them is safe.
     while noise_level - failed > finest:
         middle = (failed + noise_level) // 2
         failed, noise_level = (failed, middle) if holds(family.at(middle).mechanism, target) else (middle, noise_level)
@@ -97,7 +97,7 @@ def least(family: MechanismFamily[R], target: Target) -> R:
 def holds(mechanism: LocalMechanism, target: Target) -> bool:
     """Return whether δ_upper(ε) ≤ δ and ε_upper(δ) ≤ ε, under the cap on ε_local.
 
-    Both ways of asking, so that a certificate made later does not state more than the target.
+    Both are checked, so that a later certificate does not state more than the target.
     """
     return _delta_holds(mechanism, target) and certified(mechanism, target) <= target.epsilon
 
@@ -115,20 +115,20 @@ def certified(mechanism: LocalMechanism, target: Target) -> float:
 
 @lru_cache(maxsize=256)
 def _certified(mechanism: LocalMechanism, hiding: int, delta: float, dummies: int) -> float:
-    # Once for the check and for the result: with dummies it takes a second.
+    # Cached, as both the check and the result need it: with dummies it takes a second.
     return bounds.epsilon_upper(mechanism, hiding, delta, dummies=dummies)
 
 
 def _bisected(does: Callable[[int], bool], steps: int) -> int:
-    """Return the least noise level that does, to within a part in `steps`, on a logarithmic scale; else the last one.
+    """Return the least noise level that `does`, to one part in `steps`, on a logarithmic scale; else the last one.
 
-    Strength only adds privacy, so what does is an upper interval.
+    More noise is more privacy, so the levels that do are an upper interval.
     """
     low, high = 1, NOISE_LEVELS - 1
     if does(low):
         return low
     while high - low > max(1, low // steps):
-        # The geometric middle: strengths that matter spread over nine orders of magnitude.
+        # The geometric middle: relevant noise levels span nine orders of magnitude.
         middle = min(max(isqrt(low * high), low + 1), high - 1)
         low, high = (low, middle) if does(middle) else (middle, high)
     return high

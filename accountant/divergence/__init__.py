@@ -1,1 +1,1 @@
-"""The hockey-stick divergence of one round, from both sides: sums of i.i.d. draws, and shifted binomials."""
+"""Computes the hockey-stick divergence of one round from both sides: by i.i.d. sums, and by shifted binomials."""

@@ -1,18 +1,18 @@
-"""One report of binary randomized response among others whose true bits are known: δ, bracketed.
+"""Brackets δ of one report of binary randomized response among others whose true bits are known.
 
-Others: z who hold 0 and o who hold 1, and D uniform dummies; p = 1/(E+1). The view is the number of ones, so
-A = B(z, p) + B(o, 1−p) + B(D, ½), and P (victim holds 1) and Q (victim holds 0) add a Bernoulli(1−p) or (p):
+Others: z with 0 and o with 1, and D uniform dummies; p = 1/(E+1). The view is the number of ones, so
+A = B(z, p) + B(o, 1−p) + B(D, ½), and P (victim has 1) and Q (victim has 0) add a Bernoulli(1−p) or (p):
     P(i) = (1−p)A(i−1) + pA(i),   Q(i) = pA(i−1) + (1−p)A(i).
 A is log-concave, so ρ_i = A(i−1)/A(i) and with it P/Q rise in i: the best event is {count ≥ c}. With
 a = (1−p) − e^ε p, b = e^ε(1−p) − p, r = b/a,
     δ(c) = P(≥c) − e^ε Q(≥c) = a·A(c−1) − (e^ε−1)·P(A ≥ c),   P(i) − e^ε Q(i) = a·A(i−1) − b·A(i) ≥ 0 iff ρ_i ≥ r.
 So the best c has its c−1 at a mode of A(i)r^i: of A tilted by θ = ln r, again a sum of independent bits, whose modes
-lie less than 1 from its mean (Darroch, 1964). The maximum over the four whole numbers there *is* δ(ε); any one of
+are less than 1 from its mean (Darroch, 1964). The maximum over the four whole numbers there *is* δ(ε); any one of
 them is a lower bound. It also gives δ ≤ a·M(θ)e^{−θ(mean−1)}, Chernoff's bound on A(c−1).
 The other direction (Q against P) is the mirror image with z and o exchanged.
 
-A's mass and tail are trapezoid sums over |t| ≤ π of Π φ_i(θ+it)^{n_i} times a kernel: exact but for aliases at
-distance P, charged with Chernoff bounds; the cut at T, charged through |φ_i| ≤ exp(−2v_i sin²(t/2)); and rounding,
+A's mass and tail are trapezoid sums over |t| ≤ π of Π φ_i(θ+it)^{n_i} times a kernel. They are exact except for aliases
+at distance P, charged with Chernoff bounds; the cut at T, charged through |φ_i| ≤ exp(−2v_i sin²(t/2)); and rounding,
 charged per node. Everything is relative to the saddle point's value, so small δ keep their relative precision.
 """
 
@@ -30,33 +30,33 @@ Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 _ROUNDING = 16 * UNIT_ROUNDOFF
-"""Charge per unit of an argument's size: more than the roundings of its inputs and operations together."""
+"""Charge per unit of an argument's size: more than the roundings of its inputs and operations combined."""
 
 _DECAY = 45.0
-"""The cut lies where the power has fallen to e^-45."""
+"""The cut is at the node at which the power has fallen to e^-45."""
 
 _ALIAS = 36.0
-"""Aliases are pushed to about e^-36 of the peak."""
+"""Aliases are reduced to about e^-36 of the peak."""
 
 _OFFSETS = np.arange(4.0)
-"""Thresholds tried, from the lowest one that can be best."""
+"""Thresholds that are tried, from the lowest that can be best."""
 
 _LARGER = 1 + np.geomspace(0.02, 30.0, 60)
 """The s > θ that are tried against aliases, in units of θ."""
 
 _FLOOR = -600.0
-"""Where Chernoff's bound on ln δ is below this, it is the answer."""
+"""If Chernoff's bound on ln δ is below this, it is the result."""
 
 _TILT_LIMIT = 200.0
 """Largest tilt: beyond it ε is within e^-200 of the local one."""
 
 _CHUNK = 1 << 19
-"""Complex numbers held at once."""
+"""Most complex numbers in memory at once."""
 
 
 @dataclass(frozen=True)
 class Shift:
-    """The victim's side at one ε: a, b, e^ε − 1 and p as doubles right to half an ulp, and the dummies."""
+    """The victim's side at one ε: a, b, e^ε − 1 and p as doubles, to half an ulp, and the dummies."""
 
     keep: float
     lose: float
@@ -67,7 +67,7 @@ class Shift:
 
 
 def shift_at(mechanism: KRR, epsilon: float, dummies: int) -> Shift | None:
-    """The setting for kRR with k = 2; None where ε is at least the local one, where δ is 0."""
+    """Return the setting for kRR with k = 2; None if ε is at least the local one, as δ is then 0."""
     factor = Fraction(exp_decimal(epsilon))
     other, truthful = mechanism.other, mechanism.truthful
     keep, lose = truthful - factor * other, factor * truthful - other
@@ -117,7 +117,7 @@ def _tilted(shift: Shift, tilt: float) -> _TiltedReports:
 
 
 def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
-    """Both ends per row; rows that Chernoff's bound already settles are not integrated."""
+    """Return both ends per row; rows that Chernoff's bound already decides are not integrated."""
     counts = np.column_stack([zeros, ones, np.full(len(zeros), float(shift.dummies))])
     best = log(shift.lose / shift.keep) if shift.growth > 0 else 0.0
     unknown = np.full(len(zeros), log_keep_up(shift))
@@ -126,21 +126,21 @@ def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
         return np.full(len(zeros), -np.inf), unknown
     law = _tilted(shift, best)
     mean, variance = law.means(counts), law.variances(counts)
-    # The best c lies above the mean and less than 2 beyond it. The mean is known to ±doubt; while doubt < 0.4, the
-    # four whole numbers from `centre` on hold every candidate.
+    # The best c is above the mean and less than 2 beyond it. The mean is known to ±doubt; while doubt < 0.4, the four
+    # whole numbers from `centre` on include every candidate.
     doubt = _ROUNDING * (mean + variance * (1 + best) + 1)
     centre = np.floor(mean - doubt) + 1
     wrong = _ROUNDING * (counts @ np.abs(law.moments) + best * (mean + 1) + 8)
-    # Chernoff's bound falls as the mean grows, so the smallest mean that is possible is the safe one.
+    # Chernoff's bound falls as the mean grows, so the smallest possible mean is safe.
     upper = np.minimum(unknown + counts @ law.moments - best * (mean - doubt - 1) + wrong, unknown)
     lower = np.full(len(zeros), -np.inf)
     open_ = (upper > _FLOOR) & (doubt < 0.4)
     if np.any(open_):
-        # Any θ > 0 is right, but near 0 the kernel has a pole and aliases hardly fade: θ is kept away from it.
+        # Any θ > 0 is valid, but near 0 the kernel has a pole and aliases hardly fade, so θ stays away from 0.
         tilt = max(best, 1 / sqrt(max(float(np.min(variance[open_])), 1.0)))
         found = _evaluate(shift, _tilted(shift, tilt), counts[open_], centre[open_])
         lower[open_], upper[open_] = found[0], np.minimum(found[1], upper[open_])
-    # Where the mean is not known well enough to place c, only the δ of one report alone is certain.
+    # If the mean is not known well enough to place c, only the δ of one report alone is certain.
     return lower, np.where(doubt < 0.4, upper, unknown)
 
 
@@ -182,7 +182,7 @@ def _trapezoid(
     value = (size * np.cos(phase)) @ kernels.real - (size * np.sin(phase)) @ kernels.imag
     drift = _OFFSETS[-1] * t * _ROUNDING
     charge = np.minimum(charge + drift, 50.0)
-    # e^c − 1 is at most c + c² up to c = 1: no exponential is needed where no node is drowned.
+    # e^c − 1 is at most c + c² up to c = 1: no exponential is needed if no node is drowned.
     wrong = size * (charge * (1 + charge) if float(charge.max()) < 1 else np.expm1(charge))
     return value, wrong @ _kernel_sizes(shift, law.tilt, t)
 
@@ -202,7 +202,7 @@ def _period(law: _TiltedReports, counts: Array, centre: Array, peak: Array) -> t
     ahead = (rise + 8 * larger + _ALIAS) / (larger - law.tilt)
     chosen = float(larger[int(np.argmin(ahead))])
     behind = (float(np.max(-peak)) + _ALIAS) / law.tilt + 8
-    # Odd, so that nodes are 0 and pairs ±t, and none lies at π without its partner.
+    # Odd, so that nodes are 0 and pairs ±t, and none is at π without its partner.
     period = ceil(max(behind, float(np.min(ahead)), 9.0)) | 1
     left = np.exp(np.minimum(-law.tilt * (period - 4) - peak, 700.0))
     gain = (chosen - law.tilt) * period - 4 * chosen

@@ -1,6 +1,6 @@
-"""Binomial masses with relative accuracy at any size, up to 10^13 trials, and their sums over the bins of a grid.
+"""Computes binomial masses with relative accuracy at any size, up to 10^13 trials, and their sums over bins of a grid.
 
-Everything here is accurate to `MASS_ERROR` relative, which the users of these masses charge.
+Everything here has a relative error of at most `MASS_ERROR`, which the users of these masses charge.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DIRECT_POINTS = 1 << 14
 
 def stirling_error(x: Array) -> Array:
     """Return ln Γ(x+1) − ((x+½) ln x − x + ½ ln 2π), absolute error below 1e-14, for x > 0."""
-    # Both formulas run over all of x and one is chosen afterwards; clipping keeps each within its own range.
+    # Both formulas are evaluated for all of x and one is chosen afterwards; clipping keeps each in its own range.
     large = np.maximum(x, 16.0)
     square = 1.0 / (large * large)
     series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - square / 1188) * square) * square) * square) / large
@@ -69,7 +69,7 @@ def fair_mass(x: Array, trials: Array, offset: Array | float = 0.0) -> Array:
 def _mass(sides: tuple[Array, Array], trials: Array, exponent: Array, edge: Array) -> Array:
     """Return a binomial mass from x and trials − x, each right in itself, and its exponent."""
     x, rest = sides
-    # The ends are apart: there Stirling's form divides by 0, and the mass is a plain power.
+    # The ends are separate: Stirling's form divides by 0 there, and the mass is a plain power.
     inside = (x > 0) & (rest > 0)
     left, right = np.where(inside, x, 1.0), np.where(inside, rest, 1.0)
     errors = stirling_error(np.asarray(trials)) - stirling_error(left) - stirling_error(right)
@@ -126,14 +126,14 @@ class Binomial:
         if self.trials == 0 or self.probability in (0, 1):
             fixed = self.trials * int(self.probability)
             return fixed, fixed
-        # The exponent grows away from the mean, so each edge is found by halving.
+        # The exponent grows away from the mean, so bisection finds each edge.
         middle = int(self.trials * self.probability)
         low = _last_within(middle, -1, lambda x: x < 0 or self._reaches(x, log_tail))
         high = _last_within(middle + 1, self.trials + 1, lambda x: x > self.trials or self._reaches(x, log_tail))
         return low, high
 
     def _reaches(self, x: int, log_tail: float) -> bool:
-        # A little further out than asked: the exponent is rounded, the tail must still be small enough.
+        # A little further out than requested: the exponent is rounded, but the tail must be small enough.
         return float(self.exponent(np.asarray(float(x)))) >= log_tail * (1 + 1e-9)
 
     def bins(self, edges: NDArray[np.int64]) -> tuple[Array, Array]:
@@ -149,7 +149,7 @@ class Binomial:
 
 
 def _last_within(start: int, end: int, reached: Callable[[int], bool]) -> int:
-    """Return the point furthest from `start` towards `end` that has not reached the tail; reached(end) holds."""
+    """Return the point furthest from `start` towards `end` that has not reached the tail; reached(end) is true."""
     inside, outside = start, end
     if reached(start):
         return start

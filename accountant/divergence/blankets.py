@@ -1,4 +1,4 @@
-"""The blanket of RAPPOR, Laplace and Gaussian noise: the worst two inputs, relative to what every input gives.
+"""Builds the blanket of RAPPOR, Laplace and Gaussian noise: densities of the worst two inputs relative to the blanket.
 
 A blanket is a law m below every input's, of total mass γ. balle-2019, Lemma 5.3 bounds the divergence of a batch by
 (1/n)·E[(Y₁ + … + Yₙ)₊], Y = (A_x − αA_x')(W), A_x = dμ_x/dm, α = e^ε, with density m(W), else 0. A `Point` (a, a') of
@@ -6,7 +6,7 @@ mass m is one place of (A_x, A_x'). Two facts make the points here safe for *eve
 
 **The worst inputs.** RAPPOR: exchanging categories exchanges inputs, so all pairs are alike. Noise on [0, 1]: the two
 ends. For let ≤ be the convex order and q the quantile integral ∫_t^1 of a variable's quantile function: Y ≤ Y' means
-the same mean and q_Y ≤ q_Y' for all t, and q is subadditive, with equality where both terms rise and fall together. So
+the same mean and q_Y ≤ q_Y' for all t, and q is subadditive, with equality if both terms rise and fall together. So
 q of A_x − αA_x' is at most q_{A_x} + q_{−αA_x'}, and A_0 − αA_1 has equality: A_0 falls and A_1 rises in the report y.
 Hence it suffices that A_x ≤ A_0 under m for every x (then A_x ≤ A_1 by mirroring y to 1 − y, under which m stays):
 
@@ -20,12 +20,12 @@ Hence it suffices that A_x ≤ A_0 under m for every x (then A_x ≤ A_1 by mirr
   t ≤ x ≤ 1/2 (or mirrored) |t − s/t| ≥ |(1−t) − s/(1−t)| since s ≥ t(1−t); so h(x) = ∫h'(t) ≤ ∫h'(1−t) = h(1) − h(1−x).
 
 **Finitely many points.** On y < 1/2, (A_0, A_1) = (a, 1) with a falling to 1, and mirrored beyond. An interval of a is
-split on its two ends, keeping masses and means: Y is affine there, so this is a mean-preserving spread and E(Σ·)₊
-grows, for every ε at once. Joining an interval into its mean is a post-processing of the reports and makes the lower
-end. For the Gaussian, a beyond a cut is taken down to the cut, and the P-mass so lost, `missing`, is added to δ, since
-(x + y)₊ ≤ x₊ + y₊ and E(ΣA_0)/n = 1; a' beyond it is taken down for nothing, which only raises Y.
+split between its two ends, keeping masses and means: Y is affine there, so this is a mean-preserving spread and E(Σ·)₊
+grows, for every ε at once. Merging an interval into its mean is a post-processing of the reports and makes the lower
+end. For the Gaussian, a beyond a cut is lowered to the cut, and the P-mass so lost, `missing`, is added to δ, since
+(x + y)₊ ≤ x₊ + y₊ and E(ΣA_0)/n = 1; a' beyond it is lowered without a charge, which only raises Y.
 
-The argument holds for every α ≥ 0 and the points are symmetric, so the pair of laws behind the sum dominates a batch's
+The proof is valid for every α ≥ 0 and the points are symmetric, so the pair of laws of the sum dominates a batch's
 views at every ε of either sign, and composes (`losses.curves`).
 """
 
@@ -39,7 +39,7 @@ from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import RAPPOR, Gaussian, Laplace
 
 _PAD = Fraction(1, 10**110)
-"""Room for what an 80-digit law has lost: far below any δ."""
+"""Room for the mass that an 80-digit law has lost: far below any δ."""
 
 
 @dataclass(frozen=True)
@@ -91,20 +91,20 @@ class Points:
 
 @lru_cache(maxsize=64)
 def rappor_points(mechanism: RAPPOR) -> Points:
-    """Return the blanket's pair as it is: four kinds of report, nothing laid out or lost."""
+    """Return the exact blanket's pair: four kinds of report."""
     exact = tuple(Point(*kind) for kind in mechanism.kinds)
     return Points(exact, exact, Fraction(0))
 
 
 @lru_cache(maxsize=64)
 def laplace_points(mechanism: Laplace, cells: int = CELLS) -> Points:
-    """Lay the blanket's pair on points."""
+    """Put the blanket's pair on points."""
     return _laid(laplace_cells(mechanism, cells))
 
 
 @lru_cache(maxsize=64)
 def gaussian_points(mechanism: Gaussian, missing: float, cells: int = CELLS) -> Points:
-    """Lay the blanket's pair on points; `missing` > 0 says about how much P-mass may be cut."""
+    """Put the blanket's pair on points; `missing` > 0 is roughly the P-mass that may be cut."""
     return _laid(gaussian_cells(mechanism, missing, cells))
 
 
@@ -122,7 +122,7 @@ def _laid(laid: tuple[Cell, ...]) -> Points:
 
 
 def _mirrored(half: list[tuple[Fraction, Fraction]]) -> tuple[Point, ...]:
-    """(a, mass) for y < 1/2 as points, with their mirror images; equal places are joined."""
+    """Return (a, mass) for y < 1/2 as points, with their mirror images; equal places are merged."""
     masses: dict[Fraction, Fraction] = {}
     for place, mass in half:
         masses[place] = masses.get(place, Fraction(0)) + mass

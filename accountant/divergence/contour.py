@@ -1,26 +1,25 @@
-"""E[S₊] for a sum S of many i.i.d. draws, as one contour integral, bracketed from both sides.
+"""Brackets E[S₊] from both sides, for a sum S of many i.i.d. draws, by one contour integral.
 
 Let M(z) = E[e^{zS}], z = θ + it with θ > 0, and ξ a standard normal independent of S.
 
 1. Smoothing. x₊ is convex and hξ has mean 0, so E[S₊] ≤ E[(S + hξ)₊] (Jensen). The increase is h·E[ψ(S/h)],
    ψ(a) = φ(a) − |a|Φ(−|a|) ≤ φ(a), so E[S₊] ≥ E[(S + hξ)₊] − h·E[φ(S/h)]. Both right sides are integrals
-   over the same nodes, since x₊ has the transform 1/z² (where every draw rests at 0, S = 0 adds hφ(0) exactly,
-   which is taken off the upper end):
+   over the same nodes, since x₊ has the transform 1/z² (if every draw rests at 0, S = 0 adds hφ(0) exactly, which is
+   subtracted from the upper end):
        E[(S + hξ)₊] = (1/2π) ∫ M(z) e^{h²z²/2} / z² dt,    h·E[φ(S/h)] = (1/2π) ∫ M(z) e^{h²z²/2} h² dt.
 2. Trapezoid. With step Δ and P = 2π/Δ, Poisson's summation gives *exactly* Σ_m e^{−θmP} E[(S + hξ + mP)₊]
-   (and the like for φ): the wanted term m = 0, and others that are all ≥ 0. So the upper end stays an upper
+   (and likewise for φ): the wanted term m = 0, and others that are all ≥ 0. So the upper end stays an upper
    end, and only the lower one is charged: m > 0 adds at most e^{−θmP}(mP + E(S+hξ)₊), and m < 0 at most
    e^{θmP − smP}·K(s)/(es) for every s > θ, K(s) = M(s) e^{h²s²/2}, since x₊e^{−sx} ≤ 1/(es).
-3. Cut. |M(z)e^{h²z²/2}| ≤ K(θ) e^{−h²t²/2} bounds what lies beyond the last node: charged to both sides.
+3. Cut. |M(z)e^{h²z²/2}| ≤ K(θ) e^{−h²t²/2} bounds the part beyond the last node: charged to both sides.
 4. Rounding. M(z)/M(θ) is the n-th power of Σ q_i e^{itd_i} with tilted masses q_i. All sums are arranged
    relative to the resting value, so that the exponent's error is n·u·Σ q_i|t d_i| and not n·u. Every node is
-   charged with that error times a constant that covers the operations made on it.
+   charged with that error times a constant that covers its operations.
 
-5. Of the nodes most are only bounded (`negligible_nodes`): where next to nothing is left of M(z), a bound on its size
-   is charged.
+5. Most nodes are only bounded (`negligible_nodes`): if M(z) is negligible, a bound on its size is charged.
 
 The cost hardly depends on n or on the wanted precision: some hundred nodes, no convolution. θ is the saddle
-point, so the result keeps its relative precision however small it is.
+point, so even a tiny result keeps its relative precision.
 """
 
 from __future__ import annotations
@@ -45,25 +44,25 @@ _ROUNDING = 64 * UNIT_ROUNDOFF
 """Charge per unit of an argument's size: covers the rounded inputs and the operations of one node."""
 
 _CUT = 9.0
-"""The last node lies where the smoothing factor is e^(-40.5)."""
+"""At the last node the smoothing factor is e^(-40.5)."""
 
 _ALIAS = 32.0
-"""Aliases are pushed down to about e^-32 of the result; what is left is charged."""
+"""Aliases are reduced to about e^-32 of the result; the rest is charged."""
 
 _FLOOR = -600.0
-"""Where Chernoff's bound on ln δ is below this, it is the answer."""
+"""If Chernoff's bound on ln δ is below this, it is the result."""
 
 _EXPONENTS = 128
 """Largest binary exponent of a step, up or down, for which powers of tilts and smoothings surely are doubles."""
 
 _LARGEST = 600.0
-"""Largest exponent of a step that is formed: e^709 is the end of the doubles."""
+"""Largest exponent of a step that is computed: doubles end at e^709."""
 
 _LARGEST_CHARGE = 300.0
-"""The same of a node's charge: with it the end is drowned, and it is multiplied by h² and 1/θ², which may be large."""
+"""The same for a node's charge: such a charge drowns the end, and is multiplied by h² and 1/θ², which may be large."""
 
 _NODES_LIMIT = 300_000
-"""Most nodes of one evaluation; a request beyond it is answered with fewer and a wider bracket."""
+"""Most nodes of one evaluation; if more are requested, fewer are used and the bracket is wider."""
 
 _TERMS_LIMIT = 3_000_000
 """Most nodes times steps, for laws of many steps: a fraction of a second."""
@@ -72,10 +71,10 @@ _LARGER = 1 + np.geomspace(0.02, 30.0, 60)
 """The s > θ that are tried against aliases, in units of θ."""
 
 _EVENLY, _ROUNDS = np.linspace(0.0, 1.0, 24), 3
-"""Tilts that the saddle point is looked for among, as parts of an interval of logarithms, and how often."""
+"""Tilts among which the saddle point is searched, as parts of an interval of logarithms, and how often."""
 
 _BLOCK = 1 << 18
-"""Nodes times steps worked on at once: keeps memory at a few megabytes."""
+"""Nodes times steps that are computed at once: keeps memory at a few megabytes."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,12 @@ class Contour:
 def positive_part(sums: IidSum, precision: float) -> LogBracket:
     """Bracket ln(scale · E[S₊]): `upper` never below the truth, `lower` never above it.
 
-    Where the integral is lost in its error, the upper end is Chernoff's K(θ)/(eθ).
+    If its error drowns the integral, the upper end is Chernoff's K(θ)/(eθ).
 
-    `precision` is the smoothing in units of 1/θ: the relative width is about its square where S has a
-    density, and about `precision` where S sits on a few points.
+    `precision` is the smoothing in units of 1/θ: the relative width is about its square if S has a density, and about
+    `precision` if S has few values.
     """
-    # Few draws sit on few points, where smoothing is at its worst; there the plain sum is cheap and nearly exact.
+    # The sum of few draws has few values, the worst case for smoothing; but a plain sum is cheap and nearly exact.
     return counted_positive_part(sums) if countable(sums) else integrated_positive_part(sums, precision)
 
 
@@ -106,7 +105,7 @@ def integrated_positive_part(sums: IidSum, precision: float) -> LogBracket:
         return ZERO
     placed = _Placed.of(_in_range(sums))
     ceiling = placed.chernoff()
-    # Far below the smallest δ that can be asked for (1e-100): Chernoff's bound is safe and precise enough.
+    # Far below the smallest accepted δ (1e-100): Chernoff's bound is safe and precise enough.
     if ceiling < _FLOOR:
         return LogBracket(-inf, ceiling)
     contour = _choose_contour(placed, precision)
@@ -166,8 +165,8 @@ class _Placed:
 def _in_range(sums: IidSum) -> IidSum:
     """Return the same sum in a unit in which tilts and smoothings, and their fourth powers, are doubles.
 
-    E[(S/u)₊] = E[S₊]/u, and a power of two u changes no digit, but for steps 2^1000 times smaller than the largest one,
-    which move by less than any charge.
+    E[(S/u)₊] = E[S₊]/u, and a power of two u changes no digit, except in steps 2^1000 times smaller than the largest
+    one, which change by less than any charge.
     """
     binary = frexp(max(*sums.steps, abs(sums.rest)))[1]
     unit = 0 if abs(binary) <= _EXPONENTS else binary
@@ -195,15 +194,15 @@ def _slope(sums: IidSum, steps: Array, masses: Array, tilts: Array) -> Array:
 
 
 def _saddle_point(sums: IidSum, steps: Array, masses: Array) -> float:
-    """The minimum of M(θ)/θ² to about a per cent; any θ > 0 would be right, this one is precise."""
+    """Return the minimum of M(θ)/θ² to about one percent; any θ > 0 is valid, this one is precise."""
     # Beyond it e^(θ·step) would leave the range of doubles, which ends at e^709.
     top = 500.0 / float(np.max(steps))
-    # A sum that hardly leaves its rest has its saddle point near 2/E S, however small its steps are.
+    # A sum that hardly leaves its rest has its saddle point near 2/E S, even with tiny steps.
     low, high = top * min(1e-24, 1 / max(top * sums.draws * abs(sums.rest), 1e-200)), top
     for _ in range(_ROUNDS):
         grid = low * np.exp(log(high / low) * _EVENLY)
         rising = np.flatnonzero(_slope(sums, steps, masses, grid) > 0)
-        # All rise: the minimum is below them. None does: it is above.
+        # If all rise, the minimum is below them; if none rises, it is above.
         place = int(rising[0]) if rising.size else len(grid) - 1
         low, high = float(grid[max(place - 1, 0)]), float(grid[place])
         if low == high:
@@ -215,16 +214,16 @@ def _choose_contour(placed: _Placed, precision: float) -> Contour:
     sums, tilt = placed.sums, placed.tilt
     smoothing = precision / tilt
     here = placed.peak(smoothing)
-    # Aliases with m > 0: e^(−θP)·P has to be small beside K(θ) = e^here, so the smaller the result, the longer P.
+    # Aliases with m > 0: e^(−θP)·P must be small compared with K(θ) = e^here, so a smaller result needs a longer P.
     behind = max(0.0, -here + log(max(tilt * abs(sums.draws * sums.rest), 1.0))) + _ALIAS
     period = (behind + log1p(behind)) / tilt
     if placed.larger.size:
-        # Aliases with m < 0: every s > θ bounds them; the s that needs the shortest period is taken.
+        # Aliases with m < 0: every s > θ bounds them; the s with the shortest period is used.
         needed = (placed.peaks(smoothing) - here + _ALIAS + 4) / (placed.larger - tilt)
         period = max(period, float(np.min(needed)))
     nodes, limit = ceil(_CUT / smoothing * period / (2 * pi)), min(_NODES_LIMIT, _TERMS_LIMIT // len(sums.steps))
     if nodes > limit:
-        # A wider bell fades sooner, so fewer nodes reach the cut. Both ends stay valid; they only lie further apart.
+        # With more smoothing fewer nodes are needed. Both ends stay valid; they are only further apart.
         smoothing *= nodes / limit
         nodes = limit
     return Contour(tilt, smoothing, period, nodes)
@@ -257,7 +256,7 @@ def _node_sums(sums: IidSum, draw: TiltedDraw, contour: Contour, index: Array) -
     cosine, sine = np.cos(phase), np.sin(phase)
     value = size * ((contour.tilt**2 - t**2) * cosine + 2 * contour.tilt * t * sine) / square**2
     bump = size * cosine * contour.smoothing**2
-    # Where the charge is no double any more nothing is known: an infinite one has Chernoff's bound taken instead.
+    # If the charge overflows nothing is known: an infinite charge makes Chernoff's bound the result.
     known = damping + charge <= _LARGEST_CHARGE
     grown = np.where(known, np.exp(np.minimum(damping + charge, _LARGEST_CHARGE)), inf)
     wrong = weight * grown - size * (1 - 100 * UNIT_ROUNDOFF)
@@ -268,9 +267,9 @@ def _power(sums: IidSum, draw: TiltedDraw, contour: Contour, t: Array) -> tuple[
     """ln|M(z)e^{h²z²/2}/K(θ)|, its phase, and a bound on the relative error of the number so computed.
 
     With a + ib = Σ q_j (e^{itd_j} − 1), |1 + a + ib|² = 1 + (2a + a² + b²). Each of a, b is wrong by at most
-    a few u·x, x = Σ q_j |t d_j|, weighted with 2 + |θ d_j| for the rounding in q_j. Where the modulus is so
-    small that its own error dominates, it is raised to a floor of the error's size. The number computed and the true
-    one are both at most that in size, so they differ by twice that at most: the charge c has e^c − 1 > 2.
+    a few u·x, x = Σ q_j |t d_j|, weighted with 2 + |θ d_j| for the rounding in q_j. If the modulus is so
+    small that its own error dominates, it is raised to a floor of the error's size. The computed number and the true
+    one are both at most that in size, so they differ by at most twice that: the charge c has e^c − 1 > 2.
     """
     real, imaginary = draw.transform(t)
     floor = np.minimum(draw.doubt(t), 0.5)
@@ -290,17 +289,17 @@ def _assemble(placed: _Placed, contour: Contour, parts: tuple[float, float, floa
     wrong = placed.peak_error(peak)
     scale = peak + log(placed.sums.scale)
     upper = value + error - _resting_bump(placed, contour, peak)
-    # The error has drowned the value. The truth is above 0, so an upper end of 0 would be false; NaN is caught, too.
+    # The error drowns the value. The truth is above 0, so an upper end of 0 would be false; this catches NaN too.
     if not 0 < upper < inf:
         return LogBracket(-inf, placed.chernoff())
-    # Smoothing and aliases only raise the value: an upper end may keep them, a lower end must give them back.
+    # Smoothing and aliases only raise the value: an upper end may keep them, a lower end must subtract them.
     lower = value - bump - error - _aliases(placed, contour, peak, value + error)
     top = scale + log(upper) + wrong
     return LogBracket(scale + log(lower) - wrong if lower > 0 else -inf, top)
 
 
 def _resting_bump(placed: _Placed, contour: Contour, peak: float) -> float:
-    """At most P(S = 0)·h·φ(0)/K(θ): what smoothing adds on the event that all draws rest at 0, known exactly."""
+    """Return a lower bound of P(S = 0)·h·φ(0)/K(θ), which smoothing adds on the event that all draws rest at 0."""
     sums = placed.sums
     if sums.rest != 0 or sums.rest_mass <= 0:
         return 0.0
@@ -318,7 +317,7 @@ def _aliases(placed: _Placed, contour: Contour, peak: float, smoothed: float) ->
     if far < 2:
         return inf
     wrap = float(np.exp(min(-far - peak, 700.0))) * contour.period + float(np.exp(-far)) * smoothed
-    # Any s > θ bounds the aliases on this side; the best of sixty is taken.
+    # Any s > θ bounds the aliases on this side; the best of sixty is used.
     if not placed.larger.size:
         return inf
     gain = (placed.larger - contour.tilt) * contour.period

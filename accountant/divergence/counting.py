@@ -1,8 +1,8 @@
-"""E[S₊] for few draws: the plain sum over all counts, every term positive.
+"""Computes E[S₊] for few draws by the plain sum over all counts, in which every term is positive.
 
-The probability of counts (n₁, …, n₀) has relative error below 1e-11 (logarithms below 4000 in size, each right to a
-few units of roundoff); a value's absolute error is charged at the term. No cancellation, so both ends are within
-about 1e-11 of each other unless S sits exactly at 0.
+The probability of counts (n₁, …, n₀) has relative error below 1e-11 (logarithms below 4000 in size, each with an error
+of a few units of roundoff); a value's absolute error is charged at the term. Nothing cancels, so both ends are within
+about 1e-11 of each other unless S is exactly 0.
 """
 
 from functools import cache, lru_cache
@@ -22,7 +22,7 @@ OUTCOMES_LIMIT = 30_000
 """Most outcomes summed one by one."""
 
 ENTRIES_LIMIT = 1_000_000
-"""Most counts held at a time: outcomes times kinds."""
+"""Most counts in memory at a time: outcomes times kinds."""
 
 DRAWS_LIMIT = 240
 """Most draws: keeps the logarithms of probabilities small."""
@@ -47,19 +47,19 @@ def counted_positive_part(sums: IidSum) -> LogBracket:
     values = counts @ steps + sums.draws * sums.rest
     doubt = 8 * UNIT_ROUNDOFF * (counts @ np.abs(steps) + sums.draws * abs(sums.rest))
     logs = _log_probabilities(sums, counts)
-    # x₊ rises with x: values moved up by what they may be wrong give the upper end, moved down the lower.
+    # x₊ rises with x: values raised by their error give the upper end, values lowered by it the lower end.
     top, bottom = _log_mean(logs, values + doubt), _log_mean(logs, values - doubt)
     scale = log(sums.scale)
     return LogBracket(bottom + scale - _RELATIVE, top + scale + _RELATIVE)
 
 
 def _log_mean(logs: Array, values: Array) -> float:
-    """The log of Σ e^log · value over the positive values; -inf where there is none."""
+    """Return the log of Σ e^log · value over the positive values; -inf if there is none."""
     positive = values > 0
     if not np.any(positive):
         return -inf
     terms = logs[positive] + np.log(values[positive])
-    # The largest term is taken out before exponentials: all of them may be below the smallest double.
+    # The largest term is factored out before exponentials: all of them may be below the smallest double.
     peak = float(np.max(terms))
     return peak + log(float(np.sum(np.exp(terms - peak)))) if peak > -inf else -inf
 
@@ -69,7 +69,7 @@ def _log_probabilities(sums: IidSum, counts: Array) -> Array:
     table = log_factorials(sums.draws)
     logs: Array = table[sums.draws] - table[resting.astype(np.int64)]
     logs = logs - np.sum(table[counts.astype(np.int64)], axis=1) + counts @ np.log(np.array(sums.masses))
-    # With no mass to rest, an outcome in which something rests is impossible, and 0·log(0) would be NaN.
+    # If resting has no mass, an outcome in which something rests is impossible, and 0·log(0) would be NaN.
     alone: Array = resting * log(sums.rest_mass) if sums.rest_mass > 0 else np.where(resting > 0, -np.inf, 0.0)
     return logs + alone
 

@@ -1,11 +1,11 @@
-"""Attacks on kRR, k ≥ 3, among few reports: δ of the data sets in which j others hold what the victim may hold.
+"""Computes attacks on kRR, k ≥ 3, among few reports: δ of the data sets in which j others have a value of the victim.
 
-The victim holds the second value under P, the first one under Q; of the others, j hold the second value too, and the
-rest a third. The counts (N₁, N₂) of the two values are looked at. Whatever j, this is a data set, so its divergence is
-a lower bound. The best j is 0 where many blankets hide the victim (feldman-2022, Thm 5.3), and near all of the others
-where few do: a first value that hardly anyone sends is then missed only if it was not the victim's.
+The victim has the second value under P, the first one under Q; of the others, j also have the second value, and the
+rest a third. The attack uses the counts (N₁, N₂) of the two values. For any j this is a data set, so its divergence is
+a lower bound. The best j is 0 if many blankets hide the victim (feldman-2022, Thm 5.3), and near all of the others if
+few do: a first value that hardly anyone sends is then missing only if it was not the victim's.
 
-All terms are positive and added one by one, so nothing cancels but in P − e^ε Q, which is charged.
+All terms are positive and added one by one, so nothing cancels except in P − e^ε Q, which is charged.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _UNDERFLOW = 1e-280
 
 @dataclass(frozen=True)
 class DataSets:
-    """Masses of the counts under P and Q, right to a relative `doubt`: a row for each of the numbers j in `held`."""
+    """Masses of the counts under P and Q, with a relative error of at most `doubt`: a row for each j in `held`."""
 
     held: tuple[int, ...]
     p: Array
@@ -51,7 +51,7 @@ class DataSets:
 
 @lru_cache(maxsize=4)
 def data_sets(mechanism: KRR, reports: int) -> DataSets:
-    """Return the data sets that are tried; a search for ε asks for the same ones again and again."""
+    """Return the data sets that are tried; cached, as a search for ε asks for the same ones many times."""
     other, truthful = mechanism.other, mechanism.truthful
     held, second, first = tuple(_tried(reports - 1)), (other, truthful), (truthful, other)
     # Counts (N₁, N₂) with N₁ + N₂ ≤ n: the others are impossible.
@@ -67,7 +67,7 @@ def data_sets(mechanism: KRR, reports: int) -> DataSets:
 
 
 def _tried(others: int) -> list[int]:
-    """Return all numbers from 0 to `others` where they are few, else some, denser towards both ends."""
+    """Return all numbers from 0 to `others` if they are few, else some, denser towards both ends."""
     if others <= 32:
         return list(range(others + 1))
     near = {0} | {step for bits in range(others.bit_length()) for step in (1 << bits, 3 << bits >> 1)}
@@ -76,7 +76,7 @@ def _tried(others: int) -> list[int]:
 
 
 def _others(mechanism: KRR, reports: int, held: int) -> Array:
-    """Return the masses of the counts (N₁, N₂) of all but the victim, `held` of whom hold the second value."""
+    """Return the masses of the counts (N₁, N₂) of all but the victim; `held` of them have the second value."""
     third, other = reports - 1 - held, mechanism.other
     count = np.arange(reports + 1)
     rest = third - np.add.outer(count, count)

@@ -1,8 +1,8 @@
-"""B + D blankets hide the victim, B ~ B(n−1, γ) (docs/explanation/accounting-crowds.md).
+"""Brackets kRR's blanket with dummies: B + D blankets hide the victim (docs/explanation/accounting-crowds.md).
 
-δ = E[g(B + D + 1)], g(m) = E[(L₁ + … + L_m)₊]/m over blanket draws. g falls with m (more blankets never help an
-attacker), so on a bin of B it is at most its value at the left end and at least that beyond the right end: both ends
-of δ follow from the masses of bins. What lies outside the window has at most mass e^−_TAIL, and g ≤ 1.
+B ~ B(n−1, γ), and δ = E[g(B + D + 1)], g(m) = E[(L₁ + … + L_m)₊]/m over blanket draws. g falls with m (more blankets
+never help an attacker), so on a bin of B it is at most its value at the left end and at least that beyond the right
+end: both ends of δ follow from the masses of bins. The mass outside the window is at most e^−_TAIL, and g ≤ 1.
 """
 
 from math import ceil, exp, inf, log, sqrt
@@ -18,14 +18,14 @@ from hubbub.accountant.divergence.sums import blanket_draws_sum
 from hubbub.accountant.mechanisms import KRR
 
 _TAIL = 85.0
-"""Each tail of B that is charged as a whole has mass e^-85 at most."""
+"""Each tail of B that is charged in full has at most mass e^-85."""
 
 _FINE_BINS, _COARSE_BINS = 48, 12
 """Bins over the middle eight deviations of B."""
 
 
 _SMOOTHING = 0.03
-"""Smoothing of each g: finer than what the bins leave open."""
+"""Smoothing of each g: finer than the width that the bins leave."""
 
 
 def diluted_blanket(mechanism: KRR, reports: int, epsilon: float, dummies: int, precision: float) -> LogBracket:
@@ -35,16 +35,16 @@ def diluted_blanket(mechanism: KRR, reports: int, epsilon: float, dummies: int, 
     values = [
         positive_part(blanket_draws_sum(mechanism, int(edge) + dummies + 1, epsilon), smoothing) for edge in edges
     ]
-    # g falls: a bin's left edge bounds it from above, its right edge from below. What lies outside the window is
-    # added to the upper end only, as if all of it had g = 1.
-    # An upper value that underflows is raised, a lower one goes to 0.
+    # g falls: a bin's left edge bounds it from above, its right edge from below. The mass outside the window is added
+    # to the upper end only, with g = 1.
+    # An upper value that underflows is raised, a lower one becomes 0.
     high = _total(masses, [value.upper for value in values[:-1]]) * (1 + 2 * MASS_ERROR)
     low = float(masses @ np.exp(np.array([value.lower for value in values[1:]]))) * (1 - 2 * MASS_ERROR)
     return LogBracket(log(low) if low > 0 else -inf, log(high + 2 * exp(-_TAIL)))
 
 
 def diluted_guess(mechanism: KRR, reports: int, epsilon: float, dummies: int) -> float:
-    """About ln δ at `epsilon`, from three nodes of Gauss-Hermite over B: for finding a place. It certifies nothing."""
+    """Return roughly ln δ at `epsilon`, from three Gauss-Hermite nodes over B, for a search. It certifies nothing."""
     mean = (reports - 1) * float(mechanism.gamma)
     away = sqrt(3 * mean * float(1 - mechanism.gamma))
     nodes = ((mean - away, 1 / 6), (mean, 2 / 3), (mean + away, 1 / 6))

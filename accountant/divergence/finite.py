@@ -1,17 +1,17 @@
-"""For two neighbours x, x' a sum over its outputs, and the largest such sum at an ε.
+"""Bounds δ of a finite law: a sum over its outputs for every two neighbours x, x', and the largest such sum at an ε.
 
 With m the blanket, a law below every input's, and A_x = R[x]/m, balle-2019, Lemma 5.3 reads
 
     δ(ε) ≤ (1/n)·E[(Y₁ + … + Yₙ)₊],    Y = A_x(y) − e^ε·A_x'(y) with probability m(y), else 0.
 
-Outputs with the same (A_x, A_x') are one point, so a law has few of them whatever it encodes; and two pairs of inputs
-with the same points are one pair. Where several are left, δ(ε) of a batch is at most the largest of their curves:
+Outputs with the same (A_x, A_x') are one point, so every law has few points; and two pairs of inputs with the same
+points are one pair. If several pairs are left, δ(ε) of a batch is at most the largest of their curves:
 
-* Each is the curve of a pair of laws (accounting-mechanisms.md), convex in e^ε; so is the largest of them. It is that
-  of a pair too, with neighbours taken both ways round a symmetric one, and this one pair dominates whatever two
-  neighbours the victim's answers are, in every round anew: it composes, adaptively.
+* Each is the curve of a pair of laws (accounting-mechanisms.md), convex in e^ε; so is the largest of them. It is also
+  the curve of a pair, a symmetric one as neighbours are taken in both orders. This one pair dominates for any two
+  neighbours as the victim's answers, in every round anew: it composes, adaptively.
 * Most of them are never evaluated. As x₊ ≤ e^{θx}/(eθ), any tilt θ > 0 gives ln δ ≤ n·ln E[e^{θY}] − ln(eθn), for all
-  pairs in one product of two matrices: those that lie below an upper end that was found already cannot be the largest.
+  pairs in one product of two matrices: pairs below an upper end that was already found cannot be the largest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hubbub.accountant.mechanisms import Finite, exp_decimal
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
 
 TILTS = 2.0 ** np.arange(-2.0, 2.25, 0.25)
-"""Tilts tried around that of a Gaussian sum: any is right, one of them is good."""
+"""Tilts tried around that of a Gaussian sum: all are valid, one of them is good."""
 
 _LARGEST = 300.0
 """Largest exponent of a tilt, so that products of two exponentials are doubles."""
@@ -44,13 +44,13 @@ _LARGEST = 300.0
 
 @dataclass(frozen=True, eq=False)
 class FinitePoints:
-    """What neighbours' laws are relative to the blanket.
+    """Neighbours' laws relative to the blanket.
 
     Attributes:
-        pairs: the points of every two neighbours that differ from all others' points, both ways round.
+        pairs: the points of every two neighbours, each set of points once, in both orders.
         places: the rows (x, x') of each, shape (pairs, 2).
-        ratios: A_x(y), to half an ulp, shape (inputs, outputs): of outputs that the blanket gives.
-        excess: A_x(y) − 1, likewise: laws that are almost alike keep their difference.
+        ratios: A_x(y), to half an ulp, shape (inputs, outputs), for outputs with a blanket mass above 0.
+        excess: A_x(y) − 1, likewise: almost equal laws keep their difference.
         masses: m(y), likewise, shape (outputs,).
     """
 
@@ -66,7 +66,7 @@ class FinitePoints:
 
     @cached_property
     def _whole(self) -> tuple[SumPoints, ...]:
-        """The pairs' points as whole numbers: many an ε is asked of each."""
+        """The pairs' points as whole numbers, as each is evaluated at many ε."""
         return tuple(SumPoints.of([(at.first, at.second, at.mass) for at in points]) for points in self.pairs)
 
     def bracket(self, people: int, epsilon: float, precision: float) -> LogBracket:
@@ -74,11 +74,11 @@ class FinitePoints:
         return _bracket(self, people, epsilon, precision)
 
     def found(self, people: int, epsilon: float, precision: float) -> LogBracket:
-        """Return what `bracket` keeps."""
+        """Return the bracket that `bracket` caches."""
         ceilings = self.ceilings(people, epsilon)
         found = LogBracket(-inf, -inf)
         for place in np.argsort(-ceilings, kind="stable").tolist():
-            # From here on no pair can be above what was found: its ceiling is not.
+            # From here on every ceiling, and so every pair, is at most the value found.
             if ceilings[place] <= found.upper:
                 break
             seen = positive_part(self.sum_at(place, people, epsilon), precision)
@@ -86,7 +86,7 @@ class FinitePoints:
         return found
 
     def likely_first(self, people: int, delta: float) -> list[int]:
-        """Return all pairs, those first that probably are the worst at about the ε of `delta`."""
+        """Return all pairs; pairs that are probably the worst at about the ε of `delta` come first."""
         near = gaussian_guess(self.sum_at(self.widest(), people, 0.0), delta)
         return [int(place) for place in np.argsort(-self.ceilings(people, near), kind="stable")]
 
@@ -95,7 +95,7 @@ class FinitePoints:
         if self.ceilings(people, epsilon)[place] <= log_delta:
             return True
         sums = self.sum_at(place, people, epsilon)
-        # Most pairs are told from the worst with much smoothing, which costs a tenth.
+        # For most pairs much smoothing is enough to exclude them, at a tenth of the cost.
         return any(positive_part(sums, precision).upper <= log_delta for precision in (COARSE, COARSE / 4, FINE))
 
     def ceilings(self, people: int, epsilon: float) -> Array:
@@ -114,13 +114,13 @@ class FinitePoints:
         return np.unique(np.minimum(TILTS * gaussian, _LARGEST / (self._highest * power)))
 
     def _ceilings(self, people: int, power: float, tilts: Array) -> Array:
-        """Return what Chernoff's bound gives for each tilt (a row) and pair."""
+        """Return Chernoff's bound for each tilt (a row) and pair."""
         scales = tilts[:, None, None]
         rising, falling = np.exp(scales * self.ratios), np.exp(-scales * power * self.ratios)
         moments = (rising * self.masses) @ falling.transpose(0, 2, 1) + max(0.0, 1 - float(self.masses.sum()))
         seen = moments[:, self.places[:, 0], self.places[:, 1]]
-        # All terms are positive: an exponential is off by its argument's rounding, a sum by its length's, and the
-        # blanket's rest by an ulp of 1, which E[e^{θY}] need not be far above.
+        # All terms are positive. An exponential's error is its argument's rounding, a sum's depends on its length, and
+        # the blanket's rest has an error of an ulp of 1, which E[e^{θY}] need not exceed by much.
         size = 4 * tilts[:, None] * (1 + power) * self._highest + 2 * len(self.masses) + 16
         wrong = people * size * UNIT_ROUNDOFF * (1 + 1 / seen)
         ceilings: Array = people * np.log(seen) + wrong - 1 - np.log(tilts)[:, None] - log(people) + 1e-12
@@ -150,7 +150,7 @@ class FinitePoints:
         return float(np.max(self._variances))
 
     def widest(self) -> int:
-        """Return the pair whose Y has the largest second moment at ε = 0: about the worst one, among many people."""
+        """Return the pair whose Y has the largest second moment at ε = 0: roughly the worst one among many people."""
         return int(np.argmax(self._variances))
 
     def log_upper(self, people: int, epsilon: float, precision: float) -> float:
@@ -164,7 +164,7 @@ class FinitePoints:
 
 @lru_cache(maxsize=1024)
 def _bracket(points: FinitePoints, people: int, epsilon: float, precision: float) -> LogBracket:
-    """Kept for a while: a curve is asked for its upper ends first, and then for the lower ones at the same ε."""
+    """Cached: a curve needs its upper ends first, and then the lower ones at the same ε."""
     return points.found(people, epsilon, precision)
 
 
@@ -187,7 +187,7 @@ def finite_points(mechanism: Finite) -> FinitePoints:
 
 
 def joined_points(first: Sequence[Fraction], second: Sequence[Fraction], masses: Sequence[Fraction]) -> list[Point]:
-    """Return the points of two rows; outputs with the same ratios are one, as which of them came says nothing."""
+    """Return the points of two rows; outputs with the same ratios are one, as telling them apart reveals nothing."""
     joined: defaultdict[tuple[Fraction, Fraction], Fraction] = defaultdict(Fraction)
     for one, other, mass in zip(first, second, masses, strict=True):
         joined[one, other] += mass

@@ -1,9 +1,9 @@
-"""Data sets on which a finite law reveals most, as far as is known: everyone else holds one value, or one of two.
+"""Finds the data sets on which a finite law reveals most, as far as is known: all others have one value, or one of two.
 
 With others of one law ω, the divergence of the batch is exactly (1/n)·E[(Σ (μ − e^ε μ')(Wᵢ)/ω(Wᵢ))₊], Wᵢ ~ ω (`sums`),
 μ and μ' the laws of two neighbours. Here ω is a row of the law, the victim's own or another, or a mixture of two rows:
 everyone else tosses a coin for one of two values. Divergences are convex in the law of the others, so some data set
-with these values reveals at least as much as the coins do. Whatever is tried, then, is a lower bound.
+with these values reveals at least as much as the coins do. So every tried law gives a lower bound.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import Finite
 
 TRIED = 6
-"""Data sets evaluated: those under which one report varies most, all the others are taken to reveal less."""
+"""Number of evaluated data sets: those under which one report varies most; the others are assumed to reveal less."""
 
 MIXED = 4
-"""Rows that are mixed two by two: those under which a report varies most."""
+"""Number of rows that are mixed in pairs: those under which a report varies most."""
 
 SHARES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
-"""Shares of the first of two values that the others hold."""
+"""Shares of the others who have the first of two values."""
 
 _TYPICAL = 1e-6
-"""The δ at whose ε data sets are compared: it decides which attack is shown, not whether it holds."""
+"""The δ at whose ε data sets are compared: it selects the attack; any attack is valid."""
 
 Row = tuple[Fraction, ...]
 Points = tuple[tuple[Fraction, Fraction, Fraction], ...]
@@ -63,7 +63,7 @@ def _data_sets(mechanism: Finite) -> tuple[Points, ...]:
     shown = _shown(mechanism, others)
     x, other = mechanism.neighbouring[int(np.argmax(shown.max(axis=1)))]
     found: dict[frozenset[tuple[Fraction, Fraction, Fraction]], None] = {}
-    # Among few people it can be best to look for a report that is missing: all hold what the victim may hold.
+    # Among few people the best attack may be on a missing report: all others have a value that the victim may have.
     for held in (mechanism.law[x], mechanism.law[other]):
         found[frozenset(_points(mechanism.law[x], mechanism.law[other], held))] = None
     for place in np.argsort(-shown, axis=None, kind="stable").tolist():
@@ -75,7 +75,7 @@ def _data_sets(mechanism: Finite) -> tuple[Points, ...]:
 
 
 def _shown(mechanism: Finite, others: list[Row]) -> Array:
-    """Return E_ω[((μ − μ')/ω)²] for every two neighbours and every ω of `others`: a row for each two."""
+    """Return E_ω[((μ − μ')/ω)²] for every two neighbours (a row each) and every ω of `others`."""
     law = np.array([[float(value) for value in row] for row in mechanism.law])
     kept = law.max(axis=0) > 0
     x, other = np.array(mechanism.neighbouring).T

@@ -1,4 +1,4 @@
-"""What the engines return, so that tiny numbers keep their relative precision."""
+"""Defines the results of the engines: logarithms, so that tiny numbers keep their relative precision."""
 
 from dataclasses import dataclass
 from math import inf
@@ -6,7 +6,7 @@ from math import inf
 
 @dataclass(frozen=True)
 class LogBracket:
-    """Natural logarithms of a lower and an upper value; `lower` is -inf where nothing was shown."""
+    """Natural logarithms of a lower and an upper value; `lower` is -inf if nothing was shown."""
 
     lower: float
     upper: float

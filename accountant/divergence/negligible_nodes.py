@@ -1,16 +1,16 @@
-"""At most of them next to nothing is left of the integrand.
+"""Bounds the nodes of the contour integral at which the integrand is negligible, which are most of them.
 
 Let f(t) = Σ q_j e^{itd_j} be the transform of a tilted draw and V its variance. As |f|² = Σ q_j q_k cos(t(d_j − d_k)),
 its slope at t is at most Σ q_j q_k |d_j − d_k|²·t = 2Vt in size. And |f|, which no shift of the draws changes, has a
-slope of at most D = Σ q_j |d_j − x| for every x. So one value, at the middle c of [a, b], says of all of it
+slope of at most D = Σ q_j |d_j − x| for every x. So one value, at the middle c of [a, b], gives on all of [a, b]
 
     |f|² ≤ |f(c)|² + V·(b² − c²)    and    |f| ≤ |f(c)| + D·(b − a)/2.
 
-Where the n-th power of that, times the smoothing at a, is at most e^−40.5, none of the nodes in [a, b] is looked at,
-and each is charged with it. An interval of which that is not known is cut, down to a few nodes, which are looked at.
-Near 0, where |f(c)|² is about 1 − Vc², the first bound clears all but the nodes at which something is left; farther
-out the second one clears steps of a tenth of V/D. So a hundred values stand for some thousand nodes. Where draws
-sit on a lattice |f| comes back to 1: there no bound is small, and the nodes are looked at.
+If the n-th power of that, times the smoothing at a, is at most e^−40.5, none of the nodes in [a, b] is evaluated, and
+each is charged with it. Otherwise the interval is cut, down to a few nodes, which are evaluated.
+Near 0, |f(c)|² is about 1 − Vc², and the first bound excludes all nodes except those with a relevant value; farther out
+the second one excludes steps of a tenth of V/D. So a hundred values replace some thousand nodes. If draws are on a
+lattice |f| returns to 1: there no bound is small, and the nodes are evaluated.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 QUIET = -40.5
-"""Log of the size, relative to the integrand's at t = 0, up to which nodes are charged and not looked at."""
+"""Log of the size, relative to the integrand's at t = 0, up to which nodes are charged and not evaluated."""
 
 _FIRST, _PIECES = 64, 8
-"""Into how many intervals all nodes are cut first, and then each of which it is not known."""
+"""Number of intervals into which all nodes are cut first, and then each interval that is not excluded."""
 
 _FEW = 32
 """Most nodes of an interval that is not cut further."""
@@ -47,12 +47,12 @@ class Nodes:
     smoothing: float
 
     def at(self, places: Whole) -> Array:
-        """Return where these nodes are."""
+        """Return the positions of these nodes."""
         return places.astype(np.float64) * self.step
 
 
 def loud(draw: TiltedDraw, draws: int, nodes: Nodes, tilt: float) -> tuple[Whole, float]:
-    """Return the nodes to look at, in their order, and a bound on what the others have in all, t and −t together.
+    """Return the nodes to evaluate, in their order, and a bound on the sum of the others, t and −t together.
 
     It bounds Σ 2|F(t)|·(1/(θ² + t²) + h²), F the n-th power times e^{−h²t²/2}.
     """
@@ -71,7 +71,7 @@ def loud(draw: TiltedDraw, draws: int, nodes: Nodes, tilt: float) -> tuple[Whole
 
 
 def _cut(first: Whole, last: Whole, pieces: int) -> tuple[Whole, Whole]:
-    """Return the intervals, each cut into as many as that, those without nodes left out."""
+    """Return the intervals, each cut into so many pieces; pieces without nodes are left out."""
     edges = first[:, None] + (last - first + 1)[:, None] * np.arange(pieces + 1) // pieces
     low, high = edges[:, :-1].ravel(), edges[:, 1:].ravel() - 1
     return low[low <= high], high[low <= high]
@@ -87,7 +87,7 @@ def _between(first: Whole, last: Whole) -> Whole:
 def log_size(draw: TiltedDraw, draws: int, near: Array, far: Array, smoothing: float) -> Array:
     """Return numbers never below ln |F(t)| on each interval of t, from `near` to `far`, both at least 0."""
     middle = (near + far) / 2
-    # A little longer than the interval, so that its own ends' rounding is inside.
+    # A little longer than the interval, to include the rounding of its ends.
     half = (far - near) / 2 * (1 + _ROUNDED) + _ROUNDED * middle * 1e-3
     real, imaginary = draw.transform(middle)
     # |f(c)|² − 1, with what it may be wrong by.

@@ -1,4 +1,4 @@
-"""Solves δ(ε) = δ for ε: both ends that are returned were checked, the solver's own guess never is returned."""
+"""Solves δ(ε) = δ for ε: it returns two checked ends, and never the solver's own guess."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ _WIDTH = 1e-5
 """Relative width of ε that the fine smoothing aims at."""
 
 _SLACK = 5e-5
-"""Relative width of ε above which a finer smoothing is tried: sums that sit on a few points need it."""
+"""Relative width of ε above which a finer smoothing is tried: sums with few values need it."""
 
 _NOTHING = 1e-4
-"""With less gain than this, relative to the largest ε, that one is the answer: so little is not worth a search."""
+"""If the gain relative to the largest ε is smaller than this, that ε is the result: the gain is not worth a search."""
 
 _RESOLVED = 1e-3
-"""Smoothing at which it is looked whether there is more to gain: as fine as a search begins with at most."""
+"""Smoothing for the check if there is more to gain: the finest with which a search begins."""
 _WIDE = 1e-4
 """The same for δ."""
 
 _HOPELESS = 0.98
-"""Part of the local ε above which a finer value would change nothing that matters."""
+"""Share of the local ε above which a finer value would make no relevant difference."""
 
 
 @dataclass(frozen=True)
@@ -44,25 +44,25 @@ class EpsilonEnds:
 
 
 def narrowed(evaluate: Callable[[float], LogBracket]) -> LogBracket:
-    """Return the bracket of ln δ that precision → bracket gives, from finer smoothings too where it stays wide.
+    """Return the bracket of ln δ from a function of the precision; if it stays wide, finer smoothings are tried.
 
-    Sums that sit on a few points, as where hardly any report falls on the victim's values, need it: there a smoothing
-    costs itself, not its square.
+    Sums with few values need it, for example if hardly any report is one of the victim's values: there the error of a
+    smoothing is about itself, not its square.
     """
     seen = evaluate(FINE)
     for finer in (FINE / 8, FINE / 64):
-        # Without a lower end the upper one is Chernoff's, which no smoothing changes.
+        # Without a lower end the upper one is Chernoff's, which does not depend on the smoothing.
         if seen.lower == -inf or seen.upper - seen.lower <= _WIDE:
             break
         again = evaluate(finer)
-        # Both brackets hold, so their intersection does.
+        # Both brackets are valid, so their intersection is.
         seen = LogBracket(max(seen.lower, again.lower), min(seen.upper, again.upper))
     return seen
 
 
 def gaussian_guess(sums_at_zero: IidSum, delta: float) -> float:
-    """The ε at which a Gaussian sum of the same variance would have `delta`: only a place to start."""
-    # Not step**2: of Gaussian noise a step may be as large as e^600, where its mass is as small.
+    """Return the ε at which a Gaussian sum of the same variance would have `delta`, only to start a search."""
+    # Not step**2: with Gaussian noise a step may be as large as e^600, with a mass as small.
     variance = sum(mass * step * step for mass, step in zip(sums_at_zero.masses, sums_at_zero.steps, strict=True))
     spread = sqrt(variance / sums_at_zero.draws)
     low, high = 0.0, 25.0
@@ -76,14 +76,14 @@ def gaussian_guess(sums_at_zero: IidSum, delta: float) -> float:
 def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float, *, refine: bool = True) -> EpsilonEnds:
     """Bracket inf{ε: δ(ε) ≤ delta} within [0, largest]; `largest` is known to be enough (a local ε).
 
-    `upper` is 0 only where the upper end of δ(0) is at most `delta`. Without `refine`, one smoothing has to do.
+    `upper` is 0 only if the upper end of δ(0) is at most `delta`. Without `refine`, only one smoothing is used.
     """
     # Two roundings of ln δ: at or below `target` proves δ(ε) ≤ delta, above `above` proves δ(ε) > delta.
     target, above = log_down(delta), log_up(delta)
     start = evaluate(0.0, COARSE)
     # Coarse smoothing raises the upper end by about 1 %: near the target it could hide that δ(0) is small enough.
     if start.upper <= target + 0.1:
-        # As finely as δ is evaluated by itself: what that says of ε = 0 is then said here too.
+        # As finely as δ alone is evaluated, so that both give the same result at ε = 0.
         start = narrowed(lambda precision: evaluate(0.0, precision)) if refine else evaluate(0.0, FINE)
     if start.upper <= target:
         return EpsilonEnds(0.0, 0.0)
@@ -107,7 +107,7 @@ def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float,
 
 
 def _below(evaluate: Evaluate, above: float, between: tuple[float, float], seen: LogBracket, *, refine: bool) -> float:
-    """The lower end where the upper one is the largest ε: almost that, or what a search below it finds, or 0."""
+    """Return the lower end if the upper one is the largest ε: almost that, or the result of a search below it, or 0."""
     almost, largest = between
     if seen.lower > above:
         return almost
@@ -118,7 +118,7 @@ def _coarse_root(
     evaluate: Evaluate, target: float, largest: float, guess: float, at_zero: float
 ) -> tuple[float, float]:
     """(ε, −d ln δ/dε) near the root, by a secant in ε² (ln δ is nearly linear in it), kept in a bracket."""
-    # This finds a place and proves nothing; `_fine_upper` and `_fine_lower` check what is returned.
+    # This finds a place and proves nothing; `_fine_upper` and `_fine_lower` check the returned ends.
     low, high = (0.0, at_zero - target), (largest, -inf)
     epsilon, slope = min(max(guess, 1e-12), largest / 2), 1e-300
     for attempt in range(60):
@@ -132,7 +132,7 @@ def _coarse_root(
 
 
 def _slope(low: tuple[float, float], high: tuple[float, float], here: tuple[float, float]) -> float | None:
-    """Steepness at `here`, from the nearer end of the bracket; None where it cannot be told."""
+    """Return the steepness at `here`, from the nearer end of the bracket; None if it cannot be computed."""
     other = low if high[1] == -inf or here[0] - low[0] < high[0] - here[0] else high
     if here[1] == -inf or other[0] == here[0]:
         return None
@@ -140,7 +140,7 @@ def _slope(low: tuple[float, float], high: tuple[float, float], here: tuple[floa
 
 
 def _next(low: tuple[float, float], high: tuple[float, float], at_zero: float, *, bisect: bool) -> float:
-    """Where to look next: the secant's root in ε², extrapolated while only one side is known, or the middle."""
+    """Return the next ε: the secant's root in ε², extrapolated while only one side is known, or the middle."""
     middle = sqrt(low[0] * high[0]) if 0 < 4 * low[0] < high[0] else (low[0] + high[0]) / 2
     if high[1] == -inf and low[0] > 0 and at_zero > low[1]:
         return min(1.01 * low[0] * sqrt(at_zero / (at_zero - low[1])), middle if bisect else high[0])
@@ -156,7 +156,7 @@ def _fine_upper(
 ) -> tuple[float, LogBracket, float]:
     """(ε, the bracket there, slope): an ε whose upper end is at most `target`, hardly more than needed."""
     epsilon, slope = near
-    # `largest` needs no check: it holds by itself, and is the answer if nothing smaller can be shown.
+    # `largest` needs no check: it is known to be valid, and is the result if nothing smaller can be shown.
     best, low = (largest, LogBracket(-inf, -inf)), 0.0
     before: tuple[float, float] | None = None
     for attempt in range(10):
@@ -171,7 +171,7 @@ def _fine_upper(
         gap = max(seen.upper - target, -0.5 * slope * epsilon)
         onward = epsilon + (gap / slope + 5e-7 * epsilon) * (1.0 if attempt < 4 else 2.0**attempt)
         epsilon = onward if low < onward < best[0] else (low + best[0]) / 2
-    # An ε is only ever taken after its upper end was seen to be at most the target.
+    # An ε is used only after its upper end was found to be at most the target.
     return best[0], best[1], slope
 
 
@@ -206,7 +206,7 @@ def _closer(evaluate: Evaluate, target: float, between: tuple[float, float], pre
 
 
 def _secant(first: tuple[float, float] | None, second: tuple[float, float]) -> float | None:
-    """−d ln δ/dε between two points; None where they are too close or not falling."""
+    """Return −d ln δ/dε between two points; None if they are too close or not falling."""
     if first is None or min(first[1], second[1]) == -inf or abs(first[0] - second[0]) < 1e-7 * second[0]:
         return None
     slope = (first[1] - second[1]) / (second[0] - first[0])
@@ -214,7 +214,7 @@ def _secant(first: tuple[float, float] | None, second: tuple[float, float]) -> f
 
 
 def two_rr_guess(other: float, reports: int, delta: float) -> float:
-    """The ε at which a Gaussian count of ones would have `delta`: only a place to start."""
+    """Return the ε at which a Gaussian count of ones would have `delta`, only to start a search."""
     mass = 2 * other
     spread = sqrt(other * (1 - other)) / (1 - mass) if mass < 1 else 1.0
     low, high = 0.0, 25.0

@@ -1,4 +1,4 @@
-"""The sums whose positive part is a divergence: δ(ε) = E[(Y₁ + … + Yₙ)₊] / n, Y with three values and a rest.
+"""Builds the sums whose positive part is a divergence: δ(ε) = E[(Y₁ + … + Yₙ)₊] / n, Y with three values and a rest.
 
 A victim's two laws μ, μ' against n − 1 others with the exact law ω (μ, μ' ≪ ω), all reports permuted: the
 hockey-stick divergence of the two views is (1/n)·E[(Σᵢ (μ − e^ε μ')(Wᵢ)/ω(Wᵢ))₊] over n i.i.d. Wᵢ ~ ω
@@ -11,8 +11,8 @@ hockey-stick divergence of the two views is (1/n)·E[(Σᵢ (μ − e^ε μ')(W�
 * RAPPOR, Laplace and Gaussian noise: see `blankets`;
 * the kRR attack (feldman-2022, Thm 5.3): ω = (p, p, 1−2p), μ = (Ep, p, 1−(E+1)p), p = 1/(E+k−1).
 
-All values are computed as fractions, with 80 digits of e^ε, and rounded once: each double here is right to half an
-ulp.
+All values are computed as fractions, with 80 digits of e^ε, and rounded once: each double here has an error of at most
+half an ulp.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _NOTHING_LEFT = Fraction(1, 10**50)
 class IidSum:
     """S = Σ Yᵢ over `draws` i.i.d. copies; Y is `rest` + step with the probability of that step, else `rest`.
 
-    `steps` and `masses` go together, `rest_mass` is the probability of resting; all doubles are within half an ulp of
-    the exact values. `scale` is what E[S₊] is multiplied with to give δ; `best` is Y's largest value: where it is not
-    above 0, δ is 0 exactly.
+    Each of `steps` has its probability in `masses`, `rest_mass` is the probability of resting; all doubles are within
+    half an ulp of the exact values. δ is `scale` times E[S₊]; `best` is Y's largest value: if it is not above 0, δ is
+    exactly 0.
     """
 
     draws: int
@@ -47,7 +47,7 @@ class IidSum:
 
 
 def _build(draws: int, values: tuple[Fraction, ...], masses: tuple[Fraction, ...], rest: Fraction) -> IidSum:
-    # A step of mass 0 goes: its logarithm is −∞, and `best` must be a value that can be drawn.
+    # A step of mass 0 is removed: its logarithm is −∞, and `best` must be a value that can be drawn.
     kept = [(value, mass) for value, mass in zip(values, masses, strict=True) if mass > 0]
     # Subtracted as fractions: the difference of two rounded doubles would be off by more than half an ulp.
     steps = tuple(float(value - rest) for value, _ in kept)
@@ -59,15 +59,15 @@ def _build(draws: int, values: tuple[Fraction, ...], masses: tuple[Fraction, ...
 
 @dataclass(frozen=True, eq=False)
 class SumPoints:
-    """Points (a, a', mass) as whole numbers, of which the sum at any ε is quickly formed: nothing is cancelled.
+    """Points (a, a', mass) as whole numbers, from which the sum at any ε is quickly computed: no fraction is reduced.
 
     Attributes:
         firsts: a's numerators over the point's own denominator.
         seconds: those of a'.
         denominators: the denominators.
         masses: to half an ulp.
-        likeliest: their places, by falling mass.
-        left: the mass that is left, exact.
+        likeliest: the points' places, by falling mass.
+        left: the remaining mass, exact.
     """
 
     firsts: tuple[int, ...]
@@ -79,10 +79,10 @@ class SumPoints:
 
     @classmethod
     def of(cls, points: Sequence[tuple[Fraction, Fraction, Fraction]]) -> SumPoints:
-        """Return the points of a mass above 0."""
+        """Return the points with a mass above 0."""
         kept = [point for point in points if point[2] > 0]
         masses = [float(mass) for _, _, mass in kept]
-        # Over one denominator: a sum of fractions would look for a common divisor at every step.
+        # Over one denominator: a sum of fractions would compute a common divisor at every step.
         whole = lcm(*{mass.denominator for _, _, mass in kept})
         total = sum(mass.numerator * (whole // mass.denominator) for _, _, mass in kept)
         return cls(
@@ -95,21 +95,21 @@ class SumPoints:
         )
 
     def sum(self, draws: int, epsilon: float) -> IidSum:
-        """The sum of `draws` copies of a − e^ε·a'; 0 with the mass that is left.
+        """Return the sum of `draws` copies of a − e^ε·a'; Y is 0 with the remaining mass.
 
-        Where nothing is left, Y rests at the point of largest mass but for the highest one.
+        If no mass remains, Y rests at the point of largest mass other than the highest one.
         """
         power = Fraction(exp_decimal(epsilon))
         grown, scale = power.numerator, power.denominator
         # a − e^ε·a' is one of these over its point's denominator times `scale`. A quotient of two whole numbers is
-        # rounded once, and no common divisor is ever looked for.
+        # rounded once, and no common divisor is ever computed.
         values = [first * scale - second * grown for first, second in zip(self.firsts, self.seconds, strict=True)]
         drawn = [value / (below * scale) for value, below in zip(values, self.denominators, strict=True)]
         most = max(drawn)
         if self.left >= _NOTHING_LEFT:
             return IidSum(draws, tuple(drawn), self.masses, 0.0, float(self.left), max(most, 0.0), 1.0 / draws)
-        # Rounding is charged on what leaves the resting value, so the likeliest point rests. Not the highest one: the
-        # contour scales its tilts by the largest step, which must be above 0. (Where all are alike, none is above 0.)
+        # Rounding is charged on steps away from the resting value, so the likeliest point rests. Not the highest one:
+        # the contour scales its tilts by the largest step, which must be above 0. (If all are equal, none is above 0.)
         resting = self._resting(values, drawn)
         value, below = values[resting], self.denominators[resting]
         # Subtracted before the division: the difference of two rounded doubles would be off by more than half an ulp.
@@ -129,9 +129,9 @@ class SumPoints:
         )
 
     def _resting(self, values: Sequence[int], drawn: Sequence[float]) -> int:
-        """Return the likeliest place below the highest value; the doubles in `drawn` may not tell the two apart."""
+        """Return the likeliest place below the highest value; the doubles in `drawn` may be equal for the two."""
         most = max(drawn)
-        # Of values over denominators that all have the same further factor.
+        # The denominators' common further factor does not matter for the order.
         highest = max(Fraction(values[at], self.denominators[at]) for at, value in enumerate(drawn) if value == most)
 
         def is_below(at: int) -> bool:
@@ -141,7 +141,7 @@ class SumPoints:
 
 
 def points_sum(draws: int, points: Sequence[tuple[Fraction, Fraction, Fraction]], epsilon: float) -> IidSum:
-    """The sum of `draws` copies of a − e^ε·a' over points (a, a', mass); 0 with the mass that is left."""
+    """Return the sum of `draws` copies of a − e^ε·a' over points (a, a', mass); 0 with the remaining mass."""
     return SumPoints.of(points).sum(draws, epsilon)
 
 
@@ -154,10 +154,10 @@ def blanket_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
 
 
 def blanket_draws_sum(mechanism: KRR, draws: int, epsilon: float) -> IidSum:
-    """The sum over exactly `draws` blanket reports, L each: what draws - 1 known blankets of others give."""
+    """Return the sum of L over exactly `draws` blanket reports, of which draws - 1 are known blankets of others."""
     up, down, base = _blanket_values(mechanism, epsilon)
     each = Fraction(1, mechanism.categories)
-    # Without a third value, a report that does not fall on the first value falls on the second: there Y rests.
+    # Without a third value, a report is either the first value or the second: at the second, Y rests.
     if mechanism.categories == 2:
         return _build(draws, (up,), (each,), down)
     return _build(draws, (up, down), (each, each), base)
@@ -194,12 +194,12 @@ def clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSu
 def half_clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
     """koskela-2021, (6.1): as the clone pair, but a victim's report that is not a clone of its own value vanishes.
 
-    For ε ≥ 0 it is above the clone pair, and so valid wherever that is. Both sums have mean 1 − α, α = e^ε; the values
+    For ε ≥ 0 it is above the clone pair, and so valid whenever that is. Both sums have mean 1 − α, α = e^ε. The values
     are, with probability 1/(2E) each, up' = 2E(E−α)/(E+1) and down' = 2E(1−αE)/(E+1), else 0, for the clones, and
     up = 2E²/(E+1) ≥ up', down = −2αE²/(E+1) ≤ down', else v = (1−α)E/(E²−1) ≤ 0, here. E(·−c)₊ is convex and piecewise
-    linear in c. It is at least as large here at c ≥ 0, where only the largest values count, at c ≤ down', where the
-    other equals its mean less c, and at c = v, by 1/(E+1); between these points the other is linear, so it is
-    everywhere. That is the convex order of one draw, hence of sums.
+    linear in c. Here it is at least as large as for the clones: at c ≥ 0, as only the largest values count there; at
+    c ≤ down', as the clones' equals its mean minus c there; and at c = v, by 1/(E+1). Between these points the clones'
+    is linear, so this is true everywhere. That is the convex order of one draw, hence of sums.
     """
     ratio = mechanism.likelihood_ratio
     return _pair_sum(reports, 1 / (2 * ratio), ratio / (ratio + 1), Fraction(0), epsilon)
@@ -211,13 +211,13 @@ def given_swap_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
 
 
 def attack_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
-    """The attack on kRR, k ≥ 3: all others hold a third value (feldman-2022, Thm 5.3)."""
+    """The attack on kRR, k ≥ 3: all others have a third value (feldman-2022, Thm 5.3)."""
     others = 1 / (mechanism.likelihood_ratio + mechanism.categories - 1)
     return _pair_sum(reports, others, mechanism.likelihood_ratio * others, others, epsilon)
 
 
 def own_value_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
-    """The attack on kRR, k ≥ 3, that misses a value: all others hold what the victim holds under P, ω = μ."""
+    """The attack on kRR, k ≥ 3, by a missing value: all others have the value of the victim under P, ω = μ."""
     ratio, other = mechanism.likelihood_ratio, mechanism.other
     one = Fraction(1)
     points = ((one, ratio, other), (one, 1 / ratio, mechanism.truthful), (one, one, 1 - other - mechanism.truthful))

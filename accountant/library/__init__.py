@@ -1,1 +1,1 @@
-"""Accounting that hubbub's services do not use, for others: one person's devices, secret subsets, other tools."""
+"""Accounting for other programs, unused by hubbub's services: one person's devices, secret subsets, other tools."""

@@ -1,4 +1,4 @@
-"""One person with several devices in one batch."""
+"""Bounds the ε of one person with several devices in one batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def group_epsilon(
     reports, dummies = checked_reports(reports), checked_dummies(dummies)
     devices = checked_whole("devices", devices, 1, reports)
     wanted = checked_delta(delta)
-    # The g reports are changed one after the other, each hidden among its own share of the others: so they compose.
+    # The g reports change one after the other, each hidden among its own share of the others, so they compose.
     others = (reports - devices) // devices
     split = compose([Part(mechanism, others + 1, rounds=devices, dummies=dummies // devices)], wanted)
     if devices == 1:
@@ -46,7 +46,7 @@ def group_epsilon(
 def _chained(part: Part, devices: int, delta: float) -> float:
     """Return g·ε for the smallest ε found with δ(ε)(e^{gε} − 1)/(e^ε − 1) ≤ δ, checked, else g·ε_local."""
     curve = one_round_delta(part, delta)
-    # At the local ε δ is 0, so `high` holds from the start; only it is ever returned.
+    # At the local ε δ is 0, so `high` is valid from the start, and only `high` is returned.
     low, high = 0.0, part.mechanism.epsilon_local
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
@@ -58,7 +58,7 @@ def _chained(part: Part, devices: int, delta: float) -> float:
 
 
 def _growth(epsilon: float, devices: int) -> float:
-    """Return (e^{gε} − 1)/(e^ε − 1), rounded up; infinity where it overflows."""
+    """Return (e^{gε} − 1)/(e^ε − 1), rounded up; infinity if it overflows."""
     if devices * epsilon > 700:
         return math.inf
     return math.expm1(devices * epsilon) / math.expm1(epsilon) * (1 + 1e-14) if epsilon > 0 else float(devices)

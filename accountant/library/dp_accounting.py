@@ -1,4 +1,4 @@
-"""Hand a round over to the `dp_accounting` library, so that people compose it with their own mechanisms."""
+"""Exports rounds to the `dp_accounting` library, in which they compose with other mechanisms."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 LOG_TAIL = 60.0
-"""Mass of e^−60 at most is handed over as an infinite loss."""
+"""At most a mass of e^−60 is exported as an infinite loss."""
 
 POINTS_LIMIT = 10**7
-"""Most points of the grid that is handed over."""
+"""Most points of the exported grid."""
 
 
 @answering
 def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribution:
     """Return a pessimistic privacy loss distribution of all rounds of `part`, on a grid of `interval` nats.
 
-    Losses are laid on multiples of `interval` by connecting the dots, which keeps the guarantee: δ and ε read off the
-    result are never below the truth, but for the library's own rounding. A smaller interval is tighter and slower.
+    Losses are put on multiples of `interval` by connecting the dots, which keeps the guarantee: δ and ε of the result
+    are never below the truth, apart from the library's own rounding. A smaller interval is tighter and slower.
     Raises AccountingError if the library is missing or the interval gives no grid of at most 10^7 points.
     """
     if not 0 < real(interval) < math.inf:
         raise AccountingError(f"interval is {shown(interval)}, must be above 0 and finite; 1e-4 is a common choice")
-    # Imported here, since it is an extra and takes a second to load.
+    # Imported here, as it is an extra and takes a second to load.
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
     except ImportError as missing:
@@ -51,11 +51,11 @@ def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribut
 
 
 def regridded(grid: LossGrid, interval: float) -> dict[int, float]:
-    """Return P-masses by multiples of `interval`, each mass split on its two neighbours keeping P- and Q-mass.
+    """Return P-masses by multiples of `interval`; each mass is split between its two neighbours, keeping P- and Q-mass.
 
-    What the masses' own relative error may be is added to them.
+    The masses' own relative error is added to them.
     """
-    # Keeping both masses spreads the likelihood ratio, which only raises every δ; keeping the mean loss would not.
+    # Keeping both masses spreads the likelihood ratio, which only raises every δ; keeping the mean loss need not.
     losses = grid.losses
     index = np.floor(losses / interval).astype(np.int64)
     up = np.clip(np.expm1(-(losses - index * interval)) / np.expm1(-interval), 0.0, 1.0)

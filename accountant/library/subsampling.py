@@ -1,8 +1,9 @@
-"""Reports of a secret random subset: `reports` of `clients` people, drawn without replacement, replace-one adjacency.
+"""Bounds reports of a secret random subset: `reports` of `clients` people, drawn without replacement, replace-one.
 
-One round of anything: δ_sub(ln(1 + q(e^ε − 1))) ≤ q·δ(ε), q = reports/clients. The attacks known do not reach it (a
-batch without the victim differs from both batches with), so no lower end is given. Rounds compose through the exact kRR
-pair (`walks.subsampled_walk`), never through ((1−q)Q + qP, Q): that one does not dominate below likelihood ratio 1.
+One round of any mechanism: δ_sub(ln(1 + q(e^ε − 1))) ≤ q·δ(ε), q = reports/clients. The known attacks do not reach it
+(a batch without the victim differs from both batches with the victim), so no lower end is given. Rounds compose through
+the exact kRR pair (`walks.subsampled_walk`), never through ((1−q)Q + qP, Q): that pair does not dominate below
+likelihood ratio 1.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def subsampled_epsilon(mechanism: AnyMechanism, reports: int, clients: int, delt
     """
     share = _share(reports, clients)
     inner = checked_delta(delta) / share
-    # A person who is not drawn reveals nothing, so δ never exceeds the chance to be drawn.
+    # A person who is not drawn reveals nothing, so δ never exceeds the chance of being drawn.
     if inner >= 1:
         return EpsilonBracket(0.0, None, local_epsilon(mechanism), delta, "subsampling", SOURCE + "δ(0) ≤ q", 0.0)
     found = epsilon_bracket(mechanism, reports, inner * (1 - 1e-15))

@@ -1,1 +1,1 @@
-"""The law of one round's pair on few points, laid on a grid, and convolved over rounds."""
+"""Computes the privacy losses of one round's pair on few points, puts them on a grid, and convolves rounds."""

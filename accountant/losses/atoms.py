@@ -1,4 +1,4 @@
-"""Atoms of a symmetric pair, as walks yield them and grids take them."""
+"""Defines the atoms of a symmetric pair, which walks yield and grids take."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from hubbub.accountant.divergence.binomials import Array
 
 TINY = 1e-290
-"""Masses below are near the least a double holds, where ratios lose their digits: they are cut."""
+"""Masses below this are near the smallest double, so ratios lose their digits: they are cut."""
 
 
 @dataclass(frozen=True)
 class Atoms:
-    """Atoms with Q-mass `q` and P-mass `q + gap`, each meaning its mirror image too (P and Q swapped).
+    """Atoms with Q-mass `q` and P-mass `q + gap`; each also represents its mirror image (P and Q swapped).
 
-    `even` is the mass at ratio 1, `cut` the mass (of P, and of Q) that no atom carries.
+    `even` is the mass at ratio 1, `cut` the mass (of P, and of Q) that is in no atom.
     """
 
     q: Array

@@ -1,9 +1,9 @@
-"""Sums of independent privacy losses by FFT, under an exponential tilt, with every error charged.
+"""Computes sums of independent privacy losses by FFT, under an exponential tilt, and charges every error.
 
 A `TiltedLaw` measure represents the P-law of a sum of losses: e^{θℓ}·P is e^{log_scale}·(masses + at most `lost`
-anywhere). Tilted mass τ that is lost costs a δ at most e^{log_scale − θε}·τ·max_x e^{−θx}(1 − e^{−x}), whatever its
-loss was, because δ counts mass of losses ℓ ≥ ε with weight (1 − e^{ε−ℓ}) and P is e^{−θℓ} times the tilted mass. So cut
-tails and the FFT's rounding are one number each, and δ keeps its relative accuracy however small it is.
+anywhere). Lost tilted mass τ costs a δ of at most e^{log_scale − θε}·τ·max_x e^{−θx}(1 − e^{−x}), at any loss, because
+δ counts mass of losses ℓ ≥ ε with weight (1 − e^{ε−ℓ}) and P is e^{−θℓ} times the tilted mass. So cut tails and the
+FFT's rounding are one number each, and even a tiny δ keeps its relative accuracy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import SMALLEST
 
 MAX_POINTS = 1 << 15
-"""A measure longer than this is laid on a step twice as large before it is convolved."""
+"""A measure longer than this is put on a step twice as large before it is convolved."""
 
 ROUNDING = 2.0**-53
 
@@ -42,20 +42,20 @@ class TiltedLaw:
         return (self.first + np.arange(len(self.masses), dtype=float)) * self.step
 
     def delta(self, epsilon: float) -> float:
-        """Return Σ P(ℓ)·(1 − e^{ε−ℓ})₊, what was lost charged against (pessimistic: for) the caller."""
+        """Return Σ P(ℓ)·(1 − e^{ε−ℓ})₊ with the lost mass charged: added if pessimistic, subtracted otherwise."""
         # Losses up to ε have weight 0; leaving them out also keeps 1 − e^(ε−ℓ) from being negative.
         start = max(0, math.floor(epsilon / self.step) + 1 - self.first)
         beyond = self.losses[start:] - epsilon
         found = float(self.masses[start:] @ (np.exp(-self.tilt * beyond) * -np.expm1(-beyond)))
         charge = self.lost * worst_weight(self.tilt)
-        # Cut mass may have counted in full, and transforms err either way: the charge raises an upper end and lowers a
+        # Cut mass may count in full, and transforms err in both directions: the charge raises an upper end and lowers a
         # lower one.
         total = found * (1 + 1e-11) + charge if self.pessimistic else found * (1 - 1e-11) - charge
         exponent = self.log_scale - self.tilt * epsilon
         if total <= 0:
             return 0.0
         value = math.exp(min(exponent + math.log(total), 0.0))
-        # A positive upper value that underflows must not turn into 0.
+        # A positive upper value that underflows must not become 0.
         return max(value, SMALLEST) if self.pessimistic else value
 
 
@@ -76,18 +76,18 @@ def tilted(grid: LossGrid, tilt: float) -> TiltedLaw:
     """Tilt one round's losses."""
     exponents = tilt * grid.losses
     top = float(exponents[grid.masses > 0].max())
-    # Masses that underflow next to the largest one are covered by what counts as lost, 1e-300 for each.
+    # Masses that underflow next to the largest one are covered by `lost`, 1e-300 for each.
     masses = grid.masses * np.exp(np.minimum(exponents - top, 0.0))
     raw = TiltedLaw(tilt, grid.step, grid.first, masses, top, 1e-300 * len(masses), grid.pessimistic)
     return _normalised(raw)
 
 
 def power(base: TiltedLaw, rounds: int, tolerance: float) -> TiltedLaw:
-    """Return the law of the sum of `rounds` independent losses; `tolerance`: tilted mass that may be cut in all."""
+    """Return the law of the sum of `rounds` independent losses; in all, tilted mass of `tolerance` may be cut."""
     result: TiltedLaw | None = None
     remaining = rounds
     while True:
-        # What is cut now goes into about `remaining` copies of this law, so each cut gets that part of the tolerance.
+        # This cut is part of about `remaining` copies of this law, so it gets that share of the tolerance.
         cut = max(tolerance / remaining, 4e-15)
         if remaining % 2:
             result = base if result is None else convolve(result, base, cut)
@@ -105,11 +105,11 @@ def convolve(left: TiltedLaw, right: TiltedLaw, cut: float) -> TiltedLaw:
         left = coarsen(left)
     while right.step < left.step or len(right.masses) > MAX_POINTS:
         right = coarsen(right)
-    # The second loop may have made the right law the coarser one: start again.
+    # The second loop may have made the right law coarser: start again.
     if left.step < right.step:
         return convolve(left, right, cut)
     masses, error = _product(left.masses, right.masses)
-    # Both laws have total 1 without what they lost: (1 + l)(1 + r) − 1, and the transforms' error.
+    # Both laws have total 1 apart from their lost mass: (1 + l)(1 + r) − 1, and the transforms' error.
     lost = left.lost + right.lost + left.lost * right.lost + error
     raw = replace(left, first=left.first + right.first, masses=masses, lost=lost)
     return trim(_normalised(replace(raw, log_scale=left.log_scale + right.log_scale)), cut)
@@ -131,7 +131,7 @@ def _product(left: Array, right: Array) -> tuple[Array, float]:
     norms = [(float(np.abs(side).sum()), float(np.sqrt(side @ side))) for side in (left, right)]
     weight = 2 * norms[0][0] * norms[1][1] + 2 * norms[0][1] * norms[1][0]
     error = 8 * math.log2(length + 1) * ROUNDING * weight * math.sqrt(length)
-    # The true masses are not negative, so raising a negative one to 0 brings it nearer to the truth.
+    # The true masses are not negative, so raising a negative one to 0 brings it closer to the truth.
     return np.maximum(result, 0.0), error
 
 
@@ -145,7 +145,7 @@ def trim(law: TiltedLaw, cut: float) -> TiltedLaw:
     masses = law.masses
     low = int(np.searchsorted(np.cumsum(masses), cut))
     high = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), cut))
-    # Nothing would be left: a law whose mass is all tail stays as it is.
+    # Nothing would be left: a law whose mass is all tail is not cut.
     if high <= low:
         return law
     # A lower end may leave tails out without a charge: that only lowers δ.
@@ -154,7 +154,7 @@ def trim(law: TiltedLaw, cut: float) -> TiltedLaw:
 
 
 def coarsen(law: TiltedLaw) -> TiltedLaw:
-    """Lay the law on a step twice as large, in its own safe direction."""
+    """Put the law on a step twice as large, in its own safe direction."""
     masses = law.masses
     if law.first % 2:
         masses = np.append(0.0, masses)
@@ -162,8 +162,8 @@ def coarsen(law: TiltedLaw) -> TiltedLaw:
         masses = np.append(masses, 0.0)
     first = (law.first - law.first % 2) // 2
     even, odd = masses[::2], masses[1::2]
-    # A point between two others goes up with share u and down with 1 − u. Its Q-mass is kept where
-    # u·e^(−h) + (1 − u)·e^h = 1, that is u = 1/(1 + e^(−h)). Tilted mass carries e^(θℓ), so it changes as it moves.
+    # A point between two others goes up with share u and down with 1 − u. Its Q-mass is kept if
+    # u·e^(−h) + (1 − u)·e^h = 1, that is u = 1/(1 + e^(−h)). Tilted mass has the factor e^(θℓ), which changes with it.
     rise = 1 / (1 + math.exp(-law.step))
     shift = math.exp(law.tilt * law.step)
     to_right = np.append(0.0, odd * (rise * shift))
@@ -173,9 +173,9 @@ def coarsen(law: TiltedLaw) -> TiltedLaw:
 
 
 def _balanced(from_left: Array, from_right: Array, law: TiltedLaw) -> Array:
-    """Merge two by two what the odd points gave to each even one; see `losses.balance`.
+    """Merge in pairs the masses that the odd points gave to each even one; see `losses.grid.balance`.
 
-    Masses were tilted to the even point. A surplus moved two steps down takes the tilt of the place it goes to.
+    Masses were tilted to the even point. A surplus moved two steps down takes the tilt of its new place.
     """
     left_gap, right_gap = from_left * math.expm1(law.step), from_right * -math.expm1(-law.step)
     share = np.ones_like(from_left)

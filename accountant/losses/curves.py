@@ -1,13 +1,13 @@
-"""Blankets that are not walks, as those of RAPPOR, Laplace noise and finite laws: from upper bounds on δ(ε).
+"""Builds pairs from upper bounds on δ(ε), for blankets that are not walks: of RAPPOR, Laplace noise and finite laws.
 
-The blanket's pair dominates a batch's views for every two inputs, and is symmetric (`divergence.blankets`); where no
-two inputs are worst at every ε, the largest of their curves is that of such a pair (`divergence.finite`). Its curve
-δ(ε) is convex in e^ε; so it lies below the lower convex hull of upper bounds at single points, and that hull is itself
-the curve of a pair (as for k = 2, `envelope`). Several draws of a report that takes many values need no lattice then:
-each point of the curve is one contour integral.
+The blanket's pair dominates a batch's views for every two inputs, and is symmetric (`divergence.blankets`); if no two
+inputs are worst at every ε, the largest of their curves is that of such a pair (`divergence.finite`). Its curve δ(ε) is
+convex in e^ε, so it is below the lower convex hull of upper bounds at single points, and that hull is itself the curve
+of a pair (as for k = 2, `envelope`). So several draws of a report with many values need no lattice: each point of the
+curve is one contour integral.
 
-From below: convexity also puts the curve above every line through two of its points, outside of them. With a lower end
-at the nearer point and an upper end at the farther one, such a line is certain to lie below.
+From below: by convexity the curve is also above every line through two of its points, outside of them. With a lower end
+at the nearer point and an upper end at the farther one, such a line surely is below.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ PER_DEVIATION = 16
 """Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
 
 FAR = 8
-"""Beyond this many deviations the points lie twice as far apart."""
+"""Beyond this many deviations the distance of points is doubled."""
 
 PRECISION = 0.03
-"""Smoothing of each point of the curve: about a thousandth of δ where it matters."""
+"""Smoothing of each point of the curve: about a thousandth of δ at relevant ε."""
 
 LINES = 4
-"""Fewest points of a curve between whose lines anything lies."""
+"""Fewest points of a curve that give a bound from below."""
 
 
 class Evaluated(Protocol):
@@ -42,15 +42,15 @@ class Evaluated(Protocol):
         """Return the variance of one draw of its sum at ε = 0, the largest of several."""
 
     def log_upper(self, people: int, epsilon: float, precision: float) -> float:
-        """Return ln of something never below δ(`epsilon`) of `people` reports; -inf where that is 0."""
+        """Return ln of an upper bound of δ(`epsilon`) of `people` reports; -inf if that is 0."""
 
     def log_lower(self, people: int, epsilon: float, precision: float) -> float:
-        """Return ln of something never above it."""
+        """Return ln of a lower bound of it."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Upper ends of δ at e^(places·step), falling; the last one is what is left as an infinite loss."""
+    """Upper ends of δ at e^(places·step), falling; the last one counts as an infinite loss."""
 
     points: Evaluated
     people: int
@@ -93,8 +93,8 @@ def grid_above(curve: Curve) -> LossGrid:
 def grid_below(curve: Curve) -> LossGrid:
     """Return losses of a symmetric pair whose curve is below the true one.
 
-    A line needs two points on its side of a third one. A curve of fewer is below what was to be resolved from its
-    first point on; nothing is shown of it from below then: all mass lies at ratio 1.
+    A line needs two points on its side of a third one. A curve of fewer points is below the resolved δ from its first
+    point on; then nothing is shown from below, and all mass is at ratio 1.
     """
     if len(curve.places) < LINES:
         return merge_ratios(np.ones(1), np.zeros(1))
@@ -104,7 +104,7 @@ def grid_below(curve: Curve) -> LossGrid:
     q = np.maximum(np.append(slopes[:-1] - slopes[1:], slopes[-1:]), 0.0)
     ratio = 1 + x[corners[1:]]
     total = float(q @ (1 + ratio))
-    # Laws have mass 1 at most. Scaling down lowers the curve, which is the safe side here.
+    # Laws have mass 1 at most. Scaling down lowers the curve, which is safe here.
     q = q / max(1.0, total)
     p, loss, even = q * ratio, np.log(ratio), max(0.0, 1 - total)
     return merge_ratios(np.concatenate([p, q, [even]]), np.concatenate([loss, -loss, [0.0]]))
@@ -114,8 +114,8 @@ def _points_below(x: Array, curve: Curve) -> tuple[Array, Array]:
     """Return points, x = e^ε − 1, whose lower convex hull is below the curve.
 
     Between two of its points the curve is above the line through the two before, and above the line through the two
-    after; the larger of these bends upwards only where they meet, so the hull touches nothing but those points, and
-    the ends.
+    after. The larger of these bends upwards only at their intersection, so the hull touches only those points and the
+    ends.
     """
     low, high = curve.lower(), curve.upper
     falls = np.diff(x)

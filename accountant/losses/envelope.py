@@ -1,10 +1,10 @@
-"""kRR with k = 2: a pair from the largest δ(ε) over all inputs of the others, and the attack on zeros.
+"""Computes, for kRR with k = 2, a pair from the largest δ(ε) over all inputs of the others, and the attack on zeros.
 
 The truth is the maximum over the number of ones among the others. Dropping others never lowers a divergence
 (balle-2019, Lemma A.2), which bounds blocks of these numbers; at each ε the largest block bounds δ(ε). Every true
-hockey-stick curve is convex in e^ε and so lies below the *lower convex hull* of upper bounds at single points; the hull
+hockey-stick curve is convex in e^ε, and so is below the *lower convex hull* of upper bounds at single points. The hull
 is itself the curve of a pair, which therefore dominates every single one. Both directions are covered, since
-exchanging ones and zeros exchanges P and Q; so the pair is taken symmetric.
+exchanging ones and zeros exchanges P and Q; so the pair is symmetric.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios, sym
 from hubbub.accountant.mechanisms import KRR
 
 BLOCKS = 1024
-"""Blocks of the numbers of ones: each counts 1/1024 of the people less, which costs 0.05 % of ε."""
+"""Blocks of the numbers of ones: each counts 1/1024 fewer people, which costs 0.05 % of ε."""
 
 PER_DEVIATION = 32
 """Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance at most, 0.03 % of ε."""
 
 FAR = 5
-"""From this many deviations on the points lie further apart, in proportion to ε: a fortieth of it."""
+"""From this many deviations on the distance of points is a fortieth of ε."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: 
     corners = lower_hull(above, values)
     slopes = -np.diff(values[corners]) / np.diff(above[corners])
     # The curve is Σ qᵢ(xᵢ − x)₊, so the Q-mass at a corner is its change of slope, and the P-mass xᵢ times that.
-    # What the curve has left at its last point is P-mass at an infinite loss.
+    # The curve's value at its last point is P-mass at an infinite loss.
     q = np.append(slopes[:-1] - slopes[1:], slopes[-1:])
     half = np.zeros(int(places[corners[-1]]) + 1)
     half[places[corners[1:]]] = np.maximum(q, 0.0) * (1 + above[corners[1:]])
     infinite = float(values[-1])
     mirrored = float(half @ (1 + np.exp(-step * np.arange(len(half)))))
-    # What P has left is put at ratio 1, where it adds to no δ(ε) with ε ≥ 0.
+    # The rest of P's mass is put at ratio 1, where it adds to no δ(ε) with ε ≥ 0.
     half[0] = max(0.0, 1 - infinite - mirrored)
     return symmetric_grid(half, step, infinite)
 
@@ -113,20 +113,20 @@ def lower_hull(x: Array, y: Array) -> list[int]:
 
 
 def zeros_grid(mechanism: KRR, reports: int, log_tail: float) -> LossGrid:
-    """Return losses that an attack reaches when all others hold 0: N ~ B(n, p), a likelihood linear in N.
+    """Return losses that an attack reaches if all others have 0: N ~ B(n, p), with a likelihood linear in N.
 
     The losses are those of the zero against the one: the heavier tail.
     """
     q, gain, ratio = zeros_law(mechanism, reports, log_tail)
-    # Near 1, ln r loses its digits and log1p(r − 1) keeps them; far from 1 it is the other way round.
+    # Near 1, ln r loses its digits and log1p(r − 1) keeps them; far from 1 it is the reverse.
     return merge_ratios(q, -np.where(np.abs(gain) < 0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio)))
 
 
 def zeros_law(mechanism: KRR, reports: int, log_tail: float) -> tuple[Array, Array, Array]:
-    """Return masses of N ~ B(n, p), p = γ/2, all holding 0, and how much likelier N is if one holds 1: r − 1, and r.
+    """Return masses of N ~ B(n, p), p = γ/2, all with 0, and the likelihood ratio r of N if one has 1: r − 1, r.
 
     That law has one B(1, 1−p) among them, so r = (N(1−p)/p + (n−N)p/(1−p))/n. Bins of N are merged, which keeps both
-    masses. Each of r − 1 and r is accurate relatively, r even where it is near 0.
+    masses. Both r − 1 and r have a small relative error, r even near 0.
     """
     law = Binomial(reports, mechanism.other)
     low, high = law.window(log_tail)

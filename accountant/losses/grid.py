@@ -1,11 +1,11 @@
-"""A pair of laws as P-masses at multiples of a step, the Q-masses following from the loss.
+"""Stores a pair of laws as P-masses at multiples of a step; the Q-masses follow from the loss.
 
-A `LossGrid` holds P-masses p_i at losses ℓ_i; its Q-mass there is p_i·e^−ℓ_i. Pessimistic grids come from *connecting
-the dots* (Doroshenko and others, 2022): each atom (p, q) is split on the two grid points around its loss, keeping its
+A `LossGrid` has P-masses p_i at losses ℓ_i; its Q-mass there is p_i·e^−ℓ_i. Pessimistic grids come from *connecting the
+dots* (Doroshenko and others, 2022): each atom (p, q) is split between the two grid points around its loss, keeping its
 P-mass and its Q-mass. That is a mean-preserving spread of the ratio p/q under Q, so every hockey stick, of this pair
 and of its products with others, only grows. (Keeping the mean of the loss instead is not safe.) Optimistic grids
-*merge* atoms around a grid point in the proportion whose ratio is the point's, which is a post-processing, and move
-what is left over down to the next point with its P-mass, which lowers (1 − e^{ε−ℓ})₊ and hence every δ.
+*merge* atoms around a grid point in the proportion whose ratio is the point's, which is a post-processing. They move
+the rest down to the next point with its P-mass, which lowers (1 − e^{ε−ℓ})₊ and hence every δ.
 
 Steps are powers of two, so that losses are exact and grids of different steps fit together.
 """
@@ -26,15 +26,15 @@ HALF_POINTS = 1 << 14
 
 
 SLICE = 200_000
-"""Atoms laid on a grid at a time: bounds memory."""
+"""Atoms put on a grid at a time, to bound memory."""
 
 
 @dataclass(frozen=True)
 class LossGrid:
-    """P-masses at the losses (first + i)·step, i = 0, 1, …; `infinite` is P-mass that Q does not have.
+    """P-masses at the losses (first + i)·step, i = 0, 1, …; `infinite` is P-mass at which Q has none.
 
-    Where `pessimistic`, δ(ε) = Σ p_i(1 − e^{ε−ℓ_i})₊ + infinite is never below the truth, else never above it (up to
-    the relative error of the masses, which the composition charges).
+    If `pessimistic`, δ(ε) = Σ p_i(1 − e^{ε−ℓ_i})₊ + infinite is never below the truth, else never above it (up to the
+    relative error of the masses, which the composition charges).
     """
 
     step: float
@@ -55,15 +55,15 @@ class LossGrid:
 
 
 def grid_step(largest: float, points: int = HALF_POINTS) -> float:
-    """Return the power of two that covers [0, largest] with at most `points` steps; tiny where there is none."""
+    """Return the power of two that covers [0, largest] with at most `points` steps; tiny if there is none."""
     if largest <= 0:
         return 2.0**-60
     return 2.0 ** math.ceil(math.log2(largest / points * (1 + 1e-9)))
 
 
 def connect_dots(chunks: Iterable[Atoms]) -> LossGrid:
-    """Lay a symmetric pair on a grid that dominates it."""
-    # The mass of an atom that underflowed is put at an infinite loss: that dominates whatever ratio it has.
+    """Put a symmetric pair on a grid that dominates it."""
+    # The mass of an atom that underflowed is put at an infinite loss, which dominates any ratio.
     parts = [part.accurate() for part in chunks]
     losses = [np.log1p(part.gap / part.q) for part in parts]
     step = grid_step(max((float(loss.max()) for loss in losses if loss.size), default=0.0))
@@ -79,7 +79,7 @@ def connect_dots(chunks: Iterable[Atoms]) -> LossGrid:
 
 def spread_shares(loss: Array, step: float) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Array]:
     """Return the grid point at or below each loss, and the share of the P-mass that goes to the next one."""
-    # Shares are linear in e^(−ℓ), not in ℓ: that is what keeps the Q-mass. The minimum takes off rounding.
+    # Shares are linear in e^(−ℓ), not in ℓ, which keeps the Q-mass. The minimum removes rounding.
     index = np.floor(loss / step).astype(np.int64)
     return index, np.minimum(np.expm1(-(loss - index * step)) / math.expm1(-step), 1.0)
 
@@ -102,7 +102,7 @@ def grid_atoms(grid: LossGrid) -> Atoms:
 
 
 def merge_dots(chunks: Iterable[Atoms]) -> LossGrid:
-    """Lay a symmetric pair on a grid that it dominates; atoms that underflowed are left out, which only lowers it."""
+    """Put a symmetric pair on a grid that it dominates; atoms that underflowed are left out, which only lowers it."""
     parts = [part.accurate() for part in chunks]
     q = np.concatenate([part.q for part in parts])
     gap = np.concatenate([part.gap for part in parts])
@@ -112,10 +112,10 @@ def merge_dots(chunks: Iterable[Atoms]) -> LossGrid:
 
 
 def merge_ratios(p: Array, loss: Array) -> LossGrid:
-    """Lay atoms with P-mass `p` and the given losses on a grid that they dominate.
+    """Put atoms with P-mass `p` and the given losses on a grid that they dominate.
 
-    Every step is safe. A fine one keeps more where atoms lie dense, a coarse one where they lie apart: the one whose
-    mean loss is largest is taken.
+    Every step is safe. A fine step keeps more if atoms are dense, a coarse one if they are sparse. The step with the
+    largest mean loss is used.
     """
     tried = [_merged(p, loss, 1 << bits) for bits in (9, 11, 14)]
     return max(tried, key=lambda grid: float(grid.masses @ grid.losses))
@@ -131,7 +131,7 @@ def _merged(p: Array, loss: Array, points: int) -> LossGrid:
 
 
 def _buckets(p: Array, loss: Array, step: float, points: int, size: int) -> Array:
-    """Return, shape (4, size), what `balance` merges at each point: left, its gap, right, its gap."""
+    """Return the inputs of `balance` at each point, shape (4, size): left, its gap, right, its gap."""
     index, up = spread_shares(loss, step)
     place, above = index + points + 1, loss - index * step
     high, low = p * up, p * (1 - up)
@@ -145,16 +145,16 @@ def _buckets(p: Array, loss: Array, step: float, points: int, size: int) -> Arra
 
 
 def balance(left: Array, left_gap: Array, right: Array, right_gap: Array) -> Array:
-    """Merge at each point what lies left and right of it; return the P-masses on the points.
+    """Merge at each point the masses left and right of it; return the P-masses on the points.
 
-    `left` is P-mass of smaller losses, `left_gap` how much its Q-mass, times e^ℓ of the point, exceeds it; `right` and
-    `right_gap` are P-mass of larger losses and how much it exceeds its Q-mass times e^ℓ. Where the gaps are equal the
+    `left` is P-mass of smaller losses, `left_gap` the excess of its Q-mass, times e^ℓ of the point, over it; `right`
+    and `right_gap` are P-mass of larger losses and its excess over its Q-mass times e^ℓ. If the gaps are equal the
     merged ratio is the point's. A surplus on the right stays (its loss goes down), one on the left moves to the next
     lower point.
     """
     share = np.ones_like(left)
     surplus = left_gap > right_gap
-    # Only as much of the left goes in as the right's gap can balance: the merged ratio has to be the point's.
+    # Only so much of the left is merged as the right's gap can balance: the merged ratio must be the point's.
     share[surplus] = right_gap[surplus] / left_gap[surplus]
     merged = right + share * left
     merged[:-1] += ((1 - share) * left)[1:]

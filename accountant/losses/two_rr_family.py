@@ -1,7 +1,7 @@
-"""kRR with k = 2 over several rounds: the family of pairs, one for each number of ones among the others, or some.
+"""Builds the family of pairs of kRR with k = 2 over several rounds: one for each number of the others' ones, or some.
 
-Among few people every number of ones has a pair of its own. Among many, neighbouring numbers share the hull of their
-curves: curves change slowly with the number of ones, so a few dozen pairs are as good as all.
+Among few people every number of ones has its own pair. Among many, neighbouring numbers share the hull of their curves:
+curves change slowly with the number of ones, so a few dozen pairs are as good as all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hubbub.accountant.losses.grid import LossGrid, grid_step
 from hubbub.accountant.mechanisms import KRR
 
 PEOPLE_LIMIT = 128
-"""Most people, dummies counted, of whom every number of ones has a pair of its own."""
+"""Most people, dummies counted, for which every number of ones has its own pair."""
 
 POINTS = (48, 24)
 """Points of the grid per standard deviation of one round's loss, fewer for many rounds.
@@ -27,10 +27,10 @@ They add 1/(6·24²) and 1/(6·12²) to its variance at most, and half of that t
 """
 
 GROUPS = 32
-"""Groups of neighbouring blocks, each of which has a pair in the family: they differ in skewness by a thirty-second."""
+"""Groups of neighbouring blocks, each with a pair in the family: they differ in skewness by a thirty-second."""
 
 ALIKE = 10_000
-"""Expected wrong reports from which on all numbers of ones are alike to a ten-thousandth: one round's hull will do."""
+"""Expected wrong reports from which on all numbers of ones are equal to 1e-4, so that one round's hull is enough."""
 
 _CURVE_DOUBT = 1e-11
 """Relative error of the slopes of a curve: differences of doubles, a thousandth of them or more."""
@@ -39,22 +39,22 @@ _DOUBT = 3e-13
 """Relative error of an atom: some 128 reports are added to a law one by one, each by a sum of two positive products."""
 
 _FINEST = 1e6 * _DOUBT
-"""Steps from which on losses that are known to `_DOUBT` are known well enough; those of a tiny local ε are not."""
+"""Smallest step for which losses with an error of `_DOUBT` are accurate enough; those of a tiny local ε are not."""
 
 _UNDERFLOW = 1e-290
-"""Masses that are smaller lose their digits: such an atom is left out, and all of them count as an infinite loss."""
+"""Smaller masses lose their digits: such atoms are left out, and all of them count as an infinite loss."""
 
 
 def two_rr_rounds(
     mechanism: KRR, reports: int, dummies: int, rounds: int, log_tail: float
 ) -> tuple[tuple[LossGrid, int], ...]:
-    """Return symmetric pairs that dominate `rounds` rounds, each with how often it comes."""
+    """Return symmetric pairs that dominate `rounds` rounds, each with its number."""
     family = None
     if (reports + dummies) * mechanism.other <= ALIKE:
         family = _single_family(mechanism, reports, dummies, rounds, log_tail) or _block_family(
             block_curves(mechanism, reports, dummies, log_tail)
         )
-    # A curve that is small enough at ε = 0 has no losses to play with.
+    # A curve that is small enough at ε = 0 has no losses to play.
     if family is None or family.reach == 0:
         return ((two_rr_grid(mechanism, reports, dummies, log_tail), rounds),)
     played = rounds_at_once(family, rounds, log_tail)
@@ -78,7 +78,7 @@ def _block_family(curves: BlockCurves) -> Family:
     """Return a family with a pair for each of some groups of neighbouring blocks: the hull of their curves."""
     starts = _groups(curves.values.shape[1])
     upper = np.maximum.reduceat(curves.values, starts, axis=1)
-    # Zeros and ones exchanged are P and Q exchanged: the groups lie symmetrically, and the last is the first's mirror.
+    # Exchanging zeros and ones exchanges P and Q: the groups are symmetric, and the last is the first's mirror image.
     columns = [_pair(curves, upper[:, place], upper[:, -1 - place]) for place in range(len(starts))]
     reach = int(curves.places[-1])
     return Family(curves.step, reach, np.stack(columns, axis=1), upper[-1], _CURVE_DOUBT, 0.0)
@@ -124,7 +124,7 @@ def _pairs(mechanism: KRR, reports: int, dummies: int) -> list[tuple[Array, Arra
     """
     other, truthful = float(mechanism.other), float(mechanism.truthful)
     zeros, coins = _sums(reports - 1, truthful, other), _sums(dummies, 0.5, 0.5)[dummies]
-    # Ones among those who hold a one are zeros among those who hold a zero, counted from the other end.
+    # Ones among people with a one are zeros among people with a zero, counted from the other end.
     held = (np.convolve(zeros[reports - 1 - ones], zeros[ones][::-1]) for ones in range(reports))
     views = (np.convolve(each, coins) for each in held)
     return [_kept(np.convolve(view, [other, truthful]), np.convolve(view, [truthful, other])) for view in views]
@@ -144,7 +144,7 @@ def _sums(reports: int, zero: float, one: float) -> list[Array]:
 
 
 def _grid(values: Array, step: float, log_tail: float) -> LossGrid:
-    # The curve ends where it is small enough to count as an infinite loss.
+    # The curve ends at the first value that is small enough to count as an infinite loss.
     small = values <= math.exp(-log_tail)
     end = int(np.argmax(small)) + 1 if small[-1] else len(values)
     return grid_from_curve(np.arange(end), values[:end], step)

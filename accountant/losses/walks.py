@@ -1,29 +1,30 @@
-"""Dominating pairs as linear functions of binomial counts, laid on few atoms in a safe direction.
+"""Builds dominating pairs as linear functions of binomial counts, put on few atoms in a safe direction.
 
-Every pair of kRR and of the clones has this form. Under a reference measure V let S ~ B(n, p) count what confuses the
-two inputs, let D, given S, be a sum of S fair signs, and let M ~ B(n − S, p') given S count the other blankets. Then
+Every pair of kRR and of the clones has this form. Under a reference measure V let S ~ B(n, p) count the reports that
+confuse the two inputs, let D, given S, be a sum of S fair signs, and let M ~ B(n − S, p') given S count the other
+blankets. Then
 
     dP/dV = (r + a·S + b·M + c·D)/z,    dQ/dV = (r + a·S + b·M − c·D)/z,    z = E[r + a·S + b·M],
 
-with 0 ≤ c ≤ a, and a constant r that is 0 but for sampling. V is the law in which all n people are alike; the
-size-biasing that the victim brings is in the densities:
+with 0 ≤ c ≤ a, and a constant r that is 0 except for sampling. V is the law in which all n people are alike; the
+size-biasing by the victim is in the densities:
 
 - blanket: given B, P has density Σ_y (N_y/m)·k·R(x)(y) = γ + (1−γ)k·N₁/m against m = B+1 uniform values, and
   P[B = m−1]/m = P[B(n, γ) = m]/(nγ). So p = 2γ/k, a = γ + (1−γ)k/2, b = γ, c = (1−γ)k/2, z = nγ.
 - stronger clones: the same at k = 2. Clones: p = e^−ε₀, a = 1, b = 0, c = (e^ε₀−1)/(e^ε₀+1), by the same step.
-- attack on kRR, k ≥ 3 (everyone else holds a third value): p = 2γ/k, M = n − S, a = (e^ε₀+1)/2, c = (e^ε₀−1)/2,
+- attack on kRR, k ≥ 3 (everyone else has a third value): p = 2γ/k, M = n − S, a = (e^ε₀+1)/2, c = (e^ε₀−1)/2,
   b = γ(1−2/k)/(1−2γ/k), z = n.
 - kRR subsampled, m of N clients, q = m/N (accounting-rounds.md): V has s ~ B(m, γ) uniform reports, the density is
   (1−q) + q·(γ·s + (1−γ)k·N₁)/(mγ): the blanket pair of m reports with r = (1−q)/q·mγ. Poisson: `poisson_walk`.
 
 The hockey stick (x − e^ε y)₊ of the two densities is a convex function of them, and so is that of any product with
 other pairs. Hence *every mean-preserving spread of (S, M, D) gives a dominating pair*, and every conditional mean a
-dominated one (it is a post-processing). That is all that is used:
+dominated one (it is a post-processing). Only this is used:
 
-- upper: S is split onto the ends of its bin, keeping its mean; the signs are then S' many, S' the larger end (a sum of
-  more fair signs is a spread of a sum of fewer); D is split onto the ends of its bins. M − E[M | S] is a centred
+- upper: S is split between the ends of its bin, keeping its mean; the number of signs is then S', the larger end (a sum
+  of more fair signs is a spread of a sum of fewer); D is split between the ends of its bins. M − E[M | S] is a centred
   binomial of at most n − min S trials, so it is replaced by that one and split in the same way.
-- lower: S and D become the means of their bins, M its mean, and the signs are as many as the smaller end.
+- lower: S and D become the means of their bins, M its mean, and the number of signs is the smaller end.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ FINE = 40
 """Grid points per standard deviation of D: a spread adds 1/(6·FINE²), a ten-thousandth, to its variance."""
 
 DENSE = 400
-"""The same for the lower direction: its atoms must lie denser than the points they are merged on."""
+"""The same for the lower direction: its atoms must be denser than the points on which they are merged."""
 
 SHADE = 8e-3
-"""Relative step of a·S + b·M in M: it changes ε by about 2.5·SHADE², two ten-thousandths, relatively."""
+"""Relative step of a·S + b·M in M: the relative change of ε is about 2.5·SHADE², two ten-thousandths."""
 
 BUDGET = 2_000_000
-"""Atoms of one pair at which S stops being enumerated one by one."""
+"""Most atoms of one pair for which S is enumerated one by one."""
 
 BLOCK = 300_000
-"""Atoms made at a time: what a composition needs of memory, some ten arrays of this size."""
+"""Atoms made at a time: a composition needs the memory of some ten arrays of this size."""
 
 LOWER_BUDGET = 300_000
 """The same for the lower direction."""
@@ -78,7 +79,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Values of S with what belongs to them: weight, a·S + b·M − c·S, S itself and the row of its signs."""
+    """Values of S with their weight, a·S + b·M − c·S, S itself and the row of its signs."""
 
     weight: Array
     base: Array
@@ -88,7 +89,7 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Signs:
-    """Per row the places D ≥ 0 and their masses (of one side; the place 0 holds all of its mass)."""
+    """Per row the places D ≥ 0 and their masses (of one side; the place 0 has all of its mass)."""
 
     places: Array
     masses: Array
@@ -105,7 +106,7 @@ def blanket_walk(reports: int, categories: int, gamma: Fraction) -> Walk:
 
 
 def subsampled_walk(reports: int, clients: int, categories: int, gamma: Fraction) -> Walk:
-    """Return the exact pair of kRR when `reports` of `clients` clients are drawn without replacement."""
+    """Return the exact pair of kRR if `reports` of `clients` clients are drawn without replacement."""
     rest = Fraction(clients - reports, reports) * reports * gamma
     return replace(blanket_walk(reports, categories, gamma), rest=rest)
 
@@ -116,7 +117,7 @@ def clone_walk(reports: int, likelihood_ratio: Fraction) -> Walk:
 
 
 def attack_walk(reports: int, categories: int, gamma: Fraction) -> Walk:
-    """Return the pair that kRR attains when everyone else holds a third value (feldman-2022, Thm 5.3); k ≥ 3."""
+    """Return the pair that kRR attains if everyone else has a third value (feldman-2022, Thm 5.3); k ≥ 3."""
     ratio = 1 + categories * (1 - gamma) / gamma
     share = 2 * gamma / categories
     b = gamma * Fraction(categories - 2, categories) / (1 - share)
@@ -124,12 +125,12 @@ def attack_walk(reports: int, categories: int, gamma: Fraction) -> Walk:
 
 
 def poisson_walk(people: int, categories: int, gamma: Fraction, rate: Fraction) -> Walk:
-    """Return the exact pair of kRR when each client takes part with probability q = `rate` (accounting-rounds.md).
+    """Return the exact pair of kRR if each client takes part with probability q = `rate` (accounting-rounds.md).
 
-    `people` are the victim and all others but those who took part and answered truthfully, who are shown: T of them.
-    Each other one is then a blanket report with probability r = qγ/u, u = 1 − q(1−γ), or absent. With the victim's own
-    report there with probability q, N reports are seen with density (1−q)·b(N) + q·b(N−1)·(γ + (1−γ)k·N₁/N), b the law
-    of B(T−1, r). Relative to V, N ~ B(T, r) uniform reports, b(N) is (T−N)/(T(1−r)) and b(N−1) is N/(T·r), and as
+    Others who took part and answered truthfully are shown; `people` are the victim and all the rest: T of them. Each of
+    the rest is then a blanket report with probability r = qγ/u, u = 1 − q(1−γ), or absent. The victim's own report is
+    there with probability q, so N reports are seen with density (1−q)·b(N) + q·b(N−1)·(γ + (1−γ)k·N₁/N), b the law of
+    B(T−1, r). Relative to V, N ~ B(T, r) uniform reports, b(N) is (T−N)/(T(1−r)) and b(N−1) is N/(T·r), and as
     (1−q)/(1−r) = qγ/r = u the N cancels: the density is u·(T + (1−γ)(k/γ)·N₁)/T.
     """
     apart = (1 - gamma) * categories / (2 * gamma)
@@ -138,16 +139,16 @@ def poisson_walk(people: int, categories: int, gamma: Fraction, rate: Fraction) 
 
 
 def poisson_attack_walk(people: int, categories: int, gamma: Fraction, rate: Fraction) -> Walk:
-    """Return the pair that kRR attains there, k ≥ 3: all others hold a third value, only two values are looked at."""
+    """Return the pair that kRR attains there, k ≥ 3: all others have a third value, and two values are observed."""
     ratio, other = 1 + categories * (1 - gamma) / gamma, rate * gamma / categories
     b = (1 - other * (ratio + 1)) / (1 - 2 * other)
     return Walk(people, 2 * other, (ratio + 1) / 2, (ratio - 1) / 2, b, Fraction(1))
 
 
 def rappor_attack_walk(reports: int, truthful: Fraction, other: Fraction) -> Walk:
-    """Return a pair that RAPPOR with 3 or more categories attains: everyone else holds a third value.
+    """Return a pair that RAPPOR with 3 or more categories attains: everyone else has a third value.
 
-    Of every report only the victim's two bits are looked at, and equal bits are not told apart.
+    Of every report only the victim's two bits are observed, and the two cases of equal bits are one.
     """
     high, low = truthful / other, (1 - truthful) / (1 - other)
     b = (truthful * other + (1 - truthful) * (1 - other)) / (other**2 + (1 - other) ** 2)
@@ -155,7 +156,7 @@ def rappor_attack_walk(reports: int, truthful: Fraction, other: Fraction) -> Wal
 
 
 def sides_walk(reports: int, gamma: Fraction) -> Walk:
-    """Return a pair that noise on [0, 1] attains: everyone else holds 1/2, and reports are seen as below it or not.
+    """Return a pair that noise on [0, 1] attains: everyone else has 1/2, and only the side of each report is seen.
 
     A report of an end falls on the other side with probability gamma/2 (Laplace noise; balle-2019, Lemma 5.1).
     """
@@ -163,7 +164,7 @@ def sides_walk(reports: int, gamma: Fraction) -> Walk:
 
 
 def fixed_walk(blankets: int, categories: int, gamma: Fraction) -> Walk:
-    """Return the blanket pair given that `blankets` reports, the victim's among them, are shown."""
+    """Return the blanket pair if `blankets` reports, including the victim's, are shown."""
     c = (1 - gamma) * categories / 2
     if categories == 2:
         return Walk(blankets, Fraction(1), gamma + c, c)
@@ -197,7 +198,7 @@ def contracted_atoms(walk: Walk, log_tail: float, thin: int = 1) -> Iterator[Ato
 
 
 def _widened(window: tuple[int, int], trials: int) -> tuple[int, int]:
-    """Give the window room for the victim: P's own count is a binomial of n − 1 trials, and one more at most."""
+    """Widen the window for the victim: P's own count is a binomial of n − 1 trials, and at most one more."""
     return max(0, window[0] - 1), min(trials, window[1] + 1)
 
 

@@ -1,8 +1,8 @@
-"""What a client does to an answer, exactly.
+"""Describes exactly how a client randomizes an answer.
 
-A mechanism is only described here; bounds, pairs and calibration consume it. Clients import this package,
-so it uses the standard library alone. To add a mechanism, add a module with a frozen dataclass and give it to
-the bounds whose conditions it meets.
+This package only describes mechanisms; bounds, pairs and calibration use the descriptions. Clients import it, so it
+uses the standard library alone. To add a mechanism, add a module with a frozen dataclass and give it to the bounds
+whose conditions it meets.
 """
 
 from hubbub.accountant.mechanisms.exact import (
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 Mechanism = KRR | Generic
-"""What a task can ask for, and what is certified."""
+"""The mechanisms that a task can use and a certificate can cover."""
 
 AnyMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | Gaussian
-"""What the accountant can be asked about."""
+"""The mechanisms that the accountant can bound."""

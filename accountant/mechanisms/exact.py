@@ -1,4 +1,4 @@
-"""Numbers that mechanisms are made of, to 80 digits: no float decides privacy."""
+"""Computes the numbers of mechanisms to 80 digits, so that no float decides privacy."""
 
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -9,7 +9,7 @@ from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.numbers import real
 
 EPSILON_LOCAL_LIMIT = 40.0
-"""Largest local epsilon accepted; at 40 a report is the plain answer for every practical purpose."""
+"""Largest local epsilon accepted; at 40 a report is practically the plain answer."""
 
 EPSILON_LOCAL_LEAST = 1e-20
 """Smallest positive local epsilon: below it the 80 digits of e^epsilon would lose their relative precision."""
@@ -22,18 +22,18 @@ GROWN = PRECISE.add(Decimal(1), _PAD)
 
 
 def exact_decimal(value: Fraction) -> Decimal:
-    """`value` to 80 significant digits, rounded to nearest."""
+    """Return `value` to 80 significant digits, rounded to nearest."""
     return PRECISE.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
 @lru_cache(maxsize=256)
 def exp_decimal(exponent: float) -> Decimal:
-    """E to the power `exponent` (taken as the exact binary number it is), to 80 significant digits."""
+    """Return e to the power `exponent`, taken as an exact binary number, to 80 significant digits."""
     return PRECISE.exp(Decimal(exponent))
 
 
 def checked_epsilon_local(epsilon_local: float) -> float:
-    """`epsilon_local` as a float, 0 or in [1e-20, 40], or an error that says what is wrong."""
+    """Return `epsilon_local` as a float, 0 or in [1e-20, 40], or raise AccountingError."""
     value = real(epsilon_local)
     if value != 0 and not EPSILON_LOCAL_LEAST <= value <= EPSILON_LOCAL_LIMIT:
         raise AccountingError(
@@ -44,7 +44,7 @@ def checked_epsilon_local(epsilon_local: float) -> float:
 
 
 def grown_exp(exponent: float) -> Fraction:
-    """E to the power `exponent` ≥ 0, rounded up beyond 50 digits; 1 exactly at 0."""
+    """Return e to the power `exponent` ≥ 0, rounded up beyond 50 digits; 1 exactly at 0."""
     return Fraction(PRECISE.multiply(exp_decimal(exponent), GROWN)) if exponent else Fraction(1)
 
 
@@ -57,7 +57,7 @@ def log_above(value: Fraction) -> float:
 
 
 def checked_probability(name: str, value: object) -> Fraction:
-    """`value` as it is: an exact fraction strictly between 0 and 1, at least 2**-80 from both; else an error."""
+    """Return `value`, an exact fraction strictly between 0 and 1, at least 2**-80 from both; else AccountingError."""
     if not isinstance(value, Fraction):
         raise AccountingError(f"{name} is {shown(value)}, must be an exact Fraction such as Fraction(3, 4)")
     least = Fraction(1, 2**80)

@@ -1,8 +1,8 @@
-"""How exact numbers of a mechanism are written as JSON values, and read back.
+"""Writes the exact numbers of a mechanism as JSON values, and reads them back.
 
-A signed form must read the same everywhere, and a JSON float need not (1e-06 here, 0.000001 in a browser). So
-probabilities are pairs of whole numbers [numerator, 2**32], or texts of fractions in lowest terms where they may have
-any denominator, and real numbers are texts in C's hexadecimal notation.
+A signed form must read the same everywhere, and a JSON float need not (Python writes 1e-06, a browser 0.000001). So
+probabilities are pairs of whole numbers [numerator, 2**32]. If any denominator is allowed, they are texts of fractions
+in lowest terms. Real numbers are texts in C's hexadecimal notation.
 """
 
 import re
@@ -16,14 +16,14 @@ GAMMA_DENOMINATOR = 2**32
 """A task writes its probabilities as w / 2**32: a client compares a 32-bit draw with w."""
 
 _FRACTION = re.compile("[0-9]{1,80}(?:/[0-9]{1,80})?")
-"""A probability as text: no sign, exponent or blank, and no more digits than a number of 256 bits has."""
+"""A probability as text: no sign, exponent or space, and no more digits than a number of 256 bits has."""
 
 Fits = Callable[[Any], bool]
-"""Whether a JSON value has the shape that a member must have; its range is the mechanism's business."""
+"""Whether a JSON value has the shape of a member; the mechanism checks its range."""
 
 
 def is_count(value: Any) -> bool:
-    """Whether `value` is a whole number from 0. `True` is an `int` to Python, but another value in JSON."""
+    """Whether `value` is a whole number from 0. `True` is an `int` in Python, but not a number in JSON."""
     return type(value) is int and value >= 0
 
 
@@ -43,7 +43,7 @@ def is_text(value: Any) -> bool:
 
 
 def is_fraction_text(value: Any) -> bool:
-    """Whether `value` is a text like "1/2" or "1": a whole number, or two with a stroke between, in digits."""
+    """Whether `value` is a text like "1/2" or "1": a whole number, or two with a slash between, in digits."""
     return is_text(value) and _FRACTION.fullmatch(value) is not None
 
 
@@ -53,17 +53,17 @@ def pair_of_counts(value: Any) -> bool:
 
 
 def list_of(fits: Fits) -> Fits:
-    """Return the shape of a list of values that each have the shape `fits`."""
+    """Return the shape of a list of values of the shape `fits`."""
     return lambda value: type(value) is list and all(map(fits, value))
 
 
 def or_none(fits: Fits) -> Fits:
-    """Return the shape of null, or of a value that has the shape `fits`."""
+    """Return the shape of null, or of a value of the shape `fits`."""
     return lambda value: value is None or fits(value)
 
 
 def written_probability(name: str, value: Fraction) -> list[int]:
-    """Return `value` as [numerator, 2**32]; raises AccountingError where it is not such a fraction."""
+    """Return `value` as [numerator, 2**32]; raises AccountingError if it is not such a fraction."""
     numerator = value * GAMMA_DENOMINATOR
     if numerator.denominator != 1:
         raise AccountingError(
@@ -74,7 +74,7 @@ def written_probability(name: str, value: Fraction) -> list[int]:
 
 
 def read_real(name: str, value: str) -> float:
-    """Return the double that `float.hex` wrote as `value`, or raise AccountingError."""
+    """Return the double whose `float.hex` is `value`, or raise AccountingError."""
     try:
         return float.fromhex(value)
     except (ValueError, OverflowError) as wrong:
@@ -82,15 +82,19 @@ def read_real(name: str, value: str) -> float:
 
 
 def read_fraction(value: str) -> Fraction:
-    """Return the fraction that `is_fraction_text` accepted, or raise AccountingError where its denominator is 0."""
+    """Return the fraction of a text that `is_fraction_text` accepts; raises AccountingError if its denominator is 0."""
     numerator, _, denominator = value.partition("/")
     if denominator and not int(denominator):
-        raise AccountingError(f"a probability is {shown(value)}, its denominator must be above 0; write it as 1/4")
+        raise AccountingError(f"a probability is {shown(value)}, its denominator must be above 0; write it like 1/4")
     return Fraction(int(numerator), int(denominator or 1))
 
 
 def check_content(kind: str, members: Mapping[str, Fits], content: Mapping[str, Any]) -> None:
-    """Return only if `content` names `kind` and has exactly its `members`, each of its shape; else AccountingError."""
+    """Return only if `content` names `kind` and has exactly its `members`, each of its shape.
+
+    Raises:
+        AccountingError: otherwise.
+    """
     if content.get("mechanism") != kind:
         raise AccountingError(f"mechanism is {shown(content.get('mechanism'))}, must be {kind!r} to be read as one")
     if set(content) != {"mechanism", *members}:
@@ -101,6 +105,6 @@ def check_content(kind: str, members: Mapping[str, Fits], content: Mapping[str, 
     for name, fits in members.items():
         if not fits(content[name]):
             raise AccountingError(
-                f"{name} of a {kind!r} mechanism is {shown(content[name])}, which is not of its form; "
+                f"{name} of a {kind!r} mechanism is {shown(content[name])}, which is not of the expected form; "
                 "write it as the mechanism's content() does"
             )

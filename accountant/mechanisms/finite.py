@@ -1,4 +1,4 @@
-"""A matrix of exact probabilities, a row for each input, a column for each output."""
+"""Defines a randomizer by a matrix of exact probabilities: a row for each input, a column for each output."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from hubbub.accountant.mechanisms.exact_values import (
 )
 
 INPUTS_LIMIT = 128
-"""Most inputs: every pair of neighbours is looked at."""
+"""Most inputs: bounds examine every pair of neighbours."""
 
 OUTPUTS_LIMIT = 4096
 """Most outputs."""
 
 ENTRIES_LIMIT = 16_384
-"""Most probabilities of one law: a certificate holds each of them as a text."""
+"""Most probabilities of one law: a certificate contains each of them as a text."""
 
 BITS_LIMIT = 256
 """Most bits of a probability's denominator, so of its numerator too."""
 
 COMMON_BITS_LIMIT = 16_384
-"""Most bits of the common denominator of all probabilities: sums of them have it, and take longer the longer it is."""
+"""Most bits of the common denominator of all probabilities: sums have that denominator, so its size sets their time."""
 
 RATIO_LIMIT = 2**80
-"""Largest ratio of two inputs' probabilities of one output: far beyond any privacy."""
+"""Largest ratio of two inputs' probabilities of one output: far beyond any useful privacy."""
 
 Row = tuple[Fraction, ...]
 
@@ -48,20 +48,20 @@ class Finite:
     """A randomizer that for the input x gives the output y with probability `law[x][y]`; every client runs it.
 
     A law with many inputs can be given by a few of them. Then `blanket` is a law below that of *every* input, listed
-    or not (an unnormalized one: its total is the probability of the blanket), and any two inputs must look like two of
-    those listed once outputs are renamed in a way that keeps the blanket. Likewise an output may stand for many: those
+    or not (an unnormalized one: its total is the probability of the blanket). Any two inputs must look like two of the
+    listed ones after a renaming of outputs that keeps the blanket. Likewise one output may represent many: outputs
     whose probabilities under the listed inputs and the blanket are proportional are one output, their sum.
 
     Attributes:
         law: a row for each input; every row sums to exactly 1.
-        blanket: a law below every input's. Left out, the smallest probability in each column, which is the largest
-            such law, and all inputs are listed. None where it is that one.
-        neighbours: pairs of inputs (rows), of which nobody must learn which one a person holds. None: all pairs.
-        dummy: the law of a dummy report, nowhere below the blanket, so that it hides people as a further one of them
+        blanket: a law below every input's. If left out, it is the smallest probability in each column, which is the
+            largest such law, and all inputs are listed. None if it is that one.
+        neighbours: pairs of inputs (rows); nobody may learn which of the two a person has. None: all pairs.
+        dummy: the law of a dummy report, nowhere below the blanket, so that a dummy hides people as another person
             would: a row of the law, or any mixture of rows. None: dummies are not known, and are refused.
 
-    Raises AccountingError for anything else, and where an output tells one input from another for certain: there is no
-    local ε then.
+    Raises AccountingError for anything else, and if an output distinguishes two inputs with certainty: then there is no
+    local ε.
     """
 
     kind: ClassVar[str] = "finite"
@@ -85,7 +85,7 @@ class Finite:
         object.__setattr__(self, "dummy", self._checked_dummy())
 
     def __hash__(self) -> int:
-        # Kept: the law may have thousands of entries, and bounds are cached by mechanism.
+        # Cached: the law may have thousands of entries, and bounds are cached by mechanism.
         return self._hash
 
     @cached_property
@@ -104,7 +104,7 @@ class Finite:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Finite:
-        """Read what `content` wrote; raises AccountingError for anything else."""
+        """Read the output of `content`; raises AccountingError for anything else."""
         _check_sizes(content)
         check_content(cls.kind, cls.members, content)
         neighbours = content["neighbours"]
@@ -117,7 +117,7 @@ class Finite:
 
     @cached_property
     def masses(self) -> Row:
-        """The blanket: in each column a probability that no input goes below."""
+        """The blanket: in each column, a probability that is at most that of every input."""
         return _lowest(self.law) if self.blanket is None else self.blanket
 
     @cached_property
@@ -127,7 +127,7 @@ class Finite:
 
     @cached_property
     def neighbouring(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of neighbours as (x, x'), both ways round."""
+        """Pairs of neighbours as (x, x'), in both orders."""
         pairs = tuple(combinations(range(len(self.law)), 2)) if self.neighbours is None else self.neighbours
         return pairs + tuple((second, first) for first, second in pairs)
 
@@ -139,7 +139,7 @@ class Finite:
 
     @cached_property
     def epsilon_local(self) -> float:
-        """Log of the largest ratio between neighbours, rounded up: never below the truth; 0.0 where it is 1."""
+        """Log of the largest ratio between neighbours, rounded up: never below the truth; 0.0 if the ratio is 1."""
         return log_above(self.neighbour_ratio)
 
     @cached_property
@@ -156,7 +156,7 @@ class Finite:
 
     @property
     def counts_dummies(self) -> bool:
-        """Whether it is known what a dummy is."""
+        """Whether the law of a dummy is known."""
         return self.dummy is not None
 
     def _checked_blanket(self) -> Row | None:
@@ -177,18 +177,18 @@ class Finite:
         ratio = self.likelihood_ratio
         if ratio > RATIO_LIMIT:
             raise AccountingError(
-                f"probabilities of one output differ {float(ratio):.3g}-fold between inputs, may at most 2**80-fold; "
-                "raise the smaller one"
+                f"probabilities of one output differ {float(ratio):.3g}-fold between inputs, must differ at most "
+                "2**80-fold; raise the smaller one"
             )
         if 0 < self.neighbour_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
-            raise AccountingError("the laws of two inputs are too close to tell apart; make them equal")
-        # Holds of the largest blanket, whatever the inputs; below it a bound that knows the local ε alone is better.
+            raise AccountingError("the laws of two inputs are too close to be distinguished; make them equal")
+        # The largest blanket always satisfies this; below it a bound from the local ε alone is better.
         tops = (max(column) for column in zip(*self.law, strict=True))
         for place, (top, mass) in enumerate(zip(tops, self.masses, strict=True)):
             if mass * ratio < top:
                 raise AccountingError(
                     f"blanket of output {place} is {shown(mass)}, must be at least {shown(top / ratio)}: no input of a "
-                    "randomizer of this local epsilon can go below it; raise it, or list the inputs it is meant for"
+                    "randomizer of this local epsilon can be below that; raise it, or list the inputs that are lower"
                 )
 
     def _checked_dummy(self) -> Row | None:
@@ -201,13 +201,13 @@ class Finite:
             if mass < least:
                 raise AccountingError(
                     f"dummy gives output {place} with probability {shown(mass)}, must be at least {shown(least)}, the "
-                    "blanket's: it would hide less than a person does; make dummies reports of some input"
+                    "blanket's, or it hides less than a person does; make dummies reports of some input"
                 )
         return dummy
 
 
 def _check_sizes(content: Mapping[str, Any]) -> None:
-    """Refuse lists that are too long before anything in them is read: millions of fractions take half a minute."""
+    """Refuse lists that are too long before reading their entries: millions of fractions take half a minute."""
     law = content.get("law")
     lists = [("law", INPUTS_LIMIT, law), ("neighbours", INPUTS_LIMIT**2, content.get("neighbours"))]
     rows = law if isinstance(law, list) and len(law) <= INPUTS_LIMIT else []
@@ -219,7 +219,7 @@ def _check_sizes(content: Mapping[str, Any]) -> None:
         lists.append((name, OUTPUTS_LIMIT, row))
     for name, most, value in lists:
         if isinstance(value, list) and len(value) > most:
-            raise AccountingError(f"{name} has a list of {len(value)}, may have at most {most} in one; see `Finite`")
+            raise AccountingError(f"{name} has a list of {len(value)}, must have at most {most} in one; see `Finite`")
 
 
 def _lowest(law: Sequence[Row]) -> Row:
@@ -229,7 +229,7 @@ def _lowest(law: Sequence[Row]) -> Row:
 def _checked_law(law: object) -> tuple[Row, ...]:
     if not isinstance(law, Sequence) or isinstance(law, str) or not 2 <= len(law) <= INPUTS_LIMIT:
         raise AccountingError(
-            f"law is {shown(law)}, must have from 2 to {INPUTS_LIMIT} rows, one for each input; join inputs, or list "
+            f"law is {shown(law)}, must have from 2 to {INPUTS_LIMIT} rows, one for each input; merge inputs, or list "
             "some of them with a blanket"
         )
     first = law[0]
@@ -237,7 +237,7 @@ def _checked_law(law: object) -> tuple[Row, ...]:
     if not 1 <= outputs <= OUTPUTS_LIMIT or outputs * len(law) > ENTRIES_LIMIT:
         raise AccountingError(
             f"law has {len(law)} rows of {outputs} outputs, must have from 1 to {OUTPUTS_LIMIT} outputs and at most "
-            f"{ENTRIES_LIMIT} probabilities; join outputs whose columns are proportional"
+            f"{ENTRIES_LIMIT} probabilities; merge outputs whose columns are proportional"
         )
     rows = tuple(_checked_row(f"row {place} of the law", row, outputs) for place, row in enumerate(law))
     _check_common(rows)
@@ -247,8 +247,8 @@ def _checked_law(law: object) -> tuple[Row, ...]:
         if min(column) == 0 < max(column):
             raise AccountingError(
                 f"output {place} is possible for input {column.index(max(column))} and impossible for input "
-                f"{column.index(0)}, which tells them apart for certain: there is no local epsilon; give every input "
-                "some probability of it"
+                f"{column.index(0)}, so it distinguishes them with certainty and there is no local epsilon; give every "
+                "input some probability of it"
             )
     return rows
 
@@ -257,25 +257,25 @@ def _checked_row(name: str, row: object, outputs: int) -> Row:
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != outputs:
         raise AccountingError(f"{name} is {shown(row)}, must have {outputs} probabilities, one for each output")
     for value in row:
-        # A float is not the number that was meant: 0.1 is not a tenth.
+        # A float is not the intended number: 0.1 is not a tenth.
         if type(value) is not Fraction:
-            raise AccountingError(f"{name} holds {shown(value)}, must hold exact fractions such as Fraction(1, 4)")
+            raise AccountingError(f"{name} has {shown(value)}, must have exact fractions such as Fraction(1, 4)")
         if not 0 <= value <= 1 or value.denominator.bit_length() > BITS_LIMIT:
             raise AccountingError(
-                f"{name} holds {shown(value)}, must hold probabilities from 0 to 1 with denominators of at most "
-                f"{BITS_LIMIT} bits; round the law, so that it is one that a client can draw from"
+                f"{name} has {shown(value)}, must have probabilities from 0 to 1 with denominators of at most "
+                f"{BITS_LIMIT} bits; round the law to one that a client can draw from"
             )
     return tuple(row)
 
 
 def _check_common(rows: Sequence[Row]) -> None:
-    """Refuse rows whose sums would be fractions of a million bits: it is seen before any of them is added up."""
+    """Refuse rows whose sums would be fractions of a million bits, before any of them is computed."""
     common = 1
     for denominator in {value.denominator for row in rows for value in row}:
         common = lcm(common, denominator)
         if common.bit_length() > COMMON_BITS_LIMIT:
             raise AccountingError(
-                f"probabilities of the law have a common denominator of {common.bit_length()} bits or more, may have "
+                f"probabilities of the law have a common denominator of {common.bit_length()} bits or more, must have "
                 f"one of at most {COMMON_BITS_LIMIT}; write all of them over one denominator, such as 2**64"
             )
 
@@ -291,10 +291,10 @@ def _checked_neighbours(pairs: object, inputs: int) -> tuple[tuple[int, int], ..
         return None
     if not isinstance(pairs, Sequence) or not pairs or not all(map(_pair_below(inputs), pairs)):
         raise AccountingError(
-            f"neighbours is {shown(pairs)}, must hold pairs of two different inputs from 0 to {inputs - 1}, at least "
+            f"neighbours is {shown(pairs)}, must list pairs of two different inputs from 0 to {inputs - 1}, at least "
             "one; leave it out if all inputs are neighbours"
         )
-    # One set of neighbours has one form, or one law would be signed in many.
+    # One set of neighbours has one form, so one law has one signed form.
     found = tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
     return None if len(found) == inputs * (inputs - 1) // 2 else found
 

@@ -1,4 +1,4 @@
-"""Gaussian noise on an answer from an interval: no local ε, only a local (ε, δ)."""
+"""Defines Gaussian noise on an answer from an interval: it has no local ε, only a local (ε, δ)."""
 
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -13,14 +13,14 @@ from hubbub.accountant.mechanisms.laplace import check_answer
 from hubbub.accountant.numbers import real
 
 SIGMA_LEAST, SIGMA_LIMIT = 0.05, 1e6
-"""Standard deviations accepted, in widths of the answers' interval: below it a report is the plain answer."""
+"""Smallest standard deviation, in widths of the answers' interval: below it a report is the plain answer."""
 
 
 @dataclass(frozen=True)
 class Gaussian:
     """x + N(0, sigma²) for an answer x in [0, 1]; any other interval is scaled to this one first, sigma with it.
 
-    There is no local ε, whatever sigma: ratios of densities are unbounded. So this type has no `epsilon_local`, and
+    There is no local ε for any sigma: ratios of densities are unbounded. So this type has no `epsilon_local`, and
     of the bounds only the blanket covers it (balle-2019, Lemma 5.1; its A.1 (3): the blanket's probability is
     2·P[N(0, sigma²) ≤ −1/2]). Raises AccountingError unless 0.05 ≤ sigma ≤ 1e6.
     """
@@ -33,7 +33,7 @@ class Gaussian:
         if not SIGMA_LEAST <= real(self.sigma) <= SIGMA_LIMIT:
             raise AccountingError(
                 f"sigma is {shown(self.sigma)}, must be from {SIGMA_LEAST} to {SIGMA_LIMIT:g} widths of the interval "
-                "that answers lie in; choose one in between"
+                "of answers; choose one in between"
             )
         object.__setattr__(self, "sigma", float(self.sigma))
 
@@ -43,26 +43,26 @@ class Gaussian:
         return Fraction(2 * self.below(Fraction(1, 2), Fraction(0))) * (1 - Fraction(1, 10**55))
 
     def density(self, x: Fraction, y: Fraction) -> Decimal:
-        """Density of the report `y` for the answer `x` in [0, 1], to 70 digits."""
+        """Return the density of the report `y` for the answer `x` in [0, 1], to 70 digits."""
         z = exact_decimal((y - check_answer(x)) / Fraction(self.sigma))
         decay = PRECISE.exp(PRECISE.divide(PRECISE.multiply(z, z), Decimal(-2)))
         return PRECISE.divide(decay, PRECISE.multiply(_root(PRECISE), Decimal(self.sigma)))
 
     def blanket_density(self, y: Fraction) -> Decimal:
-        """Smallest density of `y` over all answers: that of the end farther away."""
+        """Return the smallest density of `y` over all answers: that of the farther end of [0, 1]."""
         return min(self.density(Fraction(0), y), self.density(Fraction(1), y))
 
     def below(self, x: Fraction, y: Fraction) -> Decimal:
-        """Probability of a report below `y` for the answer `x` in [0, 1], to 70 digits, relatively."""
+        """Return the probability of a report below `y` for the answer `x` in [0, 1], to 70 significant digits."""
         return normal_below((y - check_answer(x)) / Fraction(self.sigma))
 
 
 @lru_cache(maxsize=4096)
 def normal_below(z: Fraction) -> Decimal:
-    """Return Φ(z) to 70 digits, relatively, for |z| up to about 60.
+    """Return Φ(z) to 70 significant digits, for |z| up to about 60.
 
-    Φ(z) − 1/2 = φ(z)·(z + z³/3 + z⁵/15 + …), a series of one sign. For z < 0 the difference to 1/2 cancels, by
-    about z²/2 in the exponent: that many more digits are carried.
+    Φ(z) − 1/2 = φ(z)·(z + z³/3 + z⁵/15 + …), a series of one sign. For z < 0 the sum with 1/2 cancels, by about z²/2 in
+    the exponent, so that many more digits are carried.
     """
     size = abs(z)
     context = Context(prec=90 + ceil(float(size) ** 2 / 4), Emin=-99999, Emax=99999)
@@ -88,7 +88,7 @@ def _root(context: Context) -> Decimal:
 
 @lru_cache(maxsize=64)
 def _pi(digits: int) -> int:
-    """Return π·10^digits, less some units of the last digit lost to rounding (Machin: 16·atan(1/5) − 4·atan(1/239))."""
+    """Return π·10^digits but for some units of the last digit (Machin: 16·atan(1/5) − 4·atan(1/239))."""
     unit = 10 ** (digits + 10)
     total = 0
     for factor, inverse in ((16, 5), (-4, 239)):

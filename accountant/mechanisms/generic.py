@@ -1,4 +1,4 @@
-"""Any local randomizer, known only by its local ε."""
+"""Defines an unknown local randomizer: only its local ε is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ class Generic:
 
     `mixed` means that the *places* of the shuffled batch may have different randomizers, chosen adaptively: answers
     are shuffled first, then the i-th place applies its own (feldman-2022, Thm 3.1). It does not mean that clients
-    bring randomizers of their own: such a client hides only among those that share its randomizer, and only they
-    count as reports (erlingsson-2019, Cor. 9).
+    choose their own randomizers: such a client hides only among clients with the same randomizer, and only these count
+    as reports (erlingsson-2019, Cor. 9).
     """
 
     kind: ClassVar[str] = "generic"
@@ -35,7 +35,7 @@ class Generic:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "Generic":
-        """Read what `content` wrote; raises AccountingError for anything else."""
+        """Read the output of `content`; raises AccountingError for anything else."""
         check_content(cls.kind, cls.members, content)
         return cls(read_real("epsilon_local_hex", content["epsilon_local_hex"]), content["mixed"])
 

@@ -1,4 +1,4 @@
-"""KRR of a hash of the answer, under one of many public hash functions."""
+"""Defines kRR of a hash of the answer, under one of many public hash functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from hubbub.accountant.mechanisms.exact_values import Fits, check_content, is_co
 from hubbub.accountant.mechanisms.krr import KRR
 
 CELLS_LEAST = 3
-"""Fewest cells: with two, kRR has a pair of its own (`pairs.two_rr`), which is not proven of hashes."""
+"""Fewest cells: with two, kRR has its own pair (`pairs.two_rr`), which is not proven for hashes."""
 
 TABLE_LIMIT = 2**32
-"""Most cells of all rows together: a report names one of them in 32 bits."""
+"""Most cells in all rows: a report names one of them in 32 bits."""
 
 
 @dataclass(frozen=True)
 class Hashed:
     """A report is (r, y): the row r is uniform in range(rows), y is kRR over `cells` values of the answer's hash h_r.
 
-    The hash functions are fixed beforehand and public, whatever they are. One report of x is (r, h_r(x)) with
-    probability (1 − γ + γ/g)/R, and any other cell of row r with γ/(gR): so its local ε is kRR's over g = `cells`
-    values, attained wherever some h_r(x) ≠ h_r(x'). A batch's δ is at most that of kRR over g values at the same n and
-    with as many dummies, which are uniform cells (docs/explanation/accounting-hashed.md).
+    The hash functions may be any, but they are fixed beforehand and public. A report of x is (r, h_r(x)) with
+    probability (1 − γ + γ/g)/R, and each other cell of row r with γ/(gR). So its local ε is kRR's over g = `cells`
+    values, attained if some h_r(x) ≠ h_r(x'). A batch's δ is at most that of kRR over g values at the same n and with
+    as many dummies, which are uniform cells (docs/explanation/accounting-hashed.md).
 
     Raises AccountingError for numbers out of range.
     """
@@ -43,29 +43,29 @@ class Hashed:
                 raise AccountingError(f"{name} is {shown(value)}, must be a whole number of at least {least}")
         if self.cells * self.rows > TABLE_LIMIT:
             raise AccountingError(
-                f"{self.rows} rows of {self.cells} cells are more than {TABLE_LIMIT} cells in all; take fewer"
+                f"{self.rows} rows of {self.cells} cells are more than {TABLE_LIMIT} cells in all; use fewer"
             )
-        # What is wrong with γ is said by kRR.
+        # kRR checks γ.
         self.krr  # noqa: B018 - made for its checks
 
     @classmethod
     def from_numerator(cls, cells: int, rows: int, numerator: int) -> "Hashed":
-        """The mechanism with gamma = `numerator` / 2**32, the form that a task fixes."""
+        """Return the mechanism with gamma = `numerator` / 2**32, the form that a task fixes."""
         return cls(cells, rows, KRR.from_numerator(max(cells, 2) if isinstance(cells, int) else 2, numerator).gamma)
 
     @cached_property
     def krr(self) -> KRR:
-        """KRR over the cells of one row, whose bounds hold for this."""
+        """KRR over the cells of one row; its bounds are valid for this mechanism."""
         return KRR(self.cells, self.gamma)
 
     def content(self) -> dict[str, Any]:
-        """Return its one form as JSON values; AccountingError where gamma is not a multiple of 1/2**32."""
+        """Return its one form as JSON values; raises AccountingError if gamma is not a multiple of 1/2**32."""
         gamma = self.krr.content()["gamma"]
         return {"mechanism": self.kind, "cells": self.cells, "gamma": gamma, "rows": self.rows}
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "Hashed":
-        """Read what `content` wrote; raises AccountingError for anything else."""
+        """Read the output of `content`; raises AccountingError for anything else."""
         check_content(cls.kind, cls.members, content)
         return cls.from_numerator(content["cells"], content["rows"], content["gamma"][0])
 
@@ -80,10 +80,10 @@ class Hashed:
         return self.krr.epsilon_local
 
     def law(self, places: tuple[int, ...]) -> tuple[Fraction, ...]:
-        """Exact output law for an answer with the hashes `places`, one in range(cells) for each row.
+        """Return the exact output law for an answer with the hashes `places`, one in range(cells) for each row.
 
         Entry r·cells + y is the probability of the report (r, y).
         """
         if len(places) != self.rows:
-            raise AccountingError(f"{len(places)} hashes are given, must be one for each of {self.rows} rows")
+            raise AccountingError(f"{len(places)} hashes are given, must be one for each of the {self.rows} rows")
         return tuple(each / self.rows for place in places for each in self.krr.law(place))

@@ -1,4 +1,4 @@
-"""k-ary randomized response: the mechanism of every histogram and sum that is certified."""
+"""Defines k-ary randomized response, the mechanism of certified histograms and sums."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from hubbub.accountant.mechanisms.exact_values import (
 )
 
 CATEGORIES_LIMIT = 2**31
-"""Most categories of kRR; far beyond any histogram, it keeps intermediate numbers finite."""
+"""Most categories of kRR: far more than any histogram has; the limit keeps intermediate numbers finite."""
 
 
 def check_categories(categories: int) -> None:
@@ -52,42 +52,42 @@ class KRR:
         if not 0 < self.gamma <= 1:
             raise AccountingError(f"gamma is {shown(self.gamma)}, must be above 0 and at most 1")
         if self.gamma < Fraction(1, 2**80):
-            raise AccountingError(f"gamma is {shown(self.gamma)}, must be at least 2**-80; raise it for any privacy")
+            raise AccountingError(f"gamma is {shown(self.gamma)}, must be at least 2**-80; below it nothing is private")
         if 0 < self.likelihood_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
-            raise AccountingError(f"gamma is {shown(self.gamma)}, too close to 1 to tell apart; make it 1")
+            raise AccountingError(f"gamma is {shown(self.gamma)}, too close to 1 to be distinguished; make it 1")
 
     @classmethod
     def from_numerator(cls, categories: int, numerator: int) -> "KRR":
-        """The mechanism with gamma = `numerator` / 2**32, the form that a task fixes."""
+        """Return the mechanism with gamma = `numerator` / 2**32, the form that a task fixes."""
         if isinstance(numerator, bool) or not isinstance(numerator, int) or not 0 < numerator <= GAMMA_DENOMINATOR:
             raise AccountingError(f"gamma numerator is {shown(numerator)}, must be a whole number from 1 to 2**32")
         return cls(categories, Fraction(numerator, GAMMA_DENOMINATOR))
 
     @classmethod
     def from_local_epsilon(cls, categories: int, epsilon_local: float) -> "KRR":
-        """The mechanism of local privacy `epsilon_local`, as the real number it is.
+        """Return the mechanism of local privacy `epsilon_local`, taken as an exact real number.
 
-        Its gamma is never above k / (e^epsilon_local + k - 1) and within 1e-50 of it relatively: less blanket is less
-        privacy, so bounds computed for it hold for the mechanism that was meant. Its `epsilon_local` is the number
-        given: that of the mechanism that was meant.
+        Its gamma is never above k / (e^epsilon_local + k - 1), and within a relative 1e-50 of it. Less blanket is less
+        privacy, so its bounds are valid for the mechanism with exactly this local ε. Its `epsilon_local` is the given
+        number.
         """
         check_categories(categories)
         local = checked_epsilon_local(epsilon_local)
         if local == 0:
             return cls(categories, Fraction(1))
         mechanism = cls(categories, Fraction(categories) / (grown_exp(local) + categories - 1))
-        # Where the cached property looks first: it answers the number given, not the log of the rounded ratio.
+        # The cached property looks here first, so it returns the given number, not the log of the rounded ratio.
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
 
     def content(self) -> dict[str, Any]:
-        """Return its one form as JSON values; AccountingError where gamma is not a multiple of 1/2**32."""
+        """Return its one form as JSON values; raises AccountingError if gamma is not a multiple of 1/2**32."""
         gamma = written_probability("gamma", self.gamma)
         return {"mechanism": self.kind, "categories": self.categories, "gamma": gamma}
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "KRR":
-        """Read what `content` wrote; raises AccountingError for anything else."""
+        """Read the output of `content`; raises AccountingError for anything else."""
         check_content(cls.kind, cls.members, content)
         return cls.from_numerator(content["categories"], content["gamma"][0])
 
@@ -112,7 +112,7 @@ class KRR:
         return 1 - self.gamma + self.other
 
     def law(self, x: int) -> tuple[Fraction, ...]:
-        """Exact output law for the input `x` in range(categories); entry y is the probability of y."""
+        """Return the exact output law for the input `x` in range(categories); entry y is the probability of y."""
         if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < self.categories:
             raise AccountingError(f"input is {shown(x)}, must be from 0 to {self.categories - 1}")
         return tuple(self.truthful if y == x else self.other for y in range(self.categories))

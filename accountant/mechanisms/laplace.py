@@ -1,4 +1,4 @@
-"""Laplace noise on an answer from an interval."""
+"""Defines Laplace noise on an answer from an interval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ class Laplace:
     """x + Lap(1 / epsilon_local) for an answer x in [0, 1]; any other interval is scaled to this one first.
 
     It is `epsilon_local`-LDP. Its blanket is a Laplace law around 1/2 of the same scale, with probability
-    e^(−epsilon_local/2) (balle-2019, Lemma 5.1). The noise is a real number: a client that rounds it needs its own
-    argument, and hubbub's clients do not make such reports. Raises AccountingError unless 1e-20 ≤ epsilon_local ≤ 40.
+    e^(−epsilon_local/2) (balle-2019, Lemma 5.1). The noise is a real number: a client that rounds it needs a separate
+    proof, and hubbub's clients do not make such reports. Raises AccountingError unless 1e-20 ≤ epsilon_local ≤ 40.
     """
 
     kind: ClassVar[str] = "laplace"
@@ -37,7 +37,7 @@ class Laplace:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "Laplace":
-        """Read what `content` wrote; raises AccountingError for anything else."""
+        """Read the output of `content`; raises AccountingError for anything else."""
         check_content(cls.kind, cls.members, content)
         return cls(read_real("epsilon_local_hex", content["epsilon_local_hex"]))
 
@@ -52,18 +52,18 @@ class Laplace:
         return 1 / grown_exp(self.epsilon_local / 2)
 
     def density(self, x: Fraction, y: Fraction) -> Decimal:
-        """Density of the report `y` for the answer `x` in [0, 1], to 75 digits."""
+        """Return the density of the report `y` for the answer `x` in [0, 1], to 75 digits."""
         local = Decimal(self.epsilon_local)
         distance = exact_decimal(abs(y - check_answer(x)))
         decay = PRECISE.exp(-PRECISE.multiply(local, distance))
         return PRECISE.divide(PRECISE.multiply(local, decay), Decimal(2))
 
     def blanket_density(self, y: Fraction) -> Decimal:
-        """Smallest density of `y` over all answers: gamma times the blanket's law, which lies around 1/2."""
+        """Return the smallest density of `y` over all answers: gamma times the blanket's law, centered at 1/2."""
         return min(self.density(Fraction(0), y), self.density(Fraction(1), y))
 
     def below(self, x: Fraction, y: Fraction) -> Decimal:
-        """Probability of a report below `y` for the answer `x` in [0, 1], to 75 digits."""
+        """Return the probability of a report below `y` for the answer `x` in [0, 1], to 75 digits."""
         distance = exact_decimal(abs(y - check_answer(x)))
         tail = PRECISE.divide(PRECISE.exp(-PRECISE.multiply(Decimal(self.epsilon_local), distance)), Decimal(2))
         return tail if y < x else PRECISE.subtract(Decimal(1), tail)

@@ -1,8 +1,8 @@
-"""A few lines each, however many categories they have.
+"""Builds finite laws of known randomizers, with a few rows for any number of categories.
 
-Each takes e^ε_local as an exact fraction, `ratio`: the one that a client draws from. Three inputs stand for all of
-them, two neighbours and a third one that the others may hold, and an output stands for all those that these three
-inputs and the blanket give with proportional probabilities (`Finite`).
+Each function takes e^ε_local as an exact fraction, `ratio`: the one that a client draws from. Three inputs represent
+all inputs: two neighbours, and a third one that the others may have. One output represents all outputs whose
+probabilities under these three inputs and the blanket are proportional (`Finite`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Pattern = tuple[int, ...]
 
 
 def simplest(finite: Finite) -> KRR | Finite:
-    """Return the same randomizer as `KRR` where it is one, as kRR's own pairs are tighter (k = 2) or faster.
+    """Return the same randomizer as `KRR` if it is one: kRR's own pairs are tighter (k = 2) or faster.
 
-    Dummies of kRR are uniform reports, so a law with other dummies stays as it is.
+    Dummies of kRR are uniform reports, so a law with other dummies is returned unchanged.
     """
     rows, size = finite.law, len(finite.law)
     uniform = (Fraction(1, size),) * size
@@ -31,7 +31,7 @@ def simplest(finite: Finite) -> KRR | Finite:
         return finite
     own, other = max(rows[0]), min(rows[0])
     alike = len(rows[0]) == size and all(sorted(row) == [other] * (size - 1) + [own] for row in rows)
-    # Every input has an output of its own, but where all are alike.
+    # Every input has its own output, unless all rows are equal.
     if not alike or (own > other and len({row.index(own) for row in rows}) < size):
         return finite
     return KRR(size, size * other)
@@ -50,7 +50,7 @@ def subset_selection(categories: int, size: int, ratio: Fraction) -> Finite:
     scale = Fraction(categories) / (_checked_ratio(ratio) * size + categories - size)
 
     def share(pattern: Pattern) -> Fraction:
-        # C(k − 3, size − inside)/C(k, size) in small numbers: there may be very many subsets.
+        # C(k − 3, size − inside)/C(k, size) as a product of small numbers: the number of subsets may be huge.
         inside = sum(pattern)
         ways = perm(size, inside) * perm(categories - size, listed - inside)
         return scale * Fraction(ways, perm(categories, listed))
@@ -59,12 +59,12 @@ def subset_selection(categories: int, size: int, ratio: Fraction) -> Finite:
 
 
 def hadamard_response(categories: int, ratio: Fraction) -> Finite:
-    """Hadamard response (Acharya, Sun and Zhang, 2019): one of K places, `ratio` times as likely where one's row has 1.
+    """Hadamard response (Acharya, Sun and Zhang, 2019): one of K places, `ratio` times as likely if x's row has a 1.
 
     K is the least power of two above `categories`; the category x has row x + 1 of the Hadamard matrix of order K, and
-    row 0 is nobody's. Any two rows agree and differ in quarters of the places, and row 3 is the product of rows 1 and
-    2, which is the best that others can hold. Place 0 alone has a 1 in all rows, since rows 1, 2, 4, … are among them:
-    so there the blanket is everybody's law.
+    no category has row 0. Any two rows agree and differ in quarters of the places. Row 3 is the product of rows 1 and
+    2, which is the best row that the others can have. Place 0 alone has a 1 in all rows, since rows 1, 2, 4, … are
+    among them: at that place the blanket is every input's law.
     """
     check_categories(categories)
     places, listed = 1 << categories.bit_length(), min(3, categories)
@@ -79,16 +79,17 @@ def hadamard_response(categories: int, ratio: Fraction) -> Finite:
 
 
 def optimized_unary(categories: int, ratio: Fraction) -> Finite:
-    """Optimized unary encoding (Wang and others, 2017): one's own bit is fair, others are 1 with probability 1/(E + 1).
+    """Optimized unary encoding (Wang and others, 2017): the true bit is fair, others are 1 with probability 1/(E + 1).
 
-    `RAPPOR` has the same law; a report of all ones, which all inputs give alike, is counted with the others where its
-    probability takes too many digits: that is on the safe side.
+    `RAPPOR` has the same law. All inputs give a report of all ones with the same probability; if that probability has
+    too many digits, the report is counted with the others, which is safe.
     """
     check_categories(categories)
     other, listed = 1 / (_checked_ratio(ratio) + 1), min(3, categories)
     exact = categories * other.denominator.bit_length() <= BITS_LIMIT // 2
     all_ones = other**categories if exact else Fraction(0)
-    # Where a bit is 0, m(y) = (1/2)/(1 − q)·P[all bits of chance q]; one's own bit makes that E = (1 − q)/q times more.
+    # If some bit is 0, m(y) = (1/2)/(1 − q)·P[all bits of chance q]; if the true bit is 1 the probability is
+    # E = (1 − q)/q times that.
     scale = Fraction(1, 2) / (1 - other)
 
     def share(pattern: Pattern) -> Fraction:
@@ -99,7 +100,7 @@ def optimized_unary(categories: int, ratio: Fraction) -> Finite:
 
 
 def local_hashing(values: int, ratio: Fraction, categories: int = 2**31) -> Finite:
-    """Local hashing (Wang and others, 2017): a public hash function of one's own, then kRR on its `values` values.
+    """Local hashing (Wang and others, 2017): each client's own public hash function, then kRR on its `values` values.
 
     The function is drawn uniformly from a family in which any three categories have independent uniform hashes (two,
     for the upper bound). A report counts for the categories that have its hash. Optimized (OLH): values = ratio + 1.
@@ -118,9 +119,10 @@ def local_hashing(values: int, ratio: Fraction, categories: int = 2**31) -> Fini
 def _counting(
     listed: int, share: Callable[[Pattern], Fraction], ratio: Fraction, common: Fraction = Fraction(0)
 ) -> Finite:
-    """Return the law whose outputs count for some inputs, for which they are `ratio` times as likely.
+    """Return the law whose outputs count for some inputs; for these they are `ratio` times as likely.
 
-    `share` is the blanket's mass of the outputs with a pattern; `common` that of one more, which all inputs give alike.
+    `share` is the blanket's mass of the outputs with a pattern. `common` is the mass of one more output, which has the
+    same probability for all inputs.
     """
     patterns = [pattern for pattern in product((0, 1), repeat=listed) if share(pattern) > 0]
     shares = [share(pattern) for pattern in patterns]
@@ -135,7 +137,7 @@ def _counting(
 def _checked_ratio(ratio: object) -> Fraction:
     if not isinstance(ratio, Fraction) or ratio < 1:
         raise AccountingError(
-            f"ratio is {shown(ratio)}, must be an exact Fraction of at least 1: e^epsilon_local of the law that "
+            f"ratio is {shown(ratio)}, must be an exact Fraction of at least 1; pass e^epsilon_local of the law that "
             "clients draw from"
         )
     return ratio

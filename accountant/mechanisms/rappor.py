@@ -1,4 +1,4 @@
-"""Unary encoding, every bit randomized by itself."""
+"""Defines unary encoding with every bit randomized independently."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from hubbub.accountant.mechanisms.exact_values import (
 from hubbub.accountant.mechanisms.krr import check_categories
 
 ENUMERATED = 16
-"""Most categories whose 2^d reports are listed one by one."""
+"""Most categories for which `law` lists all 2^d reports."""
 
 _EXACT_BITS = 20_000
 """A power with at most this many bits is kept as the exact fraction."""
@@ -38,12 +38,12 @@ _EXACT_BITS = 20_000
 
 @dataclass(frozen=True)
 class RAPPOR:
-    """Unary encoding of one of `categories` values, every bit randomized by itself.
+    """Unary encoding of one of `categories` values, with every bit randomized independently.
 
     The bit of the true value is sent as 1 with probability `truthful`, every other bit with probability `other`.
-    E = truthful(1 − other)/(other(1 − truthful)) is e^epsilon_local. A report y has the smallest probability
-    m(y) = (1 − truthful)/(1 − other)·P[bits of chance `other`] if some bit is 0, which every value without a bit in y
-    attains, and truthful·other^(d−1) if all are 1; so gamma = Σ m(y) = (1−truthful)/(1−other)·(1 − other^d)
+    E = truthful(1 − other)/(other(1 − truthful)) is e^epsilon_local. The smallest probability of a report y is
+    m(y) = (1 − truthful)/(1 − other)·P[bits of chance `other`] if some bit is 0, attained by every value whose bit is 0
+    in y, and truthful·other^(d−1) if all are 1; so gamma = Σ m(y) = (1−truthful)/(1−other)·(1 − other^d)
     + other^(d−1)·truthful. Relative to m, a value's probability is E if its bit is 1 and some bit is 0, else 1.
 
     Raises AccountingError unless both probabilities are exact fractions, 0 < other ≤ truthful < 1.
@@ -66,26 +66,26 @@ class RAPPOR:
                 f"other is {shown(self.other)}, must be at most truthful, {shown(self.truthful)}; exchange 0 and 1"
             )
         if 0 < self.likelihood_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
-            raise AccountingError("truthful and other are too close to tell apart; make them equal")
+            raise AccountingError("truthful and other are too close to be distinguished; make them equal")
 
     @classmethod
     def from_numerators(cls, categories: int, truthful: int, other: int) -> "RAPPOR":
-        """The mechanism with truthful = `truthful` / 2**32 and other = `other` / 2**32, the form that a task fixes."""
+        """Return the mechanism with truthful = `truthful` / 2**32 and other = `other` / 2**32, as a task fixes it."""
         for name, value in (("truthful", truthful), ("other", other)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < GAMMA_DENOMINATOR:
                 raise AccountingError(
                     f"{name} numerator is {shown(value)}, must be a whole number from 1 to 2**32 - 1: "
-                    "a bit that is always sent, or never, hides nothing"
+                    "a bit that is always or never 1 hides nothing"
                 )
         return cls(categories, Fraction(truthful, GAMMA_DENOMINATOR), Fraction(other, GAMMA_DENOMINATOR))
 
     @classmethod
     def from_local_epsilon(cls, categories: int, epsilon_local: float, truthful: Fraction | None = None) -> "RAPPOR":
-        """The mechanism of local privacy `epsilon_local`: symmetric (other = 1 − truthful), or with `truthful` given.
+        """Return the mechanism of local privacy `epsilon_local`: symmetric (other = 1 − truthful), or with `truthful`.
 
-        Its probabilities are on the side of less privacy, within 1e-50 relatively, so bounds computed for it hold for
-        the mechanism that was meant; its `epsilon_local` is the number given. With truthful = 1/2 it is "optimized"
-        unary encoding.
+        Its probabilities err to the side of less privacy, by a relative 1e-50 at most, so its bounds are valid for the
+        mechanism with exactly this local ε. Its `epsilon_local` is the given number. With truthful = 1/2 it is
+        "optimized" unary encoding.
         """
         check_categories(categories)
         local = checked_epsilon_local(epsilon_local)
@@ -95,12 +95,12 @@ class RAPPOR:
         else:
             checked_probability("truthful", truthful)
             mechanism = cls(categories, truthful, truthful / (truthful + grown_exp(local) * (1 - truthful)))
-        # Where the cached property looks first: it answers the number given, not the log of the rounded ratio.
+        # The cached property looks here first, so it returns the given number, not the log of the rounded ratio.
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
 
     def content(self) -> dict[str, Any]:
-        """Return its one form as JSON values; AccountingError where a probability is not a multiple of 1/2**32."""
+        """Return its one form as JSON values; raises AccountingError if a probability is not a multiple of 1/2**32."""
         return {
             "mechanism": self.kind,
             "categories": self.categories,
@@ -110,7 +110,7 @@ class RAPPOR:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "RAPPOR":
-        """Read what `content` wrote; raises AccountingError for anything else."""
+        """Read the output of `content`; raises AccountingError for anything else."""
         check_content(cls.kind, cls.members, content)
         return cls.from_numerators(content["categories"], content["truthful"][0], content["other"][0])
 
@@ -121,15 +121,15 @@ class RAPPOR:
 
     @cached_property
     def epsilon_local(self) -> float:
-        """The log of `likelihood_ratio`, rounded up: never below the truth; 0.0 where both probabilities are equal."""
+        """The log of `likelihood_ratio`, rounded up: never below the truth; 0.0 if both probabilities are equal."""
         return log_above(self.likelihood_ratio)
 
     @cached_property
     def all_ones(self) -> Fraction:
-        """other^(categories − 1): exact while that is short to write, else rounded down beyond 50 digits.
+        """other^(categories − 1): exact if that has few bits, else rounded down beyond 50 digits.
 
-        Rounded down, it still gives a law below every report's (the divergence is bounded by it, a little larger):
-        part of the report of all ones is then taken at probability truthful·x/E instead of truthful·x.
+        Rounded down, it still gives a law below every report's, so it still bounds the divergence, a little less
+        tightly: part of the report of all ones then counts at probability truthful·x/E instead of truthful·x.
         """
         bits = self.other.denominator.bit_length() * (self.categories - 1)
         if bits <= _EXACT_BITS:
@@ -147,8 +147,8 @@ class RAPPOR:
     def kinds(self) -> tuple[tuple[Fraction, Fraction, Fraction], ...]:
         """For two values x, x': (μ_x/m, μ_x'/m, m) of the four kinds of report, m the blanket's mass.
 
-        The bit of x alone is set, that of x' alone, both (and some bit is 0), or neither; all ones count as the last
-        kind, since there all values are alike.
+        Of the bits of x and x', only the first is set, only the second, both (and some bit is 0), or neither; all ones
+        count as the last kind, since they have the same probability for all values.
         """
         ratio, one, other = self.likelihood_ratio, Fraction(1), self.other
         thinned = (1 - self.truthful) / (1 - other)
@@ -158,7 +158,7 @@ class RAPPOR:
         return (ratio, one, alone), (one, ratio, alone), (ratio, ratio, both), (one, one, neither)
 
     def probability(self, x: int, bits: tuple[int, ...]) -> Fraction:
-        """Probability of the report `bits` (0 or 1 for every category) for the value `x` in range(categories)."""
+        """Return the probability of the report `bits` (0 or 1 for every category) for the value `x`."""
         if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < self.categories:
             raise AccountingError(f"input is {shown(x)}, must be from 0 to {self.categories - 1}")
         chances = [self.truthful if place == x else self.other for place in range(self.categories)]
@@ -167,7 +167,10 @@ class RAPPOR:
         )
 
     def law(self, x: int) -> tuple[Fraction, ...]:
-        """Exact output law for the value `x`: entry Σ bit_j·2^(d−1−j) is the probability of the bits; d ≤ 16."""
+        """Return the exact output law for the value `x`, for d ≤ 16.
+
+        Entry Σ bit_j·2^(d−1−j) is the probability of the bits.
+        """
         if self.categories > ENUMERATED:
             raise AccountingError(f"categories is {self.categories}, must be at most {ENUMERATED} to list all reports")
         return tuple(self.probability(x, bits) for bits in product((0, 1), repeat=self.categories))

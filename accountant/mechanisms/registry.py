@@ -1,4 +1,4 @@
-"""Which mechanisms can be written down and read back: the one form that task, ledger and certificate share.
+"""Reads and writes mechanisms in the one form that task, ledger and certificate share.
 
 To add a mechanism, give its class `kind`, `members`, `content` and `read`, and add it to `KINDS`.
 """
@@ -18,14 +18,14 @@ from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
 
 LocalMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite
-"""What has a local ε, and so composes over rounds and has Rényi divergences."""
+"""A mechanism with a local ε, which therefore composes over rounds and has Rényi divergences."""
 
 _ALL: tuple[type[LocalMechanism], ...] = (KRR, RAPPOR, Generic, Laplace, Hashed, Finite, Sequence, TreeNodes)
 
 KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in _ALL}
-"""Each mechanism under the name that its content gives in the member `mechanism`.
+"""Each mechanism by its name in the member `mechanism` of its content.
 
-Gaussian noise is left out: it has no local ε, so no task may ask for it and no ledger can charge it.
+Gaussian noise is left out: it has no local ε, so no task may use it and no ledger can charge it.
 """
 
 
@@ -33,8 +33,8 @@ def mechanism_kind(kind: object) -> type[LocalMechanism]:
     """Return the class of mechanism called `kind`.
 
     Raises:
-        AccountingError: for an unknown name. It is never taken for another mechanism: a bound of the wrong one would
-            certify too little.
+        AccountingError: for an unknown name. It is never read as another mechanism, whose bound may certify too small
+            an ε.
     """
     known = KINDS.get(kind) if isinstance(kind, str) else None
     if known is None:
@@ -43,7 +43,7 @@ def mechanism_kind(kind: object) -> type[LocalMechanism]:
 
 
 def mechanism_members(kind: object) -> Mapping[str, Fits]:
-    """Return the members of such a mechanism's content besides `mechanism`, each with the shape it must have."""
+    """Return the members of such a mechanism's content except `mechanism`, each with its shape."""
     return mechanism_kind(kind).members
 
 
@@ -56,9 +56,9 @@ def read_mechanism(content: Mapping[str, Any]) -> LocalMechanism:
     if not isinstance(content, Mapping):
         raise AccountingError(f"a mechanism is {shown(content)}, must be a mapping; write it as content() does")
     mechanism = mechanism_kind(content.get("mechanism")).read(content)
-    # One mechanism has one form: 0x2p-1 for 0x1p+0 would be signed and chained as something else.
+    # One mechanism has one form: 0x2p-1 equals 0x1p+0, but would have another signature and digest.
     if mechanism.content() != dict(content):
         raise AccountingError(
-            f"a mechanism is {shown(dict(content))}, its one form is {shown(mechanism.content())}; write it so"
+            f"a mechanism is {shown(dict(content))}, but its one form is {shown(mechanism.content())}; write it so"
         )
     return mechanism

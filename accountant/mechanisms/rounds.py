@@ -1,4 +1,4 @@
-"""What rounds cost together, and one of them alone: the one place that knows whose rounds hang together."""
+"""Says which mechanisms link their rounds, and what one round and several rounds of each cost."""
 
 from collections.abc import Callable
 from collections.abc import Sequence as Several
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def one_round(mechanism: LocalMechanism) -> LocalMechanism:
-    """Return the law of what a person sends in one round."""
+    """Return the law of one person's report in one round."""
     return mechanism.one_round if isinstance(mechanism, Sequence | TreeNodes) else mechanism
 
 
 def paid_rounds(mechanism: LocalMechanism, rounds: int) -> int:
-    """Return how often a person pays for `mechanism` in so many rounds: once, where all of them are one report.
+    """Return how often a person pays for `mechanism` in so many rounds: once, if all rounds are one report.
 
-    Of the tree's nodes it is the units in which streams can differ, of which one round may cost two.
+    For the tree's nodes it is the number of units in which streams can differ; one round may cost two units.
     """
     if isinstance(mechanism, TreeNodes):
         return mechanism.paid(rounds)
@@ -28,10 +28,10 @@ def paid_rounds(mechanism: LocalMechanism, rounds: int) -> int:
 
 
 def costliest(mechanism: LocalMechanism, rounds: Several[T], reports: Callable[[T], int]) -> list[T]:
-    """Return what a person pays for of these rounds of a mechanism: those with the fewest reports.
+    """Return the rounds of a mechanism that a person pays for: those with the fewest reports.
 
-    Of the tree's nodes it is the round with the fewest, as often as there are units to pay for: each size of a batch
-    takes seconds to compose.
+    For the tree's nodes it is the round with the fewest reports, once per unit: each further batch size would take
+    seconds to compose.
     """
     paid = paid_rounds(mechanism, len(rounds))
     if isinstance(mechanism, TreeNodes):
@@ -40,13 +40,13 @@ def costliest(mechanism: LocalMechanism, rounds: Several[T], reports: Callable[[
 
 
 def hiding_reports(mechanism: LocalMechanism, reports: int, missing: int = 0) -> int:
-    """Return how many of a batch's honest `reports` hide a person over rounds: the steady ones, if linked.
+    """Return how many of a batch's honest `reports` hide a person over rounds: the steady ones, if rounds are linked.
 
-    Any of the people who are `missing` of the honest minimum may be a steady one. The person is always there.
+    Each of the `missing` people of the honest minimum may be a steady one. The result counts the person too.
     """
     return max(1, min(reports, mechanism.steady - missing)) if isinstance(mechanism, Sequence) else reports
 
 
 def left_out(mechanism: LocalMechanism) -> float:
-    """Return the share of δ that is the chance of what the mechanism's bounds leave out: a level of too few people."""
+    """Return the share of δ kept for the event that the mechanism's bounds leave out: a level with too few people."""
     return LEVEL_SHARE if isinstance(mechanism, Sequence) and not mechanism.alone else 0.0

@@ -1,4 +1,4 @@
-"""A randomizer of everything that one person sends over all rounds of a task, drawn once and sent a piece a round."""
+"""Defines a randomizer of all that one person sends over a task's rounds: drawn once, one piece sent each round."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,15 +12,15 @@ from hubbub.accountant.mechanisms.exact_values import Fits, check_content, is_co
 
 @dataclass(frozen=True)
 class Sequence:
-    """What one person sends in all rounds together is one `epsilon_local`-LDP report; one round of it `epsilon_round`.
+    """One person's pieces in all rounds are one `epsilon_local`-LDP report; one round of it is `epsilon_round`-LDP.
 
-    Its density, relative to what depends on nothing and is independent from round to round, is between c and
-    c·e^epsilon_local for every input. `steady` is how many honest people, of the same level where there are levels,
-    take part in every round in which a given person does: they alone hide that person, since who misses a round sends
-    another sequence. It cannot be measured, as nobody can link the rounds' reports; a task states it, and what is
-    certified holds where it does (accounting-signs.md, "Who counts as n"). Levels are drawn, so a level has
-    fewer by a chance of at most `LEVEL_SHARE` of δ, which is part of the δ that is certified (`rounds.left_out`).
-    `alone` is one round by itself, which all who came hide; it is never written.
+    For every input its density is between c and c·e^epsilon_local, relative to a law that is independent of the input
+    and from round to round. `steady` is how many honest people, of the same level if there are levels, take part in
+    every round in which a given person does. They alone hide that person, since a person who misses a round sends
+    another sequence. `steady` cannot be measured, as nobody can link the rounds' reports. A task states it, and the
+    certificate is valid if the statement is true (accounting-signs.md, "Who counts as n"). Levels are drawn, so a
+    level has fewer people with a chance of at most `LEVEL_SHARE` of δ, which is part of the certified δ
+    (`rounds.left_out`). `alone` is one round without the others, which all of its reports hide; it is never written.
     """
 
     kind: ClassVar[str] = "sequence"
@@ -45,7 +45,7 @@ class Sequence:
                 f"epsilon_round is {self.epsilon_round:g}, must be at most epsilon_local = {self.epsilon_local:g}"
             )
         if type(self.steady) is not int or self.steady < 1:
-            raise AccountingError(f"steady is {shown(self.steady)}, must be a whole number from 1: people")
+            raise AccountingError(f"steady is {shown(self.steady)}, must be a whole number of people from 1")
         if type(self.alone) is not bool:
             raise AccountingError(f"alone is {shown(self.alone)}, must be true or false")
 
@@ -56,7 +56,7 @@ class Sequence:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "Sequence":
-        """Read what `content` wrote; raises AccountingError for anything else."""
+        """Read the output of `content`; raises AccountingError for anything else."""
         check_content(cls.kind, cls.members, content)
         local, one = (read_real(name, content[name]) for name in ("epsilon_local_hex", "epsilon_round_hex"))
         return cls(local, one, content["steady"])
@@ -68,5 +68,5 @@ class Sequence:
 
     @property
     def one_round(self) -> "Sequence":
-        """What one round alone shows: a sequence that ends with it."""
+        """Return the law of one round alone: a sequence of one round."""
         return replace(self, epsilon_local=self.epsilon_round, alone=True)

@@ -1,4 +1,4 @@
-"""The longest node that ends with the round, as one `Node` sends every value."""
+"""Defines the reports of the strategy `tree`: each round the longest node that ends with it, sent by one `Node`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from hubbub.accountant.mechanisms.longitudinal.tree import Node, units
 
 @dataclass(frozen=True)
 class TreeNodes:
-    """In the round of period t each person sends the value of the node of t's lowest binary one, which ends with t.
+    """In the round of period t each person sends the value of the longest node that ends with t (t's lowest set bit).
 
-    Only these nodes make up any [1, t], so a round has one report of a person. A value is sent as `Node` says, with
-    γ = `gamma` / 2³² and b = `side` / 2³²; it has a −1 where there are two `changes` or more. A person pays in
-    *units*: a value that differs by one is one unit, −1 against +1 two of them (accounting-tree.md, "Units"). `alone`
-    is one round by itself, where values differ by one or by two; it is never written.
+    Only these nodes make up any [1, t], so a round has one report of a person. A `Node` sends each value, with
+    γ = `gamma` / 2³² and b = `side` / 2³²; it has a −1 if there are two `changes` or more. A person pays in *units*: a
+    value that differs by one is one unit, −1 against +1 two of them (accounting-tree.md, "Units"). `alone` is one round
+    without the others, in which values differ by one or by two; it is never written.
     """
 
     kind: ClassVar[str] = "tree-nodes"
@@ -38,7 +38,7 @@ class TreeNodes:
     alone: bool = False
 
     def __post_init__(self) -> None:
-        # What is wrong with a number is said by the horizon and the node.
+        # The horizon and the node check the numbers.
         self.horizon  # noqa: B018
         self.node  # noqa: B018
         if type(self.alone) is not bool:
@@ -51,7 +51,7 @@ class TreeNodes:
 
     @cached_property
     def node(self) -> Node:
-        """How every value is sent. A boolean that changes once never falls."""
+        """The randomizer of every value. It needs no −1 if a boolean changes only once, as it then never falls."""
         return Node(self.gamma, self.side, signed=self.changes > 1)
 
     def content(self) -> dict[str, Any]:
@@ -66,14 +66,14 @@ class TreeNodes:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "TreeNodes":
-        """Read what `content` wrote; raises AccountingError for anything else."""
+        """Read the output of `content`; raises AccountingError for anything else."""
         check_content(cls.kind, cls.members, content)
         return cls(content["periods"], content["changes"], content["gamma"][0], content["side"][0])
 
     @property
     def likelihood_ratio(self) -> Fraction:
-        """Largest ratio of two values' probabilities of anything sent: that of 0 and 1, exactly."""
-        # −1 against +1 has (1 − γ + γb)/(γb) too: so a unit's ε covers a difference by two, and two units do amply.
+        """Largest ratio of two values' probabilities of one output: that of 0 and 1, exactly."""
+        # −1 against +1 also has (1 − γ + γb)/(γb): one unit's ε covers a difference by two, which pays two units.
         return max(self.node.ratio(0, 1), self.node.ratio(1, 0))
 
     @property
@@ -83,9 +83,9 @@ class TreeNodes:
 
     @property
     def one_round(self) -> "TreeNodes":
-        """What one round alone shows."""
+        """Return the law of one round alone."""
         return replace(self, alone=True)
 
     def paid(self, rounds: int) -> int:
-        """Return the units that any so many of the rounds cost a person, however they are chosen; never too few."""
+        """Return an upper bound of the units that any so many of the rounds cost a person."""
         return units(self.horizon, rounds)

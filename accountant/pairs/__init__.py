@@ -1,7 +1,7 @@
-"""Pairs of laws that bound all that a person's report reveals in one round: one module for each mechanism.
+"""Defines pairs of laws that bound all that a person's report reveals in one round: one module for each mechanism.
 
-`pairs_of` is the one place that maps a mechanism to what is known of it; `Part` is a query over its rounds, and the
-grids are its losses, ready to be composed.
+Only `pairs_of` maps a mechanism to the results that are proven for it. `Part` is a query over its rounds, and the grids
+are its losses, ready to be composed.
 """
 
 from hubbub.accountant.pairs.amplification import amplification

@@ -1,4 +1,4 @@
-"""The amplification variable of any mechanism that is known (`amplification_variable` says what it is)."""
+"""Returns the amplification variable of any known mechanism (`amplification_variable` defines it)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hubbub.accountant.pairs.registry import pairs_of
 
 
 def amplification(mechanism: AnyMechanism, epsilon: float) -> Amplification:
-    """Return what is known of the amplification variable of `mechanism` at `epsilon` ≥ 0.
+    """Return the known bounds of the amplification variable of `mechanism` at `epsilon` ≥ 0.
 
     Raises:
-        OutsideConditions: places of a batch with randomizers of their own (`mixed`) have no common blanket.
-        AccountingError: a mechanism whose variable is not known.
+        OutsideConditions: if places of a batch have different randomizers (`mixed`): they have no common blanket.
+        AccountingError: if the mechanism's variable is not known.
     """
     return pairs_of(mechanism).amplification(Fraction(exp_decimal(epsilon)))

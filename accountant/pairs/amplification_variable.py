@@ -1,7 +1,7 @@
-"""The privacy amplification variable of balle-2019: what its Lemmas 5.5 and 5.6 need to know of a mechanism.
+"""Defines the privacy amplification variable of balle-2019, which Lemmas 5.5 and 5.6 need of a mechanism.
 
 L = (μ(W) − e^ε μ'(W))/ω(W), with W drawn from the blanket ω and μ, μ' the laws of one report for two inputs; its mean
-is 1 − e^ε whatever the mechanism. Everything is rounded so that bounds made of it only grow.
+is 1 − e^ε for every mechanism. Everything is rounded so that bounds made of it only grow.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ class Amplification:
 
 
 def around(power: Fraction) -> tuple[Fraction, Fraction]:
-    """Return numbers above and below the e^ε that `power` is to 80 digits."""
+    """Return numbers above and below e^ε, which `power` gives to 80 digits."""
     return power * (1 + PAD), power * (1 - PAD)

@@ -1,10 +1,10 @@
-"""The questions that the accountant asks of every mechanism; each mechanism answers them in a `MechanismPairs`.
+"""Defines the questions that the accountant asks of every mechanism; each answers them in a `MechanismPairs`.
 
-No other module asks which mechanism it has, except where a theorem is about kRR alone. What a mechanism does not
-override here is not proven for it: the default says so, and never falls back on another mechanism's numbers.
+No other module checks which mechanism it has, unless a theorem is about kRR alone. If a mechanism does not override a
+method, the result is not proven for it: the default says so, and never uses another mechanism's numbers.
 
-A *pair* is two laws that dominate everything seen of one round, for every two inputs of the victim. It is symmetric and
-fixed before the round, so pairs compose over rounds, adaptively (Zhu, Dong and Wang, 2022, Thm 10).
+A *pair* is two laws that dominate the observer's view of one round, for every two inputs of the victim. It is symmetric
+and fixed before the round, so pairs compose over rounds, adaptively (Zhu, Dong and Wang, 2022, Thm 10).
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ M_co = TypeVar("M_co", bound=AnyMechanism, covariant=True)
 L_co = TypeVar("L_co", bound=LocalMechanism, covariant=True)
 
 Search = Callable[[Evaluate], EpsilonEnds]
-"""Finds both ends of ε where a δ that falls in ε is what is asked for."""
+"""Finds both ends of the ε at which a δ, which falls in ε, reaches its target."""
 
 ABOVE = 1 + Fraction(1, 10**45)
-"""Brings a number that was rounded down beyond 50 digits back above the truth."""
+"""Raises a number that was rounded down beyond 50 digits above the truth again."""
 
 
 @dataclass(frozen=True)
 class MechanismPairs(ABC, Of[M_co]):
-    """All that is proven of one mechanism: the bounds of one round, and the pairs that compose.
+    """All proven results for one mechanism: the bounds of one round, and the pairs that compose.
 
     Attributes:
-        mechanism: which it is.
-        binary: whether it is kRR of two values, whose tighter pair applies.
+        mechanism: the mechanism.
+        binary: whether it is kRR of two values, so that the tighter pair applies.
         has_blanket: whether its own blanket is known, not only its local ε.
-        exact_blanket: whether that blanket is summed as it is, not between two layings on points.
-        cuts_tail: whether laying its blanket on points loses some mass, which is charged to δ.
+        exact_blanket: whether that blanket is summed exactly, not between points above and points below.
+        cuts_tail: whether putting its blanket on points loses some mass, which is charged to δ.
     """
 
     mechanism: M_co
@@ -60,28 +60,28 @@ class MechanismPairs(ABC, Of[M_co]):
 
     @abstractmethod
     def described(self) -> str:
-        """Return what it is in a few words, for errors and tables."""
+        """Return a short description, for errors and tables."""
 
     # One report
 
     @property
     def local_epsilon(self) -> float | None:
-        """What is left if shuffler and analyzer collude; None where there is no local ε."""
+        """The ε if shuffler and analyzer collude; None if there is no local ε."""
         return None
 
     @property
     def ceiling(self) -> float:
-        """The ε from which on δ is 0: the local one, infinite where there is none."""
+        """The ε from which on δ is 0: the local one, infinite if there is none."""
         local = self.local_epsilon
         return inf if local is None else local
 
     @abstractmethod
     def largest_epsilon(self, delta: float) -> float:
-        """Return an ε that one report alone keeps at `delta`: where a search for a smaller one ends."""
+        """Return an ε that is valid for one report alone at `delta`: a search for a smaller one ends there."""
 
     @property
     def symbols(self) -> int:
-        """Fewest values of one report, on which its own δ rests: two, where nothing is known of it."""
+        """Fewest values of one report, on which its own δ depends: two, if nothing is known about it."""
         return 2
 
     @property
@@ -93,27 +93,27 @@ class MechanismPairs(ABC, Of[M_co]):
 
     @abstractmethod
     def upper_bounds(self) -> tuple[str, ...]:
-        """Return the names of the upper bounds whose smallest is the best; `local`, where there is one, comes last."""
+        """Return the names of the upper bounds whose minimum is the best; `local`, if there is one, comes last."""
 
     @abstractmethod
     def attack_bound(self, dummies: int) -> str | None:
-        """Return the name of the best attack known; None where none is, as beside `dummies`, which hide people too."""
+        """Return the name of the best known attack; None if there is none, as with `dummies`, which hide people too."""
 
     def amplification(self, power: Fraction) -> Amplification:
-        """Return what is known of the amplification variable at the ε whose exponential is `power`, to 80 digits."""
+        """Return the known bounds of the amplification variable at the ε with e^ε = `power`, to 80 digits."""
         raise AccountingError(
-            f"mechanism is {self.described()}, its amplification variable is not known; choose another"
+            f"mechanism is {self.described()}, its amplification variable is not known; choose another mechanism"
         )
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
-        """Return the sum whose positive part is the blanket's δ, dummies counted as people.
+        """Return the sum whose positive part is the blanket's δ, with dummies counted as people.
 
-        `missing` is about how much mass may be cut where `cuts_tail`.
+        `missing` is roughly the mass that may be cut if `cuts_tail`.
         """
         raise self._no_blanket()
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln δ of the blanket at an ε below the local one; what is cut is charged."""
+        """Return ends of ln δ of the blanket at an ε below the local one; cut mass is charged."""
         raise self._no_blanket()
 
     def blanket_epsilon(self, reports: int, dummies: int, missing: float, delta: float, search: Search) -> EpsilonEnds:
@@ -128,12 +128,12 @@ class MechanismPairs(ABC, Of[M_co]):
         return search(evaluate)
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Return sums whose positive parts are divergences of data sets where everyone else holds one value."""
+        """Return sums whose positive parts are divergences of data sets in which everyone else has one value."""
         raise OutsideConditions(f"{self.described()} has no attack of this form; ask for 'best' instead")
 
     @property
     def attacked(self) -> KRR | None:
-        """The kRR, which it is or may be, that is attacked by everyone else holding a third value; else None."""
+        """The kRR that it is or may be, if the attack in which everyone else has a third value applies; else None."""
         return None
 
     def _no_blanket(self) -> OutsideConditions:
@@ -144,22 +144,22 @@ class MechanismPairs(ABC, Of[M_co]):
 class LocalPairs(MechanismPairs[L_co]):
     """A mechanism with a local ε, whose rounds compose.
 
-    A part handed in is of this very mechanism. `log_tail` is −ln of the mass that may be cut, which atoms and grids
-    report, so that it is charged.
+    An argument `part` must be of this very mechanism. `log_tail` is −ln of the mass that may be cut; atoms and grids
+    report the cut mass, so that it is charged.
     """
 
     @property
     def local_epsilon(self) -> float:
-        """What is left if shuffler and analyzer collude."""
+        """The ε if shuffler and analyzer collude."""
         return self.mechanism.epsilon_local
 
     @property
     def common_epsilon(self) -> float:
-        """The local ε between any two inputs, neighbours or not: what clones rest on, as the others may hold any."""
+        """The local ε between any two inputs, neighbours or not: clones need it, as the others may have any input."""
         return self.mechanism.epsilon_local
 
     def largest_epsilon(self, delta: float) -> float:
-        """The local ε, whatever `delta`."""
+        """Return the local ε, for any `delta`."""
         return self.mechanism.epsilon_local
 
     # Pairs
@@ -173,10 +173,10 @@ class LocalPairs(MechanismPairs[L_co]):
         return connect_dots(self.dominating_atoms(part, log_tail))
 
     def played_grids(self, part: Part, log_tail: float) -> tuple[tuple[LossGrid, int], ...] | None:
-        """Return pairs for all rounds of `part`, each with how often it comes; None where one round's pair is as good.
+        """Return pairs for all rounds of `part`, each with its number; None if repeating one round's pair is as good.
 
-        They are tighter than one round's pair so often, where what an adversary chooses makes that a hull of many. They
-        compose with other parts' fixed pairs only: of several parts, one can be taken so (`losses.family`).
+        They are tighter than repeating one round's pair if that is a hull over an adversary's choices. They compose
+        only with other parts' fixed pairs, so only one of several parts can use them (`losses.family`).
         """
         return None
 
@@ -189,24 +189,24 @@ class LocalPairs(MechanismPairs[L_co]):
         return merge_dots(self.dominated_atoms(part, log_tail))
 
     def grid_is_tighter(self, part: Part) -> bool:
-        """Whether `dominating_grid` is of another pair than `dominating_atoms`: Rényi divergences try both then."""
+        """Whether `dominating_grid` has another pair than `dominating_atoms`: Rényi divergences then try both."""
         return False
 
     # Attacks on one round without dummies
 
     @abstractmethod
     def attacking_walk(self, part: Part) -> Walk | None:
-        """Return the pair of a data set and of a test that looks at part of it; None where none is of this form."""
+        """Return the pair of a data set and of a test on part of the batch; None if no attack has this form."""
 
     def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
-        """Return losses that an attack on one round of `part` reaches; None where none is known."""
+        """Return losses that an attack on one round of `part` reaches; None if no attack is known."""
         walk = self.attacking_walk(part)
         return None if walk is None else merge_dots(contracted_atoms(walk, log_tail))
 
     def zeros_law(self, reports: int, log_tail: float) -> tuple[Array, Array, Array] | None:
-        """Return `losses.envelope.zeros_law` where everyone else holding 0 is an attack; None where it is not."""
+        """Return `losses.envelope.zeros_law` if others who all have 0 are an attack; otherwise None."""
         return None
 
     def is_attack_on_itself(self, part: Part) -> bool:
-        """Whether the attack is on the very mechanism and batch, so that it is also the bound seen from below."""
+        """Whether the attack is on the same mechanism and batch, so that it is also a lower end of the bound."""
         return False

@@ -1,7 +1,7 @@
-"""Whether a node whose values differ by two, −1 against +1, is covered by two nodes whose values differ by one.
+"""Checks if two nodes whose values differ by one cover a node whose values differ by two, −1 against +1.
 
-It uses up two of the changes, and with b small it costs a little less than two single differences: so two of those are
-composed instead. That is not taken for granted: both curves δ(ε) are compared at *every* ε before it is done.
+A difference by two uses two of the changes. With small b it costs a little less than two single differences, so two of
+those are composed instead. This is not assumed: both curves δ(ε) are first compared at *every* ε.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from hubbub.accountant.numbers import UNIT_ROUNDOFF
 from hubbub.accountant.pairs.finite import FinitePairs
 
 SPARED = 200
-"""One report in so many is left out of the two single differences, which makes room for the errors of the comparison:
-they then cost a quarter of a per cent more than they have to."""
+"""One report in so many is left out of the two single differences, as room for the errors of the comparison: they then
+cost a quarter of a percent more than necessary."""
 
 DEEP = 100.0
-"""Beyond e^−DEEP of δ nothing is compared: a 10^−20th of any δ from 10^−20 on. So little the composition charges for
-the masses of other pairs, and a curve, whose errors are charged already, does not need (accounting-tree.md)."""
+"""Below δ = e^−DEEP nothing is compared: that is 10^−20 of any δ from 10^−20 on. The composition charges so little for
+the masses of other pairs; a curve does not need it, as its errors are charged already (accounting-tree.md)."""
 
 DELTA_LEAST = 1e-20
-"""Least δ at which that is so."""
+"""Least δ at which that is true."""
 
 DOUBT = 1e-9
 """Relative error of the sums below: some ten thousand terms, none of them negative."""
@@ -45,13 +45,13 @@ def double(node: Node) -> Finite:
 
 
 def spared(reports: int) -> int:
-    """Return the reports at which two single differences are composed in place of a double one."""
+    """Return the number of reports at which two single differences are composed instead of a double one."""
     return max(1, reports - -(-reports // SPARED))
 
 
 @lru_cache(maxsize=256)
 def covered(node: Node, reports: int) -> bool:
-    """Whether it was shown that the node's double difference costs at most two single ones at `spared` reports.
+    """Whether the node's double difference was shown to cost at most two single ones at `spared` reports.
 
     True only if δ of the former, from above, is at every ε at most δ of the latter, from below, plus e^−DEEP. Both are
     symmetric pairs, so ε < 0 follows.
@@ -63,11 +63,11 @@ def covered(node: Node, reports: int) -> bool:
 
 
 def _never_above(above: Curve, below: LossGrid) -> bool:
-    """Whether the chords of `above` lie below the tangents of two rounds of `below`, all convex in x = e^ε."""
+    """Whether the chords of `above` are below the tangents of two rounds of `below`, all convex in x = e^ε."""
     epsilons = np.asarray(above.places * above.step, dtype=np.float64)
     x, chord = np.exp(epsilons), above.upper * (1 + DOUBT)
     values, falls = _two_rounds(below, epsilons)
-    # On an interval the larger of the tangents at its two ends, less the chord, is least at an end or where they meet.
+    # On an interval the larger of the tangents at its ends, minus the chord, is least at an end or where they meet.
     left, right, fall, next_fall = values[:-1], values[1:], falls[:-1], falls[1:]
     bend = np.maximum(fall - next_fall, 1e-300)
     meet = np.clip((left - right + fall * x[:-1] - next_fall * x[1:]) / bend, x[:-1], x[1:])
@@ -79,7 +79,7 @@ def _never_above(above: Curve, below: LossGrid) -> bool:
 
 
 def _two_rounds(grid: LossGrid, epsilons: Array) -> tuple[Array, Array]:
-    """Return δ of two rounds at these ε, and how fast it falls with e^ε: Σ pᵢ·δ(ε − ℓᵢ), never above the truth."""
+    """Return δ of two rounds at these ε, and its rate of fall with e^ε: Σ pᵢ·δ(ε − ℓᵢ), never above the truth."""
     kept = grid.masses > 0
     losses, p = grid.losses[kept], grid.masses[kept]
     ratios = np.exp(-losses)

@@ -1,4 +1,4 @@
-"""One query over its rounds, to which a person sends one report in each."""
+"""Defines a part of a composition: one query over its rounds, with one report of a person in each."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ ROUNDS_LIMIT = 10**7
 
 @dataclass(frozen=True)
 class Part:
-    """One query over its rounds: every round's batch holds at least `reports` reports made by `mechanism`.
+    """One query over its rounds: every round's batch has at least `reports` reports made by `mechanism`.
 
-    `dummies` uniform reports are added by the shuffler in every round. With `clients`, every round's reports come
-    from a uniformly random subset of that many people, drawn anew and kept secret. With `sampling_rate`, each of
-    `reports` people takes part in a round with that probability, independently, and nobody learns who did. Numbers
-    become plain integers, on which the exact fractions rest. Raises AccountingError for numbers out of range,
-    OutsideConditions where sampling is asked of anything but kRR without dummies, where there are dummies and the
-    mechanism does not say what one is, and for Gaussian noise, which has no local ε.
+    The shuffler adds `dummies` uniform reports in every round. With `clients`, every round's reports come from a
+    uniformly random subset of that many people, drawn anew and kept secret. With `sampling_rate`, each of `reports`
+    people takes part in a round with that probability, independently, and nobody learns who did. Numbers become plain
+    integers, as the exact fractions need them.
+
+    Raises:
+        AccountingError: a number is out of range.
+        OutsideConditions: sampling of any mechanism but kRR without dummies, dummies of a mechanism that does not
+            define them, or Gaussian noise, which has no local ε.
     """
 
     mechanism: LocalMechanism
@@ -38,12 +41,12 @@ class Part:
         if isinstance(self.mechanism, Gaussian):
             raise OutsideConditions("Gaussian noise has no local epsilon to compose; ask for one round at a time")
         if not isinstance(self.mechanism, LocalMechanism):
-            raise AccountingError(f"mechanism is {shown(self.mechanism)}, must be a KRR, Generic, …; build one of them")
+            raise AccountingError(f"mechanism is {shown(self.mechanism)}, must be a mechanism such as KRR or Generic")
         object.__setattr__(self, "reports", checked_reports(self.reports))
         object.__setattr__(self, "dummies", checked_dummies(self.dummies))
         if self.dummies and not self.mechanism.counts_dummies:
             raise OutsideConditions(
-                f"{self.mechanism.kind} does not say what a dummy is, got {self.dummies} of them; give the law of a "
+                f"{self.mechanism.kind} does not define a dummy, got {self.dummies} of them; give the law of a "
                 "dummy, or leave dummies out, which is safe"
             )
         object.__setattr__(self, "rounds", checked_whole("rounds", self.rounds, 1, ROUNDS_LIMIT))
@@ -60,10 +63,10 @@ class Part:
 
     def _check_sampling(self) -> None:
         if self.clients is not None and self.sampling_rate is not None:
-            raise AccountingError("clients and sampling_rate are both given; a round is drawn in one of the two ways")
-        # The theorem is about kRR alone; whoever proves another adds it here and gives its pairs a sampled walk.
+            raise AccountingError("clients and sampling_rate are both given, must be one of them; leave one out")
+        # The theorem is about kRR alone; a proof for another mechanism needs a change here and a sampled walk.
         if self.sampled and (not isinstance(self.mechanism, KRR) or self.dummies):
-            dummies = f" beside {self.dummies} dummies" if self.dummies else ""
+            dummies = f" with {self.dummies} dummies" if self.dummies else ""
             given = "sampling_rate" if self.clients is None else "clients"
             raise OutsideConditions(
                 f"subsampling is proven for kRR without dummies, not for {self.mechanism.kind}{dummies}; leave {given} "
@@ -72,32 +75,35 @@ class Part:
 
     @property
     def sampled(self) -> bool:
-        """Whether it is by chance, and secret, who takes part in a round."""
+        """Whether the people who take part in a round are random and secret."""
         return self.clients is not None or self.sampling_rate is not None
 
 
 def one_round(part: Part) -> Part:
-    """Return one round of `part`: what a pair depends on."""
+    """Return one round of `part`, on which a pair depends."""
     return replace(part, rounds=1)
 
 
 def charged_share(parts: Sequence[Part]) -> float:
-    """Return the share of δ that is the chance of what the parts' bounds leave out, each query's by itself.
+    """Return the share of δ for the events that the parts' bounds leave out, summed over queries.
 
-    What a person sends over the rounds of a query is one report, one round of its part; events of a chance of β each,
-    which depend on nobody's answers, add mβ to δ: P(S) ≤ P(event) + P(S | no event), and the bound holds of the latter.
+    One person's reports over the rounds of a query are one report, one round of its part. m events of a chance of at
+    most β each, which depend on nobody's answers, add mβ to δ: P(S) ≤ P(event) + P(S | no event), and the bound is
+    valid for the latter.
 
     Raises:
-        AccountingError: where nothing would be left of δ.
+        AccountingError: if nothing would be left of δ.
     """
     share = sum(part.rounds * left_out(part.mechanism) for part in parts)
     if share >= 1:
-        raise AccountingError(f"{len(parts)} parts have chances that add up to {share:g} of delta; ask fewer questions")
+        raise AccountingError(
+            f"{len(parts)} parts have chances that add up to {share:g} of delta, must be below 1; ask fewer questions"
+        )
     return share
 
 
 def kept_delta(parts: Sequence[Part], delta: float) -> float:
-    """Return what `charged_share` leaves of δ, rounded down: the parts' bounds are taken at that."""
+    """Return the δ that `charged_share` leaves, rounded down: the parts' bounds are evaluated at it."""
     share = charged_share(parts)
     return delta * (1 - share) * (1 - 1e-15) if share else delta
 

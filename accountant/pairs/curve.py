@@ -1,4 +1,4 @@
-"""What RAPPOR, Laplace noise and finite laws share: a pair known by its curve, point by point (`losses.curves`)."""
+"""Implements pairs that are known by their curve (`losses.curves`): of RAPPOR, Laplace noise and finite laws."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from hubbub.accountant.pairs.composition_part import Part
 
 @dataclass(frozen=True)
 class CurvedPairs(LocalPairs[L_co]):
-    """A mechanism whose blanket is laid on points, not on the steps of a walk.
+    """A mechanism whose blanket is put on points, not on the steps of a walk.
 
-    Dummies count as clients, which is right where a dummy is a report of a random answer, made by the mechanism: not a
-    string of fair bits, nor a number out of nowhere.
+    Dummies count as clients, which is valid if a dummy is a report of a random answer, made by the mechanism: not a
+    string of fair bits, nor an arbitrary number.
     """
 
     def upper_bounds(self) -> tuple[str, ...]:
-        """Its own blanket, or the clones, which know nothing but the local ε."""
+        """Its own blanket, or the clones, which use only the local ε."""
         return "blanket", "stronger-clones", "local"
 
     @abstractmethod
     def curve_points(self) -> Evaluated:
-        """Return what the curve is evaluated on."""
+        """Return the points on which the curve is evaluated."""
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield the grid itself: a curve has no atoms apart from it."""
+        """Yield the grid itself: a curve has no other atoms."""
         yield grid_atoms(self.dominating_grid(part, log_tail))
 
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
@@ -49,5 +49,5 @@ class CurvedPairs(LocalPairs[L_co]):
 
 @lru_cache(maxsize=8)
 def _curve(pairs: CurvedPairs[L_co], people: int, log_tail: float) -> Curve:
-    """Both grids rest on one curve, of dozens of contour integrals: it is kept."""
+    """Return the curve for both grids, cached: it takes dozens of contour integrals."""
     return blanket_curve(pairs.curve_points(), pairs.local_epsilon, people, log_tail)

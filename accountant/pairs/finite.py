@@ -1,4 +1,4 @@
-"""The blanket of all its inputs, and the neighbours whose sum over its outputs is the largest."""
+"""Defines the pairs of a finite law: its blanket, and the neighbours whose sum over its outputs is the largest."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from hubbub.accountant.pairs.curve import CurvedPairs
 
 @dataclass(frozen=True)
 class FinitePairs(CurvedPairs[Finite]):
-    """All that follows from the matrix; a law that is kRR's has tighter or faster pairs of its own as `KRR`."""
+    """All results that follow from the matrix; if the law is kRR's, `KRR` has tighter or faster pairs."""
 
     exact_blanket: ClassVar[bool] = True
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         law, local = self.mechanism.law, self.mechanism.epsilon_local
         return f"a law of {len(law)} inputs and {len(law[0])} outputs and local ε {local:.4g}"
 
     @property
     def common_epsilon(self) -> float:
-        """Between any two inputs: the others may hold any, neighbours of the victim's or not."""
+        """The local ε between any two inputs: the others may have any, neighbours of the victim's or not."""
         return log_above(self.mechanism.likelihood_ratio)
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everyone else holds one value, or one of two."""
+        """Everyone else has one value, or one of two."""
         return None if dummies else "finite-lower"
 
     def amplification(self, power: Fraction) -> Amplification:
@@ -67,13 +67,13 @@ class FinitePairs(CurvedPairs[Finite]):
         return points.sum_at(points.widest(), people, epsilon)
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln of the largest δ: nothing was cut or joined."""
+        """Return ends of ln of the largest δ: nothing was cut or merged."""
         return self.curve_points().bracket(reports + dummies, epsilon, precision)
 
     def blanket_epsilon(self, reports: int, dummies: int, missing: float, delta: float, search: Search) -> EpsilonEnds:
-        """Return the largest ends of all neighbours: one search, and a look at the others there.
+        """Return the largest ends of all neighbours: by one search, and a check of the other neighbours at its result.
 
-        δ falls in ε: whose δ is small enough at some ε has it small enough at any larger one.
+        δ falls in ε: if it is small enough at some ε, it is small enough at any larger ε.
         """
         points, people, found = self.curve_points(), reports + dummies, None
         for place in points.likely_first(people, delta):
@@ -89,9 +89,9 @@ class FinitePairs(CurvedPairs[Finite]):
         return positive_part(self.curve_points().sum_at(place, people, epsilon), precision)
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """The data set that reveals most of those tried."""
+        """Return the sum of the most revealing data set of those tried."""
         return finite_attack_sums(self.mechanism, reports, epsilon)
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """There is none of this form: a report has more values than a walk has steps."""
+        """Return None: a report has more values than a walk has steps."""
         return None

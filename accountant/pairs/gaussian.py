@@ -1,4 +1,4 @@
-"""One round only, since without a local ε nothing bounds what a cut tail is worth over many."""
+"""Bounds one round of Gaussian noise. Many rounds are not bounded: without a local ε a cut tail has no bounded cost."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hubbub.accountant.pairs.noise import laid_out_delta
 
 @dataclass(frozen=True)
 class GaussianPairs(MechanismPairs[Gaussian]):
-    """Ratios of its densities are unbounded: there is no local ε, and of all bounds the blanket alone covers it."""
+    """Ratios of its densities are unbounded, so there is no local ε, and only the blanket bound covers it."""
 
     cuts_tail: ClassVar[bool] = True
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         return f"Gaussian noise of {self.mechanism.sigma:.4g} widths of the interval"
 
     def largest_epsilon(self, delta: float) -> float:
@@ -32,21 +32,21 @@ class GaussianPairs(MechanismPairs[Gaussian]):
         return gaussian_epsilon(self.mechanism, delta)
 
     def upper_bounds(self) -> tuple[str, ...]:
-        """The blanket, as no other bound holds without a local ε."""
+        """The blanket, as all other bounds need a local ε."""
         return ("blanket",)
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everyone else holds one end of the interval."""
+        """Everyone else has one end of the interval."""
         return None if dummies else "ends-lower"
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
-        """Return the sum over points laid from above."""
+        """Return the sum over points that bound the blanket from above."""
         return gaussian_points(self.mechanism, missing, CELLS).upper_sum(people, epsilon)
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln δ, from either laying on points, with the mass that was cut; or of one report alone.
+        """Return ends of ln δ, from points above and below, with the cut mass; or of one report alone.
 
-        A report alone is the batch before it is shuffled with others that do not depend on it: its δ covers any batch.
+        A batch is made of one report by shuffling it with others that do not depend on it, so its δ covers any batch.
         """
         points = gaussian_points(self.mechanism, missing, CELLS)
         laid = laid_out_delta(points, reports + dummies, epsilon, precision)
@@ -56,5 +56,5 @@ class GaussianPairs(MechanismPairs[Gaussian]):
         return LogBracket(min(laid.lower, log_up(alone)), log_up(alone))
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Everyone else holds one end, the victim the same one or the other."""
+        """Everyone else has one end, the victim the same or the other."""
         return noise_attack_sums(gaussian_cells(self.mechanism, GAUSSIAN_TAIL, CELLS), reports, epsilon)

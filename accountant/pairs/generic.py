@@ -1,4 +1,4 @@
-"""The stronger clones where it is common to the batch, else the clones."""
+"""Bounds an unknown randomizer: by stronger clones if it is common to the batch, else by clones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hubbub.accountant.pairs.composition_part import Part
 
 @dataclass(frozen=True)
 class GenericPairs(LocalPairs[Generic]):
-    """Known by its local ε alone, so whatever holds of the worst such randomizer holds of it."""
+    """Known by its local ε alone, so the results for the worst such randomizer apply."""
 
     has_blanket: ClassVar[bool] = False
 
@@ -35,17 +35,17 @@ class GenericPairs(LocalPairs[Generic]):
         return not self.mechanism.mixed
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         mixed, local = self.mechanism.mixed, self.mechanism.epsilon_local
         kind = "randomizers that differ from place to place" if mixed else "an unknown common randomizer"
         return f"{kind} of local ε {local:.4g}"
 
     def upper_bounds(self) -> tuple[str, ...]:
-        """Clones, stronger where there is one randomizer."""
+        """Clones, or stronger clones if there is one randomizer."""
         return ("clones", "local") if self.mechanism.mixed else ("stronger-clones", "local")
 
     def attack_bound(self, dummies: int) -> str | None:
-        """It may be kRR on three values, so what covers it covers the attack on that."""
+        """It may be kRR on three values, so any bound on it must cover the attack on kRR."""
         return None if dummies else "krr-lower"
 
     @property
@@ -54,17 +54,17 @@ class GenericPairs(LocalPairs[Generic]):
         return KRR.from_local_epsilon(3, self.mechanism.epsilon_local)
 
     def amplification(self, power: Fraction) -> Amplification:
-        """balle-2019, Lemmas 5.2 and 5.4, as its authors evaluate them: γ = e^−ε₀ counts the blankets, γ = 1 elsewhere.
+        """Return it by balle-2019, Lemmas 5.2 and 5.4, as its authors do: γ = e^−ε₀ counts blankets, γ = 1 elsewhere.
 
-        The true γ lies in [1/E, 1], E = e^ε₀, and a range at γ = 1 holds at any γ while it has 0 inside (ε < 2ε₀). The
-        second moment at γ = 1, E(e^{2ε} + 1) − 2e^ε/E², is not the largest that Lemma 5.4 gives over those γ if ε₀ is
-        small; it is an upper bound nevertheless. With s = μ/ω and s' = μ'/ω in [γ, γE], both of mean 1:
+        The true γ is in [1/E, 1], E = e^ε₀, and a range at γ = 1 is valid at any γ while it contains 0 (ε < 2ε₀). If ε₀
+        is small, the second moment at γ = 1, E(e^{2ε} + 1) − 2e^ε/E², is not the largest that Lemma 5.4 gives over
+        those γ. It is an upper bound nevertheless. With s = μ/ω and s' = μ'/ω in [γ, γE], both of mean 1:
         E[s²] ≤ γ + γE − γ²E ≤ E, from (s − γ)(γE − s) ≥ 0 and since the middle is at most (1+E)²/(4E); and
         E[ss'] ≥ 2γ − γ² ≥ (2E − 1)/E² ≥ 1/E², from (s − γ)(s' − γ) ≥ 0.
         """
         if self.mechanism.mixed:
             raise OutsideConditions(
-                f"{self.described()} has no common blanket: places may differ; drop mixed, or ask clones"
+                f"{self.described()} has no common blanket: places may differ; drop mixed, or ask for clones"
             )
         ratio = self.mechanism.likelihood_ratio
         above, below = around(power)
@@ -78,7 +78,7 @@ class GenericPairs(LocalPairs[Generic]):
         yield from spread_atoms(self._walk(part), log_tail)
 
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield atoms of the same pair, joined."""
+        """Yield merged atoms of the same pair."""
         yield from contracted_atoms(self._walk(part), log_tail)
 
     def _walk(self, part: Part) -> Walk:
@@ -89,5 +89,5 @@ class GenericPairs(LocalPairs[Generic]):
         return blanket_walk(people, 2, 2 / (ratio + 1))
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """Everyone else holds a third value (feldman-2022, Thm 5.3)."""
+        """Everyone else has a third value (feldman-2022, Thm 5.3)."""
         return attack_walk(part.reports, 3, self.attacked.gamma)

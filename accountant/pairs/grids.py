@@ -1,4 +1,4 @@
-"""Losses of one round on a grid, kept for the next call: composing asks for the same round again and again."""
+"""Caches the losses of one round on a grid, as composing asks for the same round many times."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def dominating_grid(part: Part, log_tail: float) -> LossGrid:
 
 @lru_cache(maxsize=64)
 def played_grids(part: Part, log_tail: float) -> tuple[tuple[LossGrid, int], ...] | None:
-    """Return pairs of several rounds of `part` and how often each comes; see `LocalPairs.played_grids`."""
+    """Return pairs of several rounds of `part`, each with its number; see `LocalPairs.played_grids`."""
     found = pairs_of(part.mechanism).played_grids(part, log_tail)
     return None if found is None else tuple((_frozen(grid), times) for grid, times in found)
 
 
 @lru_cache(maxsize=64)
 def attack_grid(part: Part, log_tail: float) -> LossGrid | None:
-    """Return losses that an attack on one round of `part` reaches; None where none is known."""
-    # Dummies hide people from these attacks, and a batch drawn from more clients is another data set.
+    """Return losses that an attack on one round of `part` reaches; None if no attack is known."""
+    # Dummies hide people from these attacks, and a batch drawn from more clients is a different data set.
     if part.dummies or part.clients is not None:
         return None
     found = pairs_of(part.mechanism).attack_grid(part, log_tail)
@@ -44,11 +44,11 @@ def dominated_grid(part: Part, log_tail: float) -> LossGrid:
 
 
 def is_attack_on_itself(part: Part) -> bool:
-    """Whether the attack is on the very mechanism: kRR, everybody's report, no dummies."""
+    """Whether the attack is on the same mechanism and batch: kRR, everybody's report, no dummies."""
     return pairs_of(part.mechanism).is_attack_on_itself(part)
 
 
 def _frozen(grid: LossGrid) -> LossGrid:
-    """Make a grid that many callers share read-only."""
+    """Make a grid read-only, as many callers share it."""
     grid.masses.setflags(write=False)
     return grid

@@ -1,4 +1,4 @@
-"""The blanket pair of kRR over the cells of one row holds for it (docs/explanation/accounting-hashed.md)."""
+"""Bounds hashed kRR by the blanket pair of kRR over the cells of one row (docs/explanation/accounting-hashed.md)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hubbub.accountant.pairs.krr import KrrPairs
 
 @dataclass(frozen=True)
 class HashedPairs(LocalPairs[Hashed]):
-    """What a uniform report says of x against x', given its row, is below what kRR's says in the convex order.
+    """Given its row, a uniform report's densities of x against x' are below kRR's in the convex order.
 
-    A row where x and x' have different hashes says exactly what kRR over the cells says; one where they collide says
-    less. So kRR's blanket bound at the same n, with as many dummies, is never below the truth, and its pair dominates
-    and composes. No attack is stated: kRR's needs answers that collide in no row, and whether there are any depends on
-    the hash functions.
+    In a row in which x and x' have different hashes they are exactly kRR's over the cells; if x and x' collide they are
+    lower. So kRR's blanket bound at the same n, with as many dummies, is never below the truth, and its pair dominates
+    and composes. No attack is stated: kRR's attack needs answers that collide in no row, and the hash functions need
+    not have any.
     """
 
     exact_blanket: ClassVar[bool] = True
@@ -36,7 +36,7 @@ class HashedPairs(LocalPairs[Hashed]):
         return KrrPairs(self.mechanism.krr)
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         return f"hashed kRR with {self.mechanism.cells} cells and local ε {self.mechanism.epsilon_local:.4g}"
 
     @property
@@ -49,7 +49,7 @@ class HashedPairs(LocalPairs[Hashed]):
         return self._krr.upper_bounds()
 
     def attack_bound(self, dummies: int) -> str | None:
-        """None is known of every family of hash functions."""
+        """Return None: no attack is known for every family of hash functions."""
         return None
 
     def amplification(self, power: Fraction) -> Amplification:
@@ -73,5 +73,5 @@ class HashedPairs(LocalPairs[Hashed]):
         return self._krr.dominated_atoms(part, log_tail)
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """None is known of every family of hash functions."""
+        """Return None: no attack is known for every family of hash functions."""
         return None

@@ -1,4 +1,4 @@
-"""k-ary randomized response: the blanket, exactly; also beside dummies, and where a round's people come by chance."""
+"""Defines the pairs of k-ary randomized response: the exact blanket, also with dummies or randomly chosen people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from hubbub.accountant.pairs.base import LocalPairs
 from hubbub.accountant.pairs.composition_part import Part
 
 BLANKET_BINS = 48
-"""Bins for the number of blankets where dummies are added; each is counted at its smallest number."""
+"""Bins for the number of blankets if dummies are added; each is counted at its smallest number."""
 
 BIN_BUDGET = 200_000
 """Atoms of one such bin."""
@@ -41,12 +41,12 @@ BIN_BUDGET = 200_000
 
 @dataclass(frozen=True)
 class KrrPairs(LocalPairs[KRR]):
-    """kRR of three or more values: the observer is given more than it sees, at hardly any cost, as the attack shows."""
+    """kRR of three or more values: its bound shows the observer more than the batch; the attack is hardly lower."""
 
     exact_blanket: ClassVar[bool] = True
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         return f"kRR with {self.mechanism.categories} categories and local ε {self.mechanism.epsilon_local:.4g}"
 
     @property
@@ -59,7 +59,7 @@ class KrrPairs(LocalPairs[KRR]):
         return "blanket", "local"
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everyone else holds a third value."""
+        """Everyone else has a third value."""
         return None if dummies else "krr-lower"
 
     @property
@@ -68,7 +68,7 @@ class KrrPairs(LocalPairs[KRR]):
         return self.mechanism
 
     def amplification(self, power: Fraction) -> Amplification:
-        """balle-2019, Lemma 5.7; exact but for e^ε."""
+        """Return it by balle-2019, Lemma 5.7; exact except for e^ε."""
         gamma, categories = self.mechanism.gamma, self.mechanism.categories
         above, below = around(power)
         truthful = (1 - gamma) * categories
@@ -82,28 +82,28 @@ class KrrPairs(LocalPairs[KRR]):
         return blanket_sum(self.mechanism, people, epsilon)
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln δ; beside dummies at B + D blankets, or at n + D clients where that is less."""
+        """Return ends of ln δ; with dummies at B + D blankets, or at n + D clients if that is less."""
         counted = positive_part(self.blanket_sum(reports + dummies, epsilon, missing), precision)
         if not dummies or counted.upper == -math.inf:
             return counted
         diluted = diluted_blanket(self.mechanism, reports, epsilon, dummies, precision)
-        # Both are bounds on the same batch, so the smaller holds. Its lower end must not lie above it: cut it there.
+        # Both bound the same batch, so the smaller one is valid. The lower end must not be above it: cap it there.
         upper = min(diluted.upper, counted.upper)
         return LogBracket(min(diluted.lower, upper), upper)
 
     def is_attack_on_itself(self, part: Part) -> bool:
-        """Everybody's report, no dummies: then the attack is on what is bounded, within a per mille of the bound."""
+        """Everybody's report, no dummies: then the attack is on the bounded batch itself, within 0.1 % of the bound."""
         return not part.dummies and not part.sampled
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """Everyone else holds a third value (feldman-2022, Thm 5.3), also where clients come by chance."""
+        """Everyone else has a third value (feldman-2022, Thm 5.3), also if clients take part at random."""
         krr = self.mechanism
         if part.sampling_rate is not None:
             return poisson_attack_walk(part.reports, krr.categories, krr.gamma, part.sampling_rate)
         return attack_walk(part.reports, krr.categories, krr.gamma)
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield atoms of the blanket's pair, with dummies or a secret choice of people as `part` says."""
+        """Yield atoms of the blanket's pair, with the dummies or the secret choice of people of `part`."""
         if part.sampling_rate is not None:
             yield from self._by_chance(part, part.sampling_rate, log_tail)
         elif part.dummies:
@@ -112,12 +112,12 @@ class KrrPairs(LocalPairs[KRR]):
             yield from spread_atoms(self._walk(part), log_tail)
 
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield atoms of a pair below: bins are counted where most hide the victim."""
+        """Yield atoms of a lower pair: bins are counted at the end at which most people hide the victim."""
         if part.clients is not None:
             yield from contracted_atoms(self._walk(part), log_tail)
             return
         for walk, mass in self._kinder_walks(part, log_tail):
-            # From below a bin may be left out: that only lowers δ.
+            # A lower end may leave a bin out: that only lowers δ.
             if mass > math.exp(-log_tail):
                 atoms = contracted_atoms(walk, log_tail + math.log(mass) + 8, thin=8)
                 yield from (_scaled(each, mass) for each in atoms)
@@ -132,8 +132,8 @@ class KrrPairs(LocalPairs[KRR]):
     def _with_dummies(self, part: Part, log_tail: float) -> Iterator[Atoms]:
         """Yield the blanket pair with B + D blankets.
 
-        Given that m = B + 1 + D uniform values are shown, the densities (γ + (1−γ)k·N_j/m) form a reverse martingale
-        in m, so a smaller m dominates: each bin of m is counted at its smallest m.
+        If m = B + 1 + D uniform values are shown, the densities (γ + (1−γ)k·N_j/m) are a reverse martingale in m, so a
+        smaller m dominates: each bin of m is counted at its smallest m.
         """
         # The two tails of B that no bin covers.
         yield Atoms(np.zeros(0), np.zeros(0), 0.0, 2 * math.exp(-log_tail))
@@ -143,9 +143,9 @@ class KrrPairs(LocalPairs[KRR]):
     def _by_chance(self, part: Part, rate: Fraction, log_tail: float) -> Iterator[Atoms]:
         """Yield the pair of Poisson sampling (`walks.poisson_walk`).
 
-        The number t of others who take part and answer truthfully is shown. The more they are, the fewer can hide the
-        victim, and adding people who come by chance, whoever the victim is, is a post-processing: each bin of t is
-        counted at its largest t.
+        The number t of others who take part and answer truthfully is shown. The larger t, the fewer can hide the
+        victim. Adding people who take part at random, for any victim, is a post-processing: so each bin of t is counted
+        at its largest t.
         """
         # The two tails of t that no bin covers.
         yield Atoms(np.zeros(0), np.zeros(0), 0.0, 2 * math.exp(-log_tail))
@@ -153,7 +153,7 @@ class KrrPairs(LocalPairs[KRR]):
             yield from _bin_atoms(self._poisson(largest, part, rate), mass, log_tail)
 
     def _kinder_walks(self, part: Part, log_tail: float) -> Iterator[tuple[Walk, float]]:
-        """Yield each bin's mass and its pair at the end of the bin where most hide the victim."""
+        """Yield each bin's mass and its pair at the end of the bin at which most people hide the victim."""
         rate = part.sampling_rate
         if rate is not None:
             for smallest, _, mass in self._truthful_bins(part, rate, log_tail):
@@ -180,12 +180,12 @@ class KrrPairs(LocalPairs[KRR]):
 
 
 def _bin_atoms(walk: Walk, mass: float, log_tail: float) -> Iterator[Atoms]:
-    """Yield atoms of a pair that is the case with probability `mass`."""
-    # So light a bin is not worth a pair: it counts as cut, all such bins together as e^−log_tail at most.
+    """Yield atoms of a pair that occurs with probability `mass`."""
+    # So light a bin is not worth a pair: it counts as cut, all such bins together as at most e^−log_tail.
     if mass < math.exp(-log_tail) / BLANKET_BINS:
         yield Atoms(np.zeros(0), np.zeros(0), 0.0, mass)
         return
-    # What is cut here is scaled by the bin's mass, so a rare bin may cut more.
+    # The cut is scaled by the bin's mass, so a rare bin may cut more.
     for atoms in spread_atoms(walk, max(log_tail + math.log(mass), 8.0), BIN_BUDGET):
         yield _scaled(atoms, mass)
 
@@ -193,7 +193,7 @@ def _bin_atoms(walk: Walk, mass: float, log_tail: float) -> Iterator[Atoms]:
 def _bins(law: Binomial, hidden_by: int, log_tail: float) -> Iterator[tuple[int, int, float]]:
     """Yield (smallest, largest, mass) of bins of `law`.
 
-    There are at most BLANKET_BINS; as many are joined as a hundredth of a per cent of all that hides is wide.
+    There are at most BLANKET_BINS; neighbouring bins are merged up to a width of 0.01 % of `hidden_by`.
     """
     low, high = law.window(log_tail)
     step = -(-(high - low + 1) // BLANKET_BINS)
@@ -201,7 +201,7 @@ def _bins(law: Binomial, hidden_by: int, log_tail: float) -> Iterator[tuple[int,
     masses, _ = law.bins(edges)
     starts = np.arange(0, len(masses), max(1, hidden_by // 10**4 // step))
     lefts, joined = edges[starts], np.add.reduceat(masses, starts)
-    # The last edge may lie beyond all trials, where there is no mass: nobody is left to hide the victim there.
+    # The last edge may be beyond all trials, where there is no mass: nobody is left to hide the victim there.
     rights = np.minimum(np.append(lefts[1:], edges[-1]) - 1, law.trials)
     yield from zip(lefts.tolist(), rights.tolist(), joined.tolist(), strict=True)
 

@@ -1,4 +1,4 @@
-"""The ends of the interval are the worst answers (`divergence.blankets`), and the attack from them."""
+"""Defines the pairs of Laplace noise: the ends of the interval are the worst answers (`divergence.blankets`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hubbub.accountant.pairs.curve import CurvedPairs
 from hubbub.accountant.pairs.noise import laid_out_delta
 
 CURVE_CELLS = 32
-"""Cells below 1/2 that a curve is evaluated on: they add about 5e-4 to the variance, relatively."""
+"""Cells below 1/2 on which a curve is evaluated: they add a relative 5e-4 to the variance."""
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,19 @@ class LaplacePairs(CurvedPairs[Laplace]):
     """Its blanket is a Laplace law around the middle of the interval."""
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         return f"Laplace noise of local ε {self.mechanism.epsilon_local:.4g}"
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everyone else holds one end of the interval."""
+        """Everyone else has one end of the interval."""
         return None if dummies else "ends-lower"
 
     def amplification(self, power: Fraction) -> Amplification:
-        """balle-2019, Lemmas 5.1 and 5.8. With s = e^(ε₀/2) rounded up, every term is on its safe side.
+        """Return it by balle-2019, Lemmas 5.1 and 5.8. With s = e^(ε₀/2) rounded up, every term is on its safe side.
 
-        The lemma's second moment is that of the ends of the interval. Its proof writes E[μμ'/ω²] ≤ 2/s − 1/s² where ≥
-        is needed; that no other two answers have a larger moment follows from the ends being largest in the convex
-        order (`divergence.blankets`), as L² is convex in L.
+        The lemma's second moment is that of the ends of the interval. Its proof writes E[μμ'/ω²] ≤ 2/s − 1/s², but
+        needs ≥. No other two answers have a larger moment, since the ends are largest in the convex order
+        (`divergence.blankets`) and L² is convex in L.
         """
         half = grown_exp(self.mechanism.epsilon_local / 2)
         above, below = around(power)
@@ -48,21 +48,21 @@ class LaplacePairs(CurvedPairs[Laplace]):
         return Amplification.rounded(1 / half, 1 / half - above * half, max(half - below / half, Fraction(0)), squared)
 
     def curve_points(self) -> Points:
-        """Return fewer points than one round is evaluated on: a curve is many evaluations."""
+        """Return fewer points than for one round, as a curve needs many evaluations."""
         return laplace_points(self.mechanism, CURVE_CELLS)
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
-        """Return the sum over points laid from above; nothing is cut."""
+        """Return the sum over points that bound the blanket from above; nothing is cut."""
         return laplace_points(self.mechanism, CELLS).upper_sum(people, epsilon)
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln δ, from either laying on points."""
+        """Return ends of ln δ, from points above and points below."""
         return laid_out_delta(laplace_points(self.mechanism, CELLS), reports + dummies, epsilon, precision)
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Everyone else holds one end, the victim the same one or the other."""
+        """Everyone else has one end, the victim the same or the other."""
         return noise_attack_sums(laplace_cells(self.mechanism, CELLS), reports, epsilon)
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """Everyone else holds 1/2, and the sides of it are looked at."""
+        """Everyone else has 1/2; the attack sees on which side of it reports are."""
         return sides_walk(part.reports, min(Fraction(1), self.mechanism.gamma * ABOVE))

@@ -1,4 +1,4 @@
-"""What Laplace and Gaussian noise share in one round: a blanket laid on points from either side."""
+"""Computes δ of one round of Laplace or Gaussian noise, from a blanket put on points from either side."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hubbub.accountant.numbers import fraction_up
 
 
 def laid_out_delta(points: Points, people: int, epsilon: float, precision: float) -> LogBracket:
-    """Return ends of ln δ where the blanket was laid on points; what was cut is added above.
+    """Return ends of ln δ of a blanket that was put on points; cut mass is added to the upper end.
 
-    Coarsely, the upper end alone: a search that only asks which side it is on needs no more.
+    At a coarse precision only the upper end is computed: a search that needs only a side needs no more.
     """
     above = positive_part(points.upper_sum(people, epsilon), precision)
     below = ZERO if precision >= COARSE else positive_part(points.lower_sum(people, epsilon), precision)

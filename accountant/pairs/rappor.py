@@ -1,4 +1,4 @@
-"""One-time RAPPOR (unary encoding): a blanket of four kinds of report, and the attack by a third value."""
+"""Defines the pairs of one-time RAPPOR (unary encoding): a blanket of four kinds of report, and an attack."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class RapporPairs(CurvedPairs[RAPPOR]):
     exact_blanket: ClassVar[bool] = True
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         return f"RAPPOR with {self.mechanism.categories} categories and local ε {self.mechanism.epsilon_local:.4g}"
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everyone else holds one value."""
+        """Everyone else has one value."""
         return None if dummies else "rappor-lower"
 
     def amplification(self, power: Fraction) -> Amplification:
-        """The four values γ(E − e^ε), γ(1 − Ee^ε), γE(1 − e^ε), γ(1 − e^ε), with the masses of `RAPPOR.kinds`."""
+        """Its values are γ(E − e^ε), γ(1 − Ee^ε), γE(1 − e^ε), γ(1 − e^ε), with the masses of `RAPPOR.kinds`."""
         gamma, ratio = self.mechanism.gamma, self.mechanism.likelihood_ratio
         above, below = around(power)
         squared = gamma * sum(mass * (first - power * second) ** 2 for first, second, mass in self.mechanism.kinds)
@@ -53,15 +53,15 @@ class RapporPairs(CurvedPairs[RAPPOR]):
         return self.curve_points().upper_sum(people, epsilon)
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln δ: nothing was cut or joined, so the sum's own ends."""
+        """Return ends of ln δ, the sum's own ends: nothing was cut or merged."""
         return positive_part(self.blanket_sum(reports + dummies, epsilon, missing), precision)
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
-        """Everyone else holds a third value; with two categories, one of the victim's."""
+        """Everyone else has a third value; with two categories, one of the victim's."""
         return rappor_attack_sums(self.mechanism, reports, epsilon)
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """Everyone else holds a third value; with two categories there is none."""
+        """Everyone else has a third value; with two categories there is none."""
         if self.mechanism.categories < 3:
             return None
         return rappor_attack_walk(part.reports, self.mechanism.truthful, self.mechanism.other)

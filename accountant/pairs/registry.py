@@ -1,4 +1,4 @@
-"""Looks up what is known of a mechanism.
+"""Looks up the proven results for a mechanism.
 
 To add a mechanism, write a module with its `MechanismPairs` and add a line to `PAIRS`.
 """
@@ -50,7 +50,7 @@ PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
     Finite: FinitePairs,
     Gaussian: GaussianPairs,
 }
-"""What is known, by the type of the mechanism."""
+"""The proven results, by the type of the mechanism."""
 
 
 @overload
@@ -58,11 +58,11 @@ def pairs_of(mechanism: LocalMechanism) -> LocalPairs[LocalMechanism]: ...
 @overload
 def pairs_of(mechanism: AnyMechanism) -> MechanismPairs[AnyMechanism]: ...
 def pairs_of(mechanism: AnyMechanism) -> MechanismPairs[AnyMechanism]:
-    """Return what is known of `mechanism`.
+    """Return the proven results for `mechanism`.
 
     Raises:
-        AccountingError: for a mechanism without an entry. It is looked up by its very type: a subclass may do something
-            else to an answer, and what is proven of its parent need not hold of it.
+        AccountingError: for a mechanism without an entry. It is looked up by its exact type: a subclass may treat an
+            answer differently, so results for its parent need not apply.
     """
     known = PAIRS.get(type(mechanism))
     if known is None:
@@ -74,7 +74,7 @@ def pairs_of(mechanism: AnyMechanism) -> MechanismPairs[AnyMechanism]:
 
 
 def local_pairs(mechanism: AnyMechanism) -> LocalPairs[LocalMechanism]:
-    """Return what is known of a mechanism with a local ε; raises OutsideConditions for one without."""
+    """Return the proven results for a mechanism with a local ε; raises OutsideConditions for one without."""
     found = pairs_of(mechanism)
     if not isinstance(found, LocalPairs):
         raise OutsideConditions(f"{found.described()} has no local epsilon to compose; ask for one round at a time")

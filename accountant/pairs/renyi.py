@@ -1,4 +1,4 @@
-"""Rényi divergences of one round, of real order λ > 1, from the dominating pairs themselves.
+"""Computes Rényi divergences of one round, of real order λ > 1, from the dominating pairs themselves.
 
 E_Q[(dP/dQ)^λ] − 1 is summed over the atoms of a pair as Σ q·(r^λ − 1 − λ(r − 1)), whose terms are all ≥ 0, so nothing
 cancels and D_λ keeps its relative precision down to 1e-18. This is tighter than any closed form of girgis-2021.
@@ -26,44 +26,44 @@ ORDER_LIMIT = 1e6
 """Largest order accepted."""
 
 LOG_TAIL_LIMIT = 300.0
-"""Windows are not cut beyond e^−300; where an order needs more, the local bounds answer."""
+"""Windows are not cut beyond e^−300; if an order needs more, the local bounds are used."""
 
 ERROR = 1e-8
 """Relative error charged for masses and sums."""
 
 TOO_LARGE = 690.0
-"""Exponents from which on sums are not formed; an upper value is then the local one, a lower one still holds."""
+"""Exponents from which on sums are not computed; an upper value is then the local one, a lower one stays valid."""
 
 
 @answering
 def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: int = 0) -> float:
     """Return an upper bound on the Rényi divergence of order `order` of one round, in nats; never below the truth.
 
-    It is at most `rdp_local`. Mass that was cut counts as the pair's hockey stick at all ratios up to e^ε_local, which
-    adds at most mass·(λ(e^{(λ−1)ε_local} − 1) + λ − 1) to the moment.
+    It is at most `rdp_local`. Cut mass counts as the pair's hockey stick at all ratios up to e^ε_local, which adds at
+    most mass·(λ(e^{(λ−1)ε_local} − 1) + λ − 1) to the moment.
     Raises AccountingError unless 1 < order ≤ 1e6.
     """
     ceiling = rdp_local(mechanism, order)
     part, pairs = Part(mechanism, reports, dummies=dummies), pairs_of(mechanism)
     local = mechanism.epsilon_local
     log_tail = _log_tail(order, local, reports + dummies)
-    # What was cut costs e^{(λ−1)ε₀} times itself: beyond these limits that charge would exceed the local bound.
+    # Cut mass costs e^{(λ−1)ε₀} times itself: beyond these limits that charge would exceed the local bound.
     if log_tail > LOG_TAIL_LIMIT or order * local > TOO_LARGE:
         return ceiling
     found = _upper(pairs.dominating_atoms(part, log_tail), order, local)
     if pairs.grid_is_tighter(part):
         found = min(found, _upper([grid_atoms(dominating_grid(part, log_tail))], order, local))
-    # A batch beside dummies is a post-processing of the batch without: what bounds the one bounds the other.
+    # A batch with dummies is a post-processing of the batch without: a bound of the latter is one of the former.
     return min(ceiling, found, rdp_upper(mechanism, reports, order) if dummies else ceiling)
 
 
 @answering
 def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: int = 0) -> float | None:
-    """Return a Rényi divergence that inputs of one round reach: no valid value is below it. None with dummies.
+    """Return a Rényi divergence that inputs of one round reach: no value below it is valid. None with dummies.
 
-    kRR with k ≥ 3, and RAPPOR: everyone else holds a third value (None for RAPPOR with 2). k = 2: everyone else holds
-    0, the larger of both directions. Generic: the attack on kRR of three values, which is such a randomizer. Laplace:
-    everyone else holds 1/2.
+    kRR with k ≥ 3, and RAPPOR: everyone else has a third value (None for RAPPOR with 2). k = 2: everyone else has 0,
+    the larger of both directions. Generic: the attack on kRR of three values, which is such a randomizer. Laplace:
+    everyone else has 1/2.
     """
     checked_order(order)
     part, pairs = Part(mechanism, reports, dummies=dummies), pairs_of(mechanism)
@@ -72,7 +72,7 @@ def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     walk, law = pairs.attacking_walk(part), pairs.zeros_law(part.reports, LOG_TAIL_LIMIT)
     if walk is None and law is None:
         return None
-    # Where sums would overflow the answer is 0, which is below every divergence.
+    # If sums would overflow the answer is 0, which is below every divergence.
     if order * mechanism.epsilon_local > TOO_LARGE:
         return 0.0
     moment = 0.0
@@ -85,7 +85,7 @@ def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: in
 
 
 def rdp_local(mechanism: LocalMechanism, order: float) -> float:
-    """Return min(ε₀, λ·ε₀²/2), what one report alone is bounded by (Bun and Steinke, 2016, Prop. 3.3)."""
+    """Return min(ε₀, λ·ε₀²/2), the bound of one report alone (Bun and Steinke, 2016, Prop. 3.3)."""
     local = mechanism.epsilon_local
     return min(local, checked_order(order) * local * local / 2 * (1 + 1e-15))
 
@@ -125,10 +125,10 @@ def _moment(atoms: Iterable[Atoms], order: float) -> float:
 def excess(x: Array, order: float) -> Array:
     """Return (1+x)^λ − 1 − λx ≥ 0 for x ≥ −1, with relative accuracy about 1e-12, for λ near 1 too.
 
-    Where x is not small it is h((1+x)L − x) + (1+x)(e^{hL} − 1 − hL), h = λ − 1 and L = ln(1+x): two terms ≥ 0, which
+    If x is not small it is h((1+x)L − x) + (1+x)(e^{hL} − 1 − hL), h = λ − 1 and L = ln(1+x): two terms ≥ 0, which
     vanish with h.
     """
-    # Keeps ln(0) away at a ratio of 0; the value moves by far less than `ERROR`.
+    # Avoids ln(0) at a ratio of 0; the value changes by far less than `ERROR`.
     x = np.maximum(x, -1 + 1e-16)
     small = np.abs(x) * order < 0.01
     series = np.ones_like(x)

@@ -1,4 +1,4 @@
-"""Everything that one person sends over a task's rounds: bounded as one report of a randomizer known by its local ε."""
+"""Bounds all that one person sends over a task's rounds as one report of a randomizer known by its local ε."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hubbub.accountant.pairs.generic import GenericPairs
 class SequencePairs(LocalPairs[Sequence]):
     """The stronger clones, with `part.reports` the steady people, also for a victim who misses rounds.
 
-    accounting-signs.md, "Who counts as n". No attack is known: it is a particular randomizer of its ε.
+    See accounting-signs.md, "Who counts as n". No attack is known: it is only one randomizer of its ε.
     """
 
     has_blanket: ClassVar[bool] = False
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         return f"one report over all rounds, of local ε {self.mechanism.epsilon_local:.4g}"
 
     def upper_bounds(self) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ class SequencePairs(LocalPairs[Sequence]):
         return ("stronger-clones", "local")
 
     def attack_bound(self, dummies: int) -> None:
-        """None is known: what kRR on three values reaches, these reports need not."""
+        """Return None: these reports need not reach what kRR on three values reaches."""
         return
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
@@ -39,11 +39,11 @@ class SequencePairs(LocalPairs[Sequence]):
         yield from self._generic.dominating_atoms(part, log_tail)
 
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield atoms of the same pair, joined."""
+        """Yield merged atoms of the same pair."""
         yield from self._generic.dominated_atoms(part, log_tail)
 
     def attacking_walk(self, part: Part) -> None:
-        """None is known."""
+        """Return None: no attack is known."""
         return
 
     @property

@@ -1,4 +1,4 @@
-"""A value that differs by one, and half of a value that differs by two."""
+"""Defines the pair of a tree's nodes: one covers a value that differs by one, two cover a difference by two."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from hubbub.accountant.pairs.finite import FinitePairs
 
 @dataclass(frozen=True)
 class TreeNodesPairs(LocalPairs[TreeNodes]):
-    """A pair above every difference by one, two rounds of which are above every difference by two.
+    """A pair above every difference by one; two rounds of it are above every difference by two.
 
-    It is that of a difference by one at a few reports less, where `change_by_two` shows the latter; else that of any
-    difference. `alone` is the pair of any difference. No attack is stated: which values a stream can have in a round,
-    and so what an attack reaches, depends on the round.
+    It is the pair of a difference by one at a few reports fewer, if `change_by_two` shows the second property; else the
+    pair of any difference. `alone` is the pair of any difference. No attack is stated: the possible values of a stream,
+    and so the reach of an attack, depend on the round.
     """
 
     exact_blanket: ClassVar[bool] = True
 
     def described(self) -> str:
-        """Return it in a few words."""
+        """Return a short description."""
         return f"the tree's nodes, of local ε {self.mechanism.epsilon_local:.4g} for a change by one"
 
     def upper_bounds(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class TreeNodesPairs(LocalPairs[TreeNodes]):
         return pairs, replace(part, mechanism=pairs.mechanism, reports=reports)
 
     def _laid(self, reports: int) -> tuple[FinitePairs, int]:
-        """Return the law whose pair it is, and how many reports that takes."""
+        """Return the law whose pair is used, and the number of reports for it."""
         node = self.mechanism.node
         if self.mechanism.alone or not node.signed:
             return FinitePairs(Finite(node.law)), reports

@@ -1,4 +1,4 @@
-"""Truthful reports hide the victim too, so its pair is tighter than the blanket's."""
+"""Defines the pairs of kRR of two values, tighter than the blanket's: truthful reports hide the victim too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hubbub.accountant.pairs.krr import KrrPairs
 
 @dataclass(frozen=True)
 class TwoRRPairs(KrrPairs):
-    """kRR of two values; where the tighter pair does not apply, all that holds of kRR holds of it."""
+    """kRR of two values; if the tighter pair does not apply, all results for kRR do."""
 
     binary: ClassVar[bool] = True
 
@@ -25,7 +25,7 @@ class TwoRRPairs(KrrPairs):
         return "2rr", "local"
 
     def attack_bound(self, dummies: int) -> str | None:
-        """The best single number of ones, beside dummies too."""
+        """The best single number of ones, with dummies too."""
         return "2rr"
 
     @property
@@ -33,29 +33,29 @@ class TwoRRPairs(KrrPairs):
         """There is no third value."""
 
     def dominating_grid(self, part: Part, log_tail: float) -> LossGrid:
-        """Return the losses of the envelope over every number of ones, where it applies."""
+        """Return the losses of the envelope over every number of ones, if it applies."""
         if not self.grid_is_tighter(part):
             return super().dominating_grid(part, log_tail)
         return two_rr_grid(self.mechanism, part.reports, part.dummies, log_tail)
 
     def played_grids(self, part: Part, log_tail: float) -> tuple[tuple[LossGrid, int], ...] | None:
-        """Return several rounds at once: the envelope of one adds up to more than any choice of ones reaches."""
+        """Return several rounds at once: the sum of one-round envelopes is more than any choice of ones reaches."""
         if part.rounds == 1 or not self.grid_is_tighter(part):
             return None
         return two_rr_rounds(self.mechanism, part.reports, part.dummies, part.rounds, log_tail)
 
     def grid_is_tighter(self, part: Part) -> bool:
-        """Whether the envelope applies. It is not proven for a secret choice of people, and γ = 1 leaves no curve."""
+        """Whether the envelope applies. It is not proven for a secret choice of people, and γ = 1 has no curve."""
         return self.mechanism.epsilon_local > 0 and not part.sampled
 
     def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
-        """Everyone else holds 0."""
+        """Everyone else has 0."""
         return zeros_grid(self.mechanism, part.reports, log_tail) if self.grid_is_tighter(part) else None
 
     def attacking_walk(self, part: Part) -> Walk | None:
-        """There is no third value for everyone else to hold."""
+        """There is no third value for everyone else."""
         return None
 
     def zeros_law(self, reports: int, log_tail: float) -> tuple[Array, Array, Array]:
-        """Everyone else holds 0."""
+        """Everyone else has 0."""
         return zeros_law(self.mechanism, reports, log_tail)

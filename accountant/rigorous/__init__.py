@@ -1,5 +1,5 @@
-"""Proofs of one-round bounds by summation in ball arithmetic, a route of its own beside `accountant.divergence`.
+"""Proves certified numbers by summation in ball arithmetic, independently of `accountant.divergence`.
 
-Every number is a *ball* of python-flint (Arb): a midpoint and a radius that surely hold the truth, whatever was
-rounded. A comparison is true only where the balls decide it; what they leave open is not proven.
+Every number is a *ball* of python-flint (Arb): a midpoint and a radius that surely contain the truth in spite of
+rounding. A comparison is true only if the balls decide it; otherwise the claim is not proven.
 """

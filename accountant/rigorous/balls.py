@@ -1,4 +1,4 @@
-"""Exact numbers in, enclosures out, and bounds on binomial tails that are cut.
+"""Turns exact numbers into balls, and bounds the cut tails of binomials.
 
 Needs the extra `hubbub[rigorous]`.
 """
@@ -22,14 +22,14 @@ except ImportError as missing:
 __all__ = ["Enclosure", "arb", "ball", "binomial_mass", "cut", "precision", "window", "written"]
 
 precision = ctx.workprec
-"""`with precision(bits):` sets the bits of every midpoint."""
+"""`with precision(bits):` sets the number of bits of every midpoint."""
 
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Two balls: the number meant is at least what `lower` says and at most what `upper` says.
+    """Two balls: the enclosed number is at least some number in `lower` and at most some number in `upper`.
 
-    `terms` counts the summands that were looked at.
+    `terms` counts the summands that were computed.
     """
 
     lower: arb
@@ -38,24 +38,24 @@ class Enclosure:
 
 
 def written(value: float) -> Fraction:
-    """The decimal number that `value` is printed as: what a certificate says, to its last digit."""
+    """Return the decimal number that `value` is printed as, exactly as a certificate states it."""
     return Fraction(str(float(value)))
 
 
 def ball(value: Fraction | int) -> arb:
-    """A ball around an exact number, as narrow as the precision allows."""
+    """Return a ball around an exact number, as narrow as the precision allows."""
     exact = Fraction(value)
     return arb(fmpq(exact.numerator, exact.denominator))
 
 
 def binomial_mass(trials: int, at: int, chance: Fraction) -> arb:
-    """P(B(trials, chance) = at), for 0 ≤ at ≤ trials and 0 < chance < 1."""
+    """Return P(B(trials, chance) = at), for 0 ≤ at ≤ trials and 0 < chance < 1."""
     ways = arb(trials + 1).lgamma() - arb(at + 1).lgamma() - arb(trials - at + 1).lgamma()
     return (ways + at * ball(chance).log() + (trials - at) * ball(1 - chance).log()).exp()
 
 
 def cut(trials: int, chance: Fraction, low: int, high: int) -> arb:
-    """At least P(B < low) + P(B > high), B ~ B(trials, chance): Chernoff's exp(−trials · KL) for each side."""
+    """Return an upper bound of P(B < low) + P(B > high), B ~ B(trials, chance): Chernoff's exp(−trials · KL) each."""
     total = arb(0)
     if low > 0:
         total += _chernoff(trials, trials - low + 1, 1 - chance)
@@ -65,10 +65,10 @@ def cut(trials: int, chance: Fraction, low: int, high: int) -> arb:
 
 
 def _chernoff(trials: int, least: int, chance: Fraction) -> arb:
-    """At least P(B(trials, chance) ≥ least)."""
+    """Return an upper bound of P(B(trials, chance) ≥ least)."""
     if least > trials or chance == 0:
         return arb(0 if least > 0 else 1)
-    # Up to the mean Chernoff's bound says nothing.
+    # Up to the mean Chernoff's bound is trivial.
     if Fraction(least) <= trials * chance:
         return arb(1)
     rate = least * ball(Fraction(least) / (trials * chance)).log()
@@ -78,7 +78,7 @@ def _chernoff(trials: int, least: int, chance: Fraction) -> arb:
 
 
 def window(trials: int, chance: Fraction, nats: float) -> tuple[int, int]:
-    """Whole numbers around the mean of B(trials, chance) whose outside has about e^−nats; `cut` says what it has."""
+    """Return a window around the mean of B(trials, chance) whose outside has about e^−nats; `cut` bounds it."""
     if chance in (0, 1):
         return int(trials * chance), int(trials * chance)
     mean = trials * chance
@@ -88,7 +88,7 @@ def window(trials: int, chance: Fraction, nats: float) -> tuple[int, int]:
 
 
 def _edge(inside: Callable[[int], bool], start: int, end: int) -> int:
-    """The last number from `start` towards `end` that is inside, give or take one."""
+    """Return the last number from `start` towards `end` that is inside, or one next to it."""
     if inside(end):
         return end
     while abs(end - start) > 1:
@@ -98,6 +98,6 @@ def _edge(inside: Callable[[int], bool], start: int, end: int) -> int:
 
 
 def _rate(trials: int, at: int, p: float, q: float) -> float:
-    """About trials · KL: it chooses a window, it certifies nothing."""
+    """Return roughly trials · KL, to choose a window; it certifies nothing."""
     rate = at * math.log(at / (trials * p)) if at else 0.0
     return rate + ((trials - at) * math.log((trials - at) / (trials * q)) if at < trials else 0.0)

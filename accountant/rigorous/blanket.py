@@ -1,4 +1,4 @@
-"""δ of kRR's blanket (balle-2019, Lemma 5.3) between two balls, by summing over the counts themselves.
+"""Encloses δ of kRR's blanket (balle-2019, Lemma 5.3) in balls, by summing over the counts themselves.
 
 Of M blanket reports, S fell on the victim's two values, N₁ of them on the first: S ~ B(n, 2γ/k), M − S given S is
 B(n − S, γ(1−2/k)/(1−2γ/k)), N₁ given S is B(S, ½). With E = e^ε₀ = 1 + k(1−γ)/γ and f = e^ε the lemma reads
@@ -6,16 +6,16 @@ B(n − S, γ(1−2/k)/(1−2γ/k)), N₁ given S is B(S, ½). With E = e^ε₀ 
     δ(ε) = (E−1)(1+f)/n · E[(N₁ − t)₊],    t = αM + βS,  α = (f−1)/((E−1)(1+f)),  β = f/(1+f).
 
 * Given s and m, E[(N₁ − t)₊] = (j/2)·P(N₁ = j) + (s/2 − t)·P(N₁ ≥ j) with j = ⌈t⌉, exactly.
-* It is convex and falls in m. On a few nodes m₀ = 0 < m₁ < … its chords, continued flat beyond the last node, lie above
-  it; in every (mᵢ, mᵢ₊₁] the tangent at mᵢ₊₁ lies below it. Both need E[(M − mᵢ)₊] and P(M > mᵢ) given s only.
-* s runs through a window W. Outside it Σ L ≤ (1−γ)k·N₁, and E[S·1(S ∉ W)] = n(2γ/k)·P(1 + B(n−1, 2γ/k) ∉ W). So what
-  is cut is worth at most (1−γ)·P(1 + B(n−1, 2γ/k) ∉ W), which Chernoff bounds.
+* It is convex and falls in m. On a few nodes m₀ = 0 < m₁ < … its chords, continued flat beyond the last node, are above
+  it; in every (mᵢ, mᵢ₊₁] the tangent at mᵢ₊₁ is below it. Both need only E[(M − mᵢ)₊] and P(M > mᵢ) given s.
+* s runs through a window W. Outside it Σ L ≤ (1−γ)k·N₁, and E[S·1(S ∉ W)] = n(2γ/k)·P(1 + B(n−1, 2γ/k) ∉ W). So the
+  cut part is at most (1−γ)·P(1 + B(n−1, 2γ/k) ∉ W), which Chernoff bounds.
 * α and β are rounded down to whole multiples of 2^−w, so j is exact; E[(N₁ − t)₊] changes by at most as much as t.
 
-From s to s + 1 everything moves by Pascal's rule (`tails`): nothing is approximated but the dependence on m.
+From s to s + 1 everything is updated by Pascal's rule (`tails`): only the dependence on m is approximated.
 
-With dummies the number of blankets is m = B + D + 1, B ~ B(n−1, γ), and δ = E[g(m)], g(m) = E[(L₁+…+L_m)₊]/m. It falls
-with m, since the mean of m exchangeable draws is a reverse martingale: a bin of B counts at its smallest m, for the
+With dummies the number of blankets is m = B + D + 1, B ~ B(n−1, γ), and δ = E[g(m)], g(m) = E[(L₁+…+L_m)₊]/m. g falls
+with m, since the mean of m exchangeable draws is a reverse martingale: a bin of B counts at its smallest m, and for the
 lower end at the next bin's. g(m) is the same sum for one m, S ~ B(m, 2/k).
 """
 
@@ -32,12 +32,12 @@ from hubbub.accountant.rigorous.excess import Excess
 from hubbub.accountant.rigorous.tails import BinomialTail
 
 _SPARE = 30.0
-"""Windows leave out e^−30 of the δ that is asked about."""
+"""Windows leave out e^−30 of the δ in question."""
 
 
 @dataclass(frozen=True)
 class _BlanketSetting:
-    """One mechanism at one ε: f = e^ε, E − 1, and α, β as whole multiples of 2^−bits that are not above them."""
+    """One mechanism at one ε: f = e^ε, E − 1, and α, β rounded down to whole multiples of 2^−bits."""
 
     mechanism: KRR
     factor: arb
@@ -66,9 +66,9 @@ def _setting(mechanism: KRR, epsilon: Fraction, bits: int) -> _BlanketSetting:
 def blanket_delta(
     mechanism: KRR, reports: int, epsilon: Fraction, delta: Fraction, nodes: int, dummies: int = 0
 ) -> Enclosure:
-    """Enclose δ(`epsilon`) of the blanket; `delta` is about what it is compared with, more `nodes` are finer.
+    """Enclose δ(`epsilon`) of the blanket; `delta` is roughly the δ to compare with, more `nodes` are finer.
 
-    The lower end is that of the lemma's value, which other theorems may undercut.
+    The lower end is that of the lemma's value; other theorems may prove a smaller δ.
     """
     nats = math.log(delta.denominator) - math.log(delta.numerator) + _SPARE
     bits = 192 + 2 * int(nats)
@@ -86,8 +86,8 @@ def _finished(
 ) -> Enclosure:
     """Scale the two ends of E[(N₁ − t)₊] to δ, and charge the cut and the rounding of α and β."""
     scale = setting.growth * (1 + setting.factor) * ball(share / reports)
-    # α and β were rounded down, so t is too small and E[(N₁ − t)₊] too large: safe above. Below, what t may be off is
-    # taken off: M and S are at most n.
+    # α and β were rounded down, so t is too small and E[(N₁ − t)₊] too large: safe for the upper end. For the lower end
+    # the error of t is subtracted: M and S are at most n.
     low = scale * (ends[0] - setting.doubt * reports)
     upper = scale * ends[1] + ball(1 - setting.mechanism.gamma) * lost
     return Enclosure(low if bool(low >= 0) else arb(0), upper, terms)
@@ -118,7 +118,7 @@ def _summed(setting: _BlanketSetting, reports: int, nodes: int, nats: float) -> 
 
 
 def spread_nodes(reports: int, gamma: Fraction, nodes: int, nats: float) -> list[int]:
-    """Nodes for B(n, γ): 0, sparse in the lower tail, dense in the middle; every number where that is as few."""
+    """Return nodes for B(n, γ): 0, sparse in the lower tail, dense in the middle; every number if that is as few."""
     mean, deviation = float(reports * gamma), math.sqrt(float(reports * gamma * (1 - gamma)))
     first, last = window(reports, gamma, nats)
     if last - first <= nodes:
@@ -144,12 +144,12 @@ class _BlanketLane:
         self._blankets.shrink()
 
     def beyond(self) -> tuple[arb, arb]:
-        """(E[(M − node)₊], P(M > node)) given s."""
+        """Return (E[(M − node)₊], P(M > node)) given s."""
         return self._blankets.excess(), self._blankets.tail - self._blankets.mass
 
 
 def _across(lanes: Sequence[_BlanketLane]) -> tuple[arb, arb]:
-    """Tangents and chords over M given s: both times 2^bits."""
+    """Return tangents and chords over M given s, both times 2^bits."""
     values, beyond = [lane.excess.value() for lane in lanes], [lane.beyond() for lane in lanes]
     lower, upper, before = arb(0), arb(0), arb(1)
     for i in range(len(lanes) - 1):
@@ -164,7 +164,7 @@ def _across(lanes: Sequence[_BlanketLane]) -> tuple[arb, arb]:
 
 
 def _expected(excess: Excess, trials: int, chance: Fraction, high: int) -> arb:
-    """E[(N₁ − t)₊] over S ~ B(trials, chance) from where `excess` is up to `high`."""
+    """Return E[(N₁ − t)₊] over S ~ B(trials, chance), from the present s of `excess` up to `high`."""
     scale = arb(2) ** -excess.bits
     if chance == 1:
         return excess.value() * scale
@@ -178,7 +178,7 @@ def _expected(excess: Excess, trials: int, chance: Fraction, high: int) -> arb:
 
 
 def _diluted(setting: _BlanketSetting, reports: int, dummies: int, bins: int, nats: float) -> Enclosure:
-    """δ = E[g(B + D + 1)] from bins of B."""
+    """Enclose δ = E[g(B + D + 1)] by bins of B."""
     gamma = setting.mechanism.gamma
     low, high = window(reports - 1, gamma, nats)
     edges = sorted({low + (high + 1 - low) * i // bins for i in range(bins + 1)})
@@ -187,7 +187,7 @@ def _diluted(setting: _BlanketSetting, reports: int, dummies: int, bins: int, na
     lower = upper = arb(0)
     for i in range(len(edges) - 1):
         mass = above[i] - above[i + 1]
-        # A bin of a single number is exact from both sides; a wider one counts from below at the next bin's start.
+        # A bin of a single number is exact from both sides; a wider bin counts at the next bin's start from below.
         last = values[i if edges[i + 1] == edges[i] + 1 else i + 1]
         lower, upper = lower + mass * last.lower, upper + mass * values[i].upper
     upper += above[-1] * values[-1].upper + cut(reports - 1, gamma, low, reports - 1)
@@ -195,12 +195,12 @@ def _diluted(setting: _BlanketSetting, reports: int, dummies: int, bins: int, na
 
 
 def _given(setting: _BlanketSetting, blankets: int, nats: float) -> Enclosure:
-    """g(m) for m = `blankets`."""
+    """Enclose g(m) for m = `blankets`."""
     chance = setting.confused
     low, high = window(blankets, chance, nats)
     lost = cut(blankets - 1, chance, low - 1, high - 1)
-    # One number of blankets only, so M is known and nothing has to be approximated.
+    # There is one number of blankets only, so M is known and nothing is approximated.
     excess = Excess(setting.bits, setting.alpha * blankets, setting.beta, low)
     ends = _expected(excess, blankets, chance, high)
-    # g(m) has 1/m where δ has 1/(γn).
+    # g(m) has the factor 1/m, δ has 1/(γn).
     return _finished(setting, blankets, (ends, ends), lost, high - low + 1, setting.mechanism.gamma)

@@ -1,16 +1,16 @@
-"""Several batches of one person, composed in balls: a few points of each curve, connected, multiplied as polynomials.
+"""Composes several batches of one person in balls: connects a few points of each curve, and multiplies polynomials.
 
-Let H(x) be the largest P(S) − x·Q(S) over a part's neighbouring inputs. Swapping the inputs is a case of its own, so
+Let H(x) be the largest P(S) − x·Q(S) over a part's neighbouring inputs. Swapped inputs are neighbours too, so
 H(1/x) = 1 − 1/x + H(x)/x. H is convex, falls, and H(0) = 1. With U ≥ H at points x₋ₗ < … < xₗ, xᵢ = e^{ih}:
 
-* The polygon through (0, 1) and all (xᵢ, Uᵢ), flat after xₗ, lies above H. It is Σ qᵢ(xᵢ − x)₊ + Uₗ, qᵢ its kinks: the
+* The polygon through (0, 1) and all (xᵢ, Uᵢ), flat after xₗ, is above H. It is Σ qᵢ(xᵢ − x)₊ + Uₗ, qᵢ its kinks: the
   curve of masses pᵢ = qᵢxᵢ under P at the ratios xᵢ, and Uₗ at an infinite one. A kink below 0 counts as 0, which
-  only lifts the curve.
+  only raises the curve.
 * For masses that are not negative, the composed δ rises with each curve: it is ∫ ψ dQ with ψ(y) = y·H₂(e^ε/y), which is
   convex with ψ(0) = 0, so it is ψ'(0)·H₁(0) + ∫ H₁(x) dψ'(x). Each round's pair is fixed before it, so this covers
   rounds that are chosen adaptively (Zhu, Dong and Wang, 2022, Thm 10).
 * Ratios multiply, so exponents add: T rounds are a power of Σ pᵢzⁱ, different parts are multiplied, and
-  δ(ε) = Σ_c mass(c)·(1 − e^{ε − ch})₊ + what has an infinite ratio.
+  δ(ε) = Σ_c mass(c)·(1 − e^{ε − ch})₊ + the mass at an infinite ratio.
 
 Connecting adds about h²/6 to the variance of each loss; nothing else is approximated.
 """
@@ -30,27 +30,27 @@ from hubbub.accountant.rigorous.prove import LOOSER, prove, prove_local
 from hubbub.accountant.rigorous.routes import route_of
 
 COMPOSED_TERMS = 5_000_000
-"""Summands for the curves of all parts together, about half a minute."""
+"""Most summands for the curves of all parts together, about half a minute."""
 
 BATCHES_LIMIT = 1000
 """Most batches that are multiplied."""
 
 _POINTS = 24
-"""Grid steps up to the smallest one-round ε; twice as many where that does not do."""
+"""Grid steps up to the smallest one-round ε; twice as many are tried if these are not enough."""
 
 _NEGLIGIBLE = Fraction(1, 10**6)
-"""A curve ends where it is at most this part of δ."""
+"""A curve ends at the first value that is at most this share of δ."""
 
 _BITS = 320
 
 
 def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress: Progress = quiet) -> Proof:
-    """Prove that all `parts` together are (`epsilon`, `delta`)-private; one batch alone is `prove`'s.
+    """Prove that all `parts` together are (`epsilon`, `delta`)-private; `prove` proves one batch alone.
 
-    Where `epsilon` stays undecided, up to 1.01 times that is tried.
+    If `epsilon` stays undecided, up to 1.01 times that is tried.
 
     Raises:
-        NotProvenError: where nothing of that is decided within `COMPOSED_TERMS` and `BATCHES_LIMIT`.
+        NotProvenError: if none of these is decided within `COMPOSED_TERMS` and `BATCHES_LIMIT`.
     """
     batches = sum(part.rounds for part in parts)
     if batches == 1:
@@ -59,12 +59,12 @@ def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress
     if batches > BATCHES_LIMIT:
         raise NotProvenError(f"{batches} batches are more than the {BATCHES_LIMIT} that are composed in balls", False)
     try:
-        # Where the stated ε is at least the sum of the local ones, it holds without any shuffling.
+        # If the stated ε is at least the sum of the local ones, it is valid without any shuffling.
         return prove_local(tuple(part.mechanism for part in parts for _ in range(part.rounds)), epsilon)
     except NotProvenError:
         stated, target = written(epsilon), written(delta)
     for part in parts:
-        route_of(part.mechanism)  # said at once, before minutes are spent on the others
+        route_of(part.mechanism)  # fail at once, before minutes are spent on the other parts
     terms = 0
     for points in (_POINTS, 2 * _POINTS):
         composed = Composed(_step(parts, delta, points), target)
@@ -74,11 +74,11 @@ def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress
         for multiple in LOOSER:
             if composed.at_most(stated * multiple):
                 return Proof(stated * multiple, target, stated, "composition", terms)
-    raise NotProvenError(f"the curves of {len(parts)} parts do not show that epsilon = {epsilon:g} holds", False)
+    raise NotProvenError(f"the curves of {len(parts)} parts do not prove epsilon = {epsilon:g}", False)
 
 
 def _step(parts: Sequence[Part], delta: float, points: int) -> Fraction:
-    """A grid step for curves as steep as these; any would be safe."""
+    """Return a grid step for curves of this steepness; any step is safe."""
     least = min(
         epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies).epsilon_upper or 1e-9
         for part in parts
@@ -87,7 +87,7 @@ def _step(parts: Sequence[Part], delta: float, points: int) -> Fraction:
 
 
 class Composed:
-    """Masses by exponent of e^step that lie above the composition of all that was added; `terms` counts summands."""
+    """Masses by exponent of e^step whose curve is above the composition of all added parts; `terms` counts summands."""
 
     def __init__(self, step: Fraction, target: Fraction) -> None:
         self._step, self._target = step, target
@@ -99,7 +99,7 @@ class Composed:
         """Compose with all rounds of `part`.
 
         Raises:
-            NotProvenError: where its curve would take more than `budget` summands.
+            NotProvenError: if its curve would take more than `budget` summands.
         """
         curve = self._curve(part, budget, progress)
         with precision(_BITS):
@@ -110,7 +110,7 @@ class Composed:
             self._lowest -= (len(curve) - 1) * part.rounds
 
     def _curve(self, part: Part, budget: int, progress: Progress) -> list[arb]:
-        """Upper ends of the part's δ at 0, step, 2·step, … until they are negligible."""
+        """Return upper ends of the part's δ at 0, step, 2·step, … until they are negligible."""
         curve: list[arb] = []
         last, before = ball(self._target * _NEGLIGIBLE), self.terms
         while not curve or not bool(curve[-1] <= last):
@@ -118,16 +118,16 @@ class Composed:
             found = _point(part, len(curve) * self._step, self._target * _NEGLIGIBLE)
             self.terms += found.terms
             curve.append(found.upper.upper())
-            # One point tells about what all will cost: better to give up now than after minutes.
+            # One point shows the approximate cost of all: better to give up now than after minutes.
             if max(found.terms * _POINTS, self.terms - before) > budget:
                 raise NotProvenError(f"composing it in balls takes more than {COMPOSED_TERMS} summands", False)
         return curve
 
     def delta(self, epsilon: Fraction) -> arb:
-        """At least the composed δ at `epsilon`."""
+        """Return an upper bound of the composed δ at `epsilon`."""
         with precision(_BITS):
             coefficients = self._masses.coeffs()
-            # What is in no coefficient has an infinite ratio in some round, and counts in full at every ε.
+            # Mass in no coefficient has an infinite ratio in some round, and counts in full at every ε.
             total = self._whole - sum(coefficients, arb(0))
             for place, mass in enumerate(coefficients, self._lowest):
                 if place * self._step > epsilon:
@@ -146,7 +146,7 @@ def _point(part: Part, epsilon: Fraction, scale: Fraction) -> Enclosure:
 
 
 def _masses(curve: Sequence[arb], step: Fraction) -> list[arb]:
-    """P-masses at the exponents −l … l of a curve with the upper values Uᵢ at 0 … l."""
+    """Return P-masses at the exponents −l … l of a curve with the upper values Uᵢ at 0 … l."""
     last = len(curve) - 1
     points = [ball(i * step).exp() for i in range(-last, last + 1)]
     # Below ratio 1 the curve follows from the swapped inputs: H(1/x) = 1 − 1/x + H(x)/x.

@@ -1,4 +1,4 @@
-"""How far a fair coin's count lies above a threshold, in balls: what the blankets of kRR and RAPPOR come down to."""
+"""Computes in balls by how much a fair coin's count exceeds a threshold: blankets of kRR and RAPPOR reduce to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HALF = Fraction(1, 2)
 
 
 class Excess:
-    """E[(N₁ − t)₊] and P(N₁ ≥ ⌈t⌉) for N₁ ~ B(s, ½) and t = offset + slope·s, followed from s to s + 1.
+    """E[(N₁ − t)₊] and P(N₁ ≥ ⌈t⌉) for N₁ ~ B(s, ½) and t = offset + slope·s, updated from s to s + 1.
 
     `offset` and `slope` are whole multiples of 2^−`bits`, so that ⌈t⌉ is known exactly.
     """
@@ -30,7 +30,7 @@ class Excess:
 
     @property
     def s(self) -> int:
-        """Where it is."""
+        """The present s."""
         return self._law.trials
 
     def value(self) -> arb:
@@ -39,5 +39,5 @@ class Excess:
         return law.mass * (law.at << half) + law.tail * ((law.trials << half) - self._t)
 
     def chance(self) -> arb:
-        """P(N₁ ≥ ⌈t⌉), by which the value falls where t grows."""
+        """P(N₁ ≥ ⌈t⌉), the rate at which the value falls as t grows."""
         return self._law.tail

@@ -1,4 +1,4 @@
-"""δ of a finite law's blanket, bounded from above in balls, by a contour integral for every two neighbours.
+"""Bounds δ of a finite law's blanket from above in balls, by a contour integral for every two neighbours.
 
 balle-2019, Lemma 5.3: δ(ε) ≤ E[S₊]/n, S the sum of n draws of Y = A_x − e^ε·A_x' with probability m, else 0, A_x the
 law of x over the blanket m. For any θ > 0, h > 0, P > 0, with z = θ + it, M(z) = E[e^{zY}] and ξ standard normal,
@@ -7,8 +7,8 @@ law of x over the blanket m. For any θ > 0, h > 0, P > 0, with z = θ + it, M(z
 
 x₊ is convex, all terms of the first sum are ≥ 0 and the wanted one is k = 0, and the equality is Poisson's summation.
 As |f(t)| ≤ K·e^{−h²t²/2}/t², K = M(θ)ⁿe^{h²θ²/2}, the nodes beyond c add at most K·e^{−h²c²/2}/(π·h²c³). So the result
-is an upper bound whatever θ, h and P are; they are chosen in floating point. Chernoff's bound M(θ)ⁿ/(eθn) spares those
-neighbours the integral for which it is small enough, or below another's integral.
+is an upper bound for any θ, h and P; they are chosen in floating point. If Chernoff's bound M(θ)ⁿ/(eθn) of two
+neighbours is small enough, or below another's integral, their integral is not computed.
 
 Nothing here bounds δ from below, so a claim is proven or left open, never refuted.
 """
@@ -31,14 +31,14 @@ Points = tuple[tuple[Fraction, Fraction, Fraction], ...]
 _BITS = 256
 
 _CUT = 12.0
-"""The last node lies where the smoothing factor is e^−72."""
+"""At the last node the smoothing factor is e^−72."""
 
 _ALIAS = 36.0
-"""Terms that are not wanted are pushed down to about e^−36 of the one that is."""
+"""Unwanted terms are reduced to about e^−36 of the wanted one."""
 
 
 _AFRESH = 32
-"""Nodes after which phases are computed afresh: balls of products grow by half a bit each."""
+"""Number of nodes after which phases are recomputed: balls of products grow by half a bit each."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class _RationalContour:
 
 
 def finite_delta(mechanism: Finite, reports: int, epsilon: Fraction, enough: Fraction, fineness: float) -> Enclosure:
-    """Bound δ(`epsilon`) of `reports` reports; a smaller `fineness` is tighter, about its square is added, relatively.
+    """Bound δ(`epsilon`) of `reports` reports; a smaller `fineness` is tighter: its relative error is about its square.
 
-    What surely is at most `enough` need not be known closer. Dummies are counted among the reports: none of their
+    A value that surely is at most `enough` is not refined. Dummies are counted among the reports: none of their
     probabilities is below the blanket's. The lower end is 0.
     """
     with precision(_BITS):
@@ -60,7 +60,7 @@ def finite_delta(mechanism: Finite, reports: int, epsilon: Fraction, enough: Fra
             return Enclosure(arb(0), arb(0), 0)
         upper, terms, power = arb(0), 0, ball(epsilon).exp()
         sums = [_Sum(points, reports, power) for points in neighbours_points(mechanism)]
-        # The likeliest to be the largest comes first: it spares the others their integral.
+        # Start with the pair that probably has the largest δ: its integral may make the others unnecessary.
         for each in sorted(sums, key=lambda one: -one.estimate):
             ceiling = each.chernoff()
             terms += len(each.masses)
@@ -72,7 +72,7 @@ def finite_delta(mechanism: Finite, reports: int, epsilon: Fraction, enough: Fra
 
 
 def neighbours_points(mechanism: Finite) -> list[Points]:
-    """Return the points of every two neighbours that differ from all others' points; equal laws have none."""
+    """Return the points of every two neighbours, each set of points once; equal laws have none."""
     found: dict[Points, None] = {}
     for x, other in mechanism.neighbouring:
         if mechanism.law[x] == mechanism.law[other]:
@@ -99,13 +99,13 @@ class _Sum:
         self.estimate = self._log_size(self._tilt, 0.0) - math.log(self._tilt)
 
     def chernoff(self) -> arb:
-        """At least δ: x₊ ≤ e^{θx}/(eθ)."""
+        """Return an upper bound of δ: x₊ ≤ e^{θx}/(eθ)."""
         tilt = ball(Fraction(self._tilt))
         moment = sum(self._tilted(tilt), self._rest)
         return moment**self._reports / (tilt * arb(1).exp() * self._reports)
 
     def bound(self, fineness: float) -> tuple[arb, int]:
-        """At least δ, and how many summands it took."""
+        """Return an upper bound of δ, and how many summands it took."""
         chosen = self._contour(fineness)
         tilt, smoothing, step = ball(chosen.tilt), ball(chosen.smoothing), 2 * arb.pi() / ball(chosen.period)
         tilted, square = self._tilted(tilt), smoothing * smoothing
@@ -129,14 +129,14 @@ class _Sum:
     def _tilted(self, tilt: arb) -> list[arb]:
         return [ball(mass) * (tilt * value).exp() for mass, value in zip(self.masses, self._values, strict=True)]
 
-    # In floating point: any choice gives a bound, a good one is tight.
+    # In floating point: any choice gives a valid bound, a good one a tight bound.
 
     def _log_size(self, tilt: float, smoothing: float) -> float:
         inner = math.fsum(mass * math.expm1(tilt * value) for value, mass in self._near)
         return self._reports * math.log1p(max(inner, -1 + 1e-16)) + (smoothing * tilt) ** 2 / 2
 
     def _saddle(self) -> float:
-        """About the minimum of M(θ)ⁿ/θ², by golden section in ln θ."""
+        """Return roughly the θ that minimizes M(θ)ⁿ/θ², by golden section in ln θ."""
         top = 500.0 / max(abs(value) for value, _ in self._near)
         low, high, ratio = math.log(top) - 40, math.log(top), (math.sqrt(5) - 1) / 2
 

@@ -1,4 +1,4 @@
-"""The result of a proof, and the error where there is none."""
+"""The result of a proof, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fractions import Fraction
 from hubbub.accountant.errors import AccountingError
 
 Progress = Callable[[str], None]
-"""Told in a few words what is tried."""
+"""A callback that gets a short text about the current attempt."""
 
 
 class NotProvenError(AccountingError):
-    """A stated number that the balls do not confirm; `refuted` where they exclude it."""
+    """The balls do not confirm a stated number; `refuted` if they exclude it."""
 
     def __init__(self, message: str, refuted: bool) -> None:
         super().__init__(message)
@@ -22,9 +22,9 @@ class NotProvenError(AccountingError):
 
 @dataclass(frozen=True)
 class Proof:
-    """δ(`epsilon`) ≤ `delta` is proven, both exact; `route` names the theorem that was summed.
+    """δ(`epsilon`) ≤ `delta` is proven, both exact; `route` names the theorem whose sum was computed.
 
-    `epsilon` is the one stated, or at most 1.01 times that. `terms` summands were looked at.
+    `epsilon` is the stated ε, or at most 1.01 times that. The proof took `terms` summands.
     """
 
     epsilon: Fraction
@@ -35,9 +35,9 @@ class Proof:
 
     @property
     def looser(self) -> float:
-        """How much larger the proven ε is than the stated one, relatively; 0.0 where it is the same."""
+        """By which share the proven ε exceeds the stated one; 0.0 if they are equal."""
         return float(self.epsilon / self.stated - 1) if self.stated else 0.0
 
 
 def quiet(_: str) -> None:
-    """No progress."""
+    """Report no progress."""

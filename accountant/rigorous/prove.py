@@ -1,4 +1,4 @@
-"""Proofs of what a certificate says about one batch: its local ε, and its (ε, δ) after shuffling."""
+"""Proves a certificate's numbers for one batch: its local ε, and its (ε, δ) after shuffling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof, qu
 from hubbub.accountant.rigorous.routes import Route, exact_ratio, route_of
 
 LOOSER = (Fraction(1), Fraction(1002, 1000), Fraction(101, 100))
-"""Where the ε stated stays undecided, these multiples of it are tried; what is proven says which one."""
+"""If the stated ε stays undecided, these multiples of it are tried; the proof states the one that was proven."""
 
 TERMS = 1_000_000
 """Summands for one multiple of ε, about 15 seconds; the last one may take twice as many."""
@@ -24,23 +24,25 @@ def prove_local(mechanisms: tuple[LocalMechanism, ...], epsilon: float) -> Proof
     """Prove that reports of all `mechanisms` together, one of each, are `epsilon`-private without any shuffling.
 
     Raises:
-        NotProvenError: where e^epsilon is below the product of the likelihood ratios, which are exact, or one of the
-            mechanisms states no exact one. None is left out: a proof of the others alone would be false.
+        NotProvenError: if e^epsilon is below the product of the likelihood ratios, which are exact, or a mechanism has
+            no exact ratio. No mechanism is left out: a proof of the others alone would be false.
     """
     stated = written(checked_local(epsilon))
     with precision(256):
         product = ball(1)
         for mechanism in mechanisms:
             product *= ball(exact_ratio(mechanism))
-        # A comparison of balls is true only if it holds for all numbers in them.
+        # A comparison of balls is true only if it is true for all numbers in them.
         if bool(ball(stated).exp() >= product):
             return Proof(stated, Fraction(0), stated, "local", len(mechanisms))
         refuted = bool(ball(stated).exp() < product)
-        raise NotProvenError(f"epsilon_local = {epsilon} is below {product.log().str(8, radius=False)}", refuted)
+        raise NotProvenError(
+            f"epsilon_local is {epsilon}, must be at least {product.log().str(8, radius=False)}", refuted
+        )
 
 
 def checked_local(epsilon: float) -> float:
-    """`epsilon` as a finite number of at least 0; a sum of many local ε may be large."""
+    """Return `epsilon`, a finite number of at least 0; a sum of many local ε may be large."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < 1e15:
         raise AccountingError(f"epsilon_local is {epsilon!r}, must be a finite number of at least 0")
     return float(epsilon)
@@ -55,14 +57,14 @@ def prove(
     dummies: int = 0,
     progress: Progress = quiet,
 ) -> Proof:
-    """Prove that one batch of `reports`, with `dummies` uniform ones beside them, is (`epsilon`, `delta`)-private.
+    """Prove that one batch of `reports` and `dummies` uniform ones is (`epsilon`, `delta`)-private.
 
-    Both numbers are taken as the decimals they are written as. Where `epsilon` stays undecided, up to 1.01 times that
-    is tried. Dummies are a post-processing of the batch without them, so a proof of that batch is one too.
+    Both numbers are taken as their written decimals. If `epsilon` stays undecided, up to 1.01 times that is tried.
+    Dummies are a post-processing of the batch without them, so a proof for that batch also proves this one.
 
     Raises:
-        NotProvenError: where nothing of that is decided, the theorem's own δ at `epsilon` surely is above `delta`, or
-            no proof is known of the mechanism.
+        NotProvenError: if none of these is decided, the theorem's own δ at `epsilon` surely is above `delta`, or no
+            proof is known for the mechanism.
     """
     reports, dummies = checked_reports(reports), checked_dummies(dummies)
     try:
@@ -89,18 +91,18 @@ def _prove(
         with precision(256):
             if bool(found.upper <= ball(target)):
                 return Proof(stated * multiple, target, stated, route.name, terms)
-            # The claim is refuted only where the whole ball lies above the target; one that covers it decides nothing.
+            # The claim is refuted only if the whole ball is above the target; a ball that covers it decides nothing.
             if bool(found.lower > ball(target)):
                 raise NotProvenError(_message(stated * multiple, found, delta), True)
-    raise NotProvenError(f"{_message(stated * multiple, found, delta)}; that decides nothing", False)
+    raise NotProvenError(f"{_message(stated * multiple, found, delta)}; this neither proves nor refutes it", False)
 
 
 def _attempts(
     route: Route, reports: int, stated: Fraction, target: Fraction, dummies: int, progress: Progress
 ) -> Iterator[tuple[Fraction, Enclosure]]:
-    """Yield (multiple of the ε stated, δ there), ever finer, then at the next multiple."""
+    """Yield (multiple of the stated ε, δ at it), ever finer, then at the next multiple."""
     for multiple in LOOSER:
-        # The last multiple has nothing after it, so all that is left of the effort goes there.
+        # Nothing follows the last multiple, so it gets the rest of the effort.
         limit = TERMS * (2 if multiple == LOOSER[-1] else 1)
         epsilon = stated * multiple
         for found in route.attempts(reports, epsilon, target, dummies, limit, progress):
@@ -112,4 +114,4 @@ def _message(epsilon: Fraction, found: Enclosure | None, delta: float) -> str:
     if found is not None:
         low, high = found.lower.lower().str(8, radius=False), found.upper.upper().str(8, radius=False)
         between = f"between {low} and {high}"
-    return f"at epsilon = {float(epsilon):.8g} delta is {between}, {delta:g} is stated"
+    return f"at epsilon = {float(epsilon):.8g} delta is {between}, but {delta:g} is stated"

@@ -1,4 +1,4 @@
-"""δ of RAPPOR's blanket, bounded from above in balls, by summing over the counts of its four kinds of report.
+"""Bounds δ of RAPPOR's blanket from above in balls, by summing over the counts of its four kinds of report.
 
 A report has the bit of the victim's first value alone, that of the second alone, both, or neither, with masses p, p, b
 and r under the blanket (`RAPPOR.kinds`), and relative densities (E, 1), (1, E), (E, E), (1, 1). With N₁ … N₄ such
@@ -6,15 +6,15 @@ reports, S = N₁ + N₂ and f = e^ε the bound (1/n)·E[(ΣY)₊] of balle-2019
 
     δ(ε) ≤ (E−1)(1+f)/n · E[(N₁ − t)₊],    t = βS + α(S + N₄ + E·N₃),    α = (f−1)/((E−1)(1+f)),    β = f/(1+f),
 
-which is kRR's (`blanket`) but for the weight E of those with both bits. S ~ B(n, 2p), N₁ given S is B(S, ½), N₃ given S
-is B(n − S, b/(1−2p)), and N₄ given both is B(n − S − N₃, r/(1−2p−b)).
+which is kRR's (`blanket`) except for the weight E of reports with both bits. S ~ B(n, 2p), N₁ given S is B(S, ½), N₃
+given S is B(n − S, b/(1−2p)), and N₄ given both is B(n − S − N₃, r/(1−2p−b)).
 
-* Given s and k = N₃, the expectation is convex in N₄ and falls: chords over a few nodes lie above it.
+* Given s and k = N₃, the expectation is convex in N₄ and falls: chords over a few nodes are above it.
 * Given s, its mean f(k) over N₄ is convex in k and falls, too: going from k to k + 1 turns one X, the weight 0 or 1 of
   one of the others, into E ≥ 1 ≥ X. The second difference is E[g(z + 2E) − g(z+E+X) − g(z+E+X') + g(z+X+X')], g convex:
-  the outer two places have the same sum as the inner two and lie further apart, so it is not negative. Chords again.
+  the outer two places have the same sum as the inner two and are further apart, so it is not negative. Chords again.
 * S runs through a window. Outside it ΣY ≤ (E−1)·N₁, and E[N₁·1(S ∉ W)] = np·P(1 + B(n−1, 2p) ∉ W): Chernoff bounds it.
-* α, αE and β are rounded down, which lowers t and so raises what is summed.
+* α, αE and β are rounded down, which lowers t and so raises the summands.
 
 Nothing here bounds δ from below, so a claim is proven or left open, never refuted.
 """
@@ -32,11 +32,11 @@ from hubbub.accountant.rigorous.excess import Excess
 from hubbub.accountant.rigorous.tails import BinomialTail
 
 _SPARE = 30.0
-"""Windows leave out e^−30 of the δ that is asked about."""
+"""Windows leave out e^−30 of the δ in question."""
 
 
 def rappor_delta(mechanism: RAPPOR, reports: int, epsilon: Fraction, delta: Fraction, nodes: int) -> Enclosure:
-    """Bound δ(`epsilon`) of `reports` reports; `delta` is about what it is compared with, more `nodes` are finer.
+    """Bound δ(`epsilon`) of `reports` reports; `delta` is roughly the δ to compare with, more `nodes` are finer.
 
     Dummies are counted among the reports: each is a report of a random value. The lower end is 0.
     """
@@ -76,7 +76,7 @@ class _Summed:
             if s == high:
                 break
             mass = mass * (self._reports - s) / (s + 1) * odds
-            # A row of more reports than are left has no law; what is beyond the rows that stay counts at the last one.
+            # A row of more reports than are left has no law; values beyond the remaining rows count at the last one.
             rows = [row for row in rows if row.node < self._reports - s]
             for row in rows:
                 row.step()
@@ -85,7 +85,7 @@ class _Summed:
         return Enclosure(arb(0), upper, (high - low + 1) * lanes)
 
     def _rows(self, low: int, nodes: int) -> list[_RapporRow]:
-        """A row of lanes for every node of N₃, with its law given S = `low`."""
+        """Return a row of lanes for every node of N₃, with its law given S = `low`."""
         left, rest = self._reports - low, 1 - 2 * self._alone
         places = [0] if self._both == 0 else spread_nodes(self._reports, self._both, max(nodes // 2, 2), self._nats)
         others = spread_nodes(self._reports, self._neither, nodes, self._nats)
@@ -107,23 +107,23 @@ class _Summed:
 
 
 class _RapporLane:
-    """One node of N₄ given N₃: E[(N₁ − t)₊] there, and the law of N₄, both given S."""
+    """One node of N₄ given N₃: E[(N₁ − t)₊] at the node, and the law of N₄, both given S."""
 
     def __init__(self, node: int, excess: Excess, law: BinomialTail) -> None:
         self.node, self._excess, self._law = node, excess, law
 
     def step(self) -> None:
-        """Go to the next s: one other fewer."""
+        """Go to the next s: one other report fewer."""
         self._excess.step()
         self._law.drop()
 
     def seen(self) -> tuple[int, arb, arb]:
-        """(node, value times 2^bits, E[(N₄ − node)₊])."""
+        """Return (node, value times 2^bits, E[(N₄ − node)₊])."""
         return self.node, self._excess.value(), self._law.excess()
 
 
 class _RapporRow:
-    """One node of N₃: its lanes, and the law of N₃ given S; None where no report ever has both bits."""
+    """One node of N₃: its lanes, and the law of N₃ given S; None if no report ever has both bits."""
 
     def __init__(self, node: int, law: BinomialTail | None, lanes: list[_RapporLane]) -> None:
         self.node, self.lanes, self._law = node, lanes, law
@@ -136,16 +136,19 @@ class _RapporRow:
             self._law.drop()
 
     def value(self) -> arb:
-        """At least the mean over N₄, times 2^bits."""
+        """Return an upper bound of the mean over N₄, times 2^bits."""
         return _chords([lane.seen() for lane in self.lanes])
 
     def beyond(self) -> arb:
-        """E[(N₃ − node)₊]."""
+        """Return E[(N₃ − node)₊]."""
         return arb(0) if self._law is None else self._law.excess()
 
 
 def _chords(places: Sequence[tuple[int, arb, arb]]) -> arb:
-    """At least E[v(N)] from (node, v(node), E[(N − node)₊]), v convex and falling: chords, flat after the last node."""
+    """Return an upper bound of E[v(N)] from (node, v(node), E[(N − node)₊]), v convex and falling.
+
+    It uses chords, flat after the last node.
+    """
     total, before = arb(0), arb(1)
     for i in range(len(places) - 1):
         (node, value, beyond), (following, _, left) = places[i], places[i + 1]

@@ -1,7 +1,7 @@
-"""The theorem that proves each mechanism's batch: a registry of the proof mode's own, apart from the fast path's.
+"""Registers the theorem that proves each mechanism's batch in proof mode, independently of the fast path.
 
-Sharing `pairs` would share its mistakes. Here a mechanism brings its exact likelihood ratio and sums in balls, or it is
-not proven: the message says so. The fast path's check of the certificate does not depend on it.
+Sharing `pairs` would share its mistakes. A mechanism needs an exact likelihood ratio and sums in balls here; otherwise
+it is not proven, and the message says so. The fast path's check of the certificate does not depend on it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hubbub.accountant.rigorous.rappor import rappor_delta
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
 
 NODES = (8, 32, 128, 512, 2048)
-"""Nodes for the number of blankets, or bins of it where there are dummies, ever finer."""
+"""Nodes for the number of blankets, or bins of it if there are dummies, ever finer."""
 
 UNARY_NODES = (6, 12, 24, 48)
 """Nodes for the number of unary reports with neither bit; half as many for those with both."""
@@ -31,14 +31,14 @@ FINENESS = (0.03, 0.01, 0.003, 0.001)
 """Smoothing of the integrals of a finite law, relative to their tilt."""
 
 _POINT_NODES, _POINT_BINS = 8, 40
-"""The same for one point of a curve; bins where there are dummies, which need more to be close."""
+"""The same for one point of a curve; with dummies these are bins, of which more are needed to be close."""
 
 _COVER = 40_000
 """Summands of one point at k = 2."""
 
 
 class Route(ABC):
-    """How δ of one batch is enclosed."""
+    """A way to enclose δ of one batch."""
 
     name: ClassVar[str]
 
@@ -46,14 +46,14 @@ class Route(ABC):
     def attempts(
         self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
     ) -> Iterator[Enclosure]:
-        """Yield δ(`epsilon`), ever finer; `progress` is told before each, as it may take a while.
+        """Yield δ(`epsilon`), ever finer; `progress` is called before each, as each may take a while.
 
-        Each should take fewer than `limit` summands; `target` is the δ that it is compared with.
+        Each should take fewer than `limit` summands; `target` is the δ to compare with.
         """
 
     @abstractmethod
     def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
-        """Return δ(`epsilon`) as finely as one of many points of a curve is needed; `scale` is what is negligible."""
+        """Return δ(`epsilon`), fine enough for one of many points of a curve; values below `scale` are negligible."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class BlanketRoute(Route):
     def attempts(
         self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
     ) -> Iterator[Enclosure]:
-        """More and more nodes, until four times as many summands would be too many."""
+        """Yield with more and more nodes, until four times as many summands would be too many."""
         for nodes in NODES:
             progress(f"{self.name} at epsilon {float(epsilon):.8g}, {nodes} nodes")
             found = blanket_delta(self.mechanism, reports, epsilon, target, nodes, dummies)
@@ -90,18 +90,18 @@ class TwoRRRoute(Route):
     def attempts(
         self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
     ) -> Iterator[Enclosure]:
-        """One cover, which splits where it is worst until it is decided."""
+        """Yield one cover, whose worst block is split until the question is decided."""
         progress(f"{self.name} at epsilon {float(epsilon):.8g}")
         yield two_rr_delta(self.mechanism, reports, epsilon, target, Effort(limit), dummies)
 
     def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
-        """A cover of some blocks."""
+        """Use a cover of some blocks."""
         return two_rr_delta(self.mechanism, reports, epsilon, scale, Effort(_COVER, decisive=False), dummies)
 
 
 @dataclass(frozen=True)
 class RapporRoute(Route):
-    """RAPPOR, unary encoding. Its sums bound δ from above alone: a false claim is left open, not refuted."""
+    """RAPPOR, unary encoding. Its sums bound δ only from above: a false claim is left open, not refuted."""
 
     mechanism: RAPPOR
     name: ClassVar[str] = "blanket"
@@ -109,7 +109,7 @@ class RapporRoute(Route):
     def attempts(
         self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
     ) -> Iterator[Enclosure]:
-        """More and more nodes, until four times as many summands, nodes being of two counts, would be too many."""
+        """Yield with more and more nodes, until four times as many summands (nodes are of two counts) are too many."""
         for nodes in UNARY_NODES:
             progress(f"{self.name} at epsilon {float(epsilon):.8g}, {nodes} nodes")
             found = rappor_delta(self.mechanism, reports + dummies, epsilon, target, nodes)
@@ -124,7 +124,7 @@ class RapporRoute(Route):
 
 @dataclass(frozen=True)
 class FiniteRoute(Route):
-    """Any finite law. Its integrals bound δ from above alone: a false claim is left open, not refuted."""
+    """Any finite law. Its integrals bound δ only from above: a false claim is left open, not refuted."""
 
     mechanism: Finite
     name: ClassVar[str] = "blanket"
@@ -132,7 +132,7 @@ class FiniteRoute(Route):
     def attempts(
         self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
     ) -> Iterator[Enclosure]:
-        """Less and less smoothing, until four times as many summands would be too many."""
+        """Yield with less and less smoothing, until four times as many summands would be too many."""
         for fineness in FINENESS:
             progress(f"{self.name} at epsilon {float(epsilon):.8g}, smoothing {fineness:g}")
             found = finite_delta(self.mechanism, reports + dummies, epsilon, target, fineness)
@@ -141,7 +141,7 @@ class FiniteRoute(Route):
                 return
 
     def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
-        """With much smoothing."""
+        """Use much smoothing."""
         return finite_delta(self.mechanism, reports + dummies, epsilon, scale, FINENESS[0])
 
 
@@ -150,14 +150,14 @@ def _krr(mechanism: KRR) -> Route:
 
 
 def _hashed(mechanism: Hashed) -> Route:
-    # kRR's bound over the cells of one row is the one that is certified (`pairs.hashed`).
+    # The certified bound is kRR's over the cells of one row (`pairs.hashed`).
     return BlanketRoute(mechanism.krr)
 
 
 def _tree_nodes(mechanism: TreeNodes) -> Route:
     if not mechanism.alone and mechanism.node.signed:
         raise NotProvenError(
-            "no proof in balls is known that two changes by one of a tree's node cover one by two", False
+            "no proof in balls is known that two changes by one of a tree's node cover one change by two", False
         )
     return FiniteRoute(Finite(mechanism.node.law))
 
@@ -169,7 +169,7 @@ ROUTES: Mapping[type[LocalMechanism], Callable[[Any], Route]] = {
     Finite: FiniteRoute,
     TreeNodes: _tree_nodes,
 }
-"""What can be proven of a batch, by the type of the mechanism."""
+"""The route of each mechanism whose batches can be proven, by its type."""
 
 EXACT_RATIO: Mapping[type, Callable[[Any], Fraction]] = {
     KRR: attrgetter("likelihood_ratio"),
@@ -178,21 +178,21 @@ EXACT_RATIO: Mapping[type, Callable[[Any], Fraction]] = {
     Finite: attrgetter("neighbour_ratio"),
     TreeNodes: attrgetter("likelihood_ratio"),
 }
-"""The exact e^ε_local of mechanisms that have one. That of others is rounded up: it could refute what is true."""
+"""The exact e^ε_local of mechanisms that have one. That of others is rounded up, so it could refute a true claim."""
 
 
 def route_of(mechanism: LocalMechanism) -> Route:
-    """Return how a batch of `mechanism` is proven; raises NotProvenError where no route is known."""
+    """Return the route that proves a batch of `mechanism`; raises NotProvenError if none is known."""
     known = ROUTES.get(type(mechanism))
     if known is None:
         kinds = ", ".join(each.kind for each in ROUTES)
-        raise NotProvenError(f"no proof in balls is known of batches of {mechanism.kind}, only of {kinds}", False)
+        raise NotProvenError(f"no proof in balls is known for batches of {mechanism.kind}, only for {kinds}", False)
     return known(mechanism)
 
 
 def exact_ratio(mechanism: LocalMechanism) -> Fraction:
-    """Return the exact e^ε_local of one report; raises NotProvenError for a mechanism that states none."""
+    """Return the exact e^ε_local of one report; raises NotProvenError for a mechanism without one."""
     known = EXACT_RATIO.get(type(mechanism))
     if known is None:
-        raise NotProvenError(f"{mechanism.kind} states no exact likelihood ratio, so its local ε is not proven", False)
+        raise NotProvenError(f"{mechanism.kind} has no exact likelihood ratio, so its local ε is not proven", False)
     return known(mechanism)

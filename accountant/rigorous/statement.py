@@ -1,6 +1,6 @@
-"""The numbers of a certificate that are proven in balls: those of every query, and the totals where a proof is found.
+"""Lists the numbers of a certificate to prove in balls: those of every query, and the totals if a proof is found.
 
-The honest reports are counted here anew, in exact arithmetic, from the counts and the task's share alone.
+The honest reports are recounted here, in exact arithmetic, from the counts and the task's share alone.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hubbub.accountant.rigorous.prove import prove_local
 
 @dataclass(frozen=True)
 class Claim:
-    """One number of a certificate, `where` and which `member`; calling `proof` proves it or raises NotProvenError.
+    """One number of a certificate, by place (`where`) and `member`; `proof()` proves it or raises NotProvenError.
 
-    `required` claims are those of one batch, which the proof mode always is to prove; totals it proves where it can.
+    `required` claims are those of one batch, which the proof mode must always prove; totals it proves if it can.
     """
 
     where: str
@@ -37,7 +37,10 @@ class Claim:
 
 
 def honest(valid: int, reports: int, share: float) -> int:
-    """Valid reports less all that may be dishonest: (1 − share)·reports, rounded up, share as the decimal written."""
+    """Return the valid reports minus all that may be dishonest.
+
+    These are (1 − share)·reports, rounded up, with the share as the written decimal.
+    """
     dishonest = (1 - written(share)) * reports
     return max(0, valid + (-dishonest.numerator // dishonest.denominator))
 
@@ -48,9 +51,9 @@ def claims(
     """Yield every upper number of a statement, of a task of those `terms` and `queries`, in the certificate's order.
 
     Raises:
-        CertificateError: where the honest reports stated are not those counted here.
+        CertificateError: if the stated honest reports are not those counted here.
     """
-    # A first round is also all rounds so far: what was proven for the one is not summed again for the other.
+    # A first round is also all rounds so far: its proof is used for both.
     known: dict[tuple[object, ...], Proof] = {}
 
     def upper(where: str, member: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
@@ -86,7 +89,7 @@ def claims(
 
 
 def _proven(terms: Terms, parts: Sequence[Part], stated: float, progress: Progress) -> Proof:
-    """Prove what is stated at what the chances that the parts leave out leave of δ: with them it holds at δ."""
+    """Prove the stated ε at δ minus the chances of the events that the parts leave out, so it is valid at δ."""
     proof = prove_composed(parts, stated, kept_delta(parts, terms.delta), progress)
     return replace(proof, delta=written(terms.delta)) if proof.delta else proof
 
@@ -94,7 +97,7 @@ def _proven(terms: Terms, parts: Sequence[Part], stated: float, progress: Progre
 def _so_far(
     terms: Terms, queries: Sequence[tuple[str, LocalMechanism]], history: Sequence[Mapping[str, Any]], least: int | None
 ) -> list[Part]:
-    """What the rounds of a history cost together, at the reports that came or at the `least` of them."""
+    """Return the joint cost of a history's rounds, at the reports that came, or at the `least` if these are fewer."""
     reports = [[_reports(terms, counts, least) for counts in entry["queries"]] for entry in history]
     missing = [missing_reports(terms, of_query) for of_query in zip(*reports, strict=True)]
     of = [mechanism for _, mechanism in queries]
@@ -104,13 +107,13 @@ def _so_far(
 
 
 def _horizon(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]]) -> Iterator[Sequence[Part]]:
-    """Yield what all rounds cost at the minimum, where a question is over time."""
+    """Yield the cost of all rounds at the minimum, if a question is over time."""
     if terms.horizon is not None:
         yield parts_of_horizon(terms, [mechanism for _, mechanism in queries], terms.horizon)
 
 
 def _reports(terms: Terms, counts: Mapping[str, Any], minimum: int | None = None) -> int:
-    """The honest share of the reports that came, or of the minimum where that is less."""
+    """Return the honest share of the reports that came, or of the minimum if that is less."""
     reports = honest(counts["valid"], counts["reports"], terms.honest_share)
     if counts["honest_reports"] != reports:
         raise CertificateError(f"honest_reports is {counts['honest_reports']!r}, it must be {reports}")
@@ -121,7 +124,7 @@ def _reports(terms: Terms, counts: Mapping[str, Any], minimum: int | None = None
 
 
 def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Equal batches as one part of several rounds."""
+    """Merge equal batches into one part of several rounds."""
     rounds: Counter[Part] = Counter()
     for part in parts:
         rounds[Part(part.mechanism, part.reports, dummies=part.dummies)] += part.rounds
@@ -129,7 +132,7 @@ def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def _local(where: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
-    # Every report counts, whatever made it: one left out would make a proof of too small an ε.
+    # Every report counts, of any mechanism: leaving one out would prove too small an ε.
     mechanisms = tuple(part.mechanism for part in parts)
     value = stated["epsilon_local"]
     return Claim(where, "epsilon_local", value, required, lambda: prove_local(mechanisms, value))

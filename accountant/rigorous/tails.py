@@ -1,4 +1,4 @@
-"""P(X = at) and P(X ≥ at) of a binomial X in balls, moved by single steps of its number of trials or of `at`."""
+"""Computes P(X = at) and P(X ≥ at) of a binomial X in balls, and updates them by single steps of trials or `at`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hubbub.accountant.rigorous.balls import arb, ball, binomial_mass
 class BinomialTail:
     """X ~ B(trials, chance), 0 < chance < 1: `mass` is P(X = at), `tail` is P(X ≥ at), both balls.
 
-    Moves cost a few operations each. They only follow from Pascal's rule, so balls stay enclosures however many
-    are made; what rounding adds to a radius is of the size of the largest tail on the way.
+    A step costs a few operations. All steps follow from Pascal's rule, so balls stay enclosures after any number of
+    steps; rounding adds to a radius in proportion to the largest tail on the way.
     """
 
     __slots__ = ("_odds", "_p", "_p_exact", "_q", "at", "mass", "tail", "trials")
@@ -28,11 +28,11 @@ class BinomialTail:
             self.mass, self.tail = arb(0), arb(1 if at < 0 else 0)
             return
         self.mass = binomial_mass(trials, at, self._p_exact)
-        # The side away from the mean is summed: there terms fall from `at` on, so it can end early and bound the rest.
+        # Sum the side away from the mean: its terms fall from `at` on, so the sum can end early and bound the rest.
         self.tail = self._summed_up() if at > trials * self._p_exact else 1 - self._summed_down()
 
     def _summed_up(self) -> arb:
-        """P(X ≥ at), at above the mean: terms fall faster than a geometric series, which bounds the rest."""
+        """Return P(X ≥ at), at above the mean: terms fall faster than a geometric series, which bounds the rest."""
         total = term = self.mass
         least = self.mass * _negligible()
         for x in range(self.at, self.trials):
@@ -44,7 +44,7 @@ class BinomialTail:
         return total
 
     def _summed_down(self) -> arb:
-        """P(X < at), at not above the mean."""
+        """Return P(X < at), at not above the mean."""
         total, term = arb(0), self.mass
         least = self.mass * _negligible()
         for x in range(self.at, 0, -1):
@@ -56,7 +56,7 @@ class BinomialTail:
         return total
 
     def grow(self) -> None:
-        """One trial more, `at` stays: P(X' ≥ at) = P(X ≥ at) + (at/trials')·P(X' = at)."""
+        """Add one trial, keep `at`: P(X' ≥ at) = P(X ≥ at) + (at/trials')·P(X' = at)."""
         if self.at > self.trials:
             self._place(self.trials + 1, self.at)
             return
@@ -66,7 +66,7 @@ class BinomialTail:
             self.tail += self.mass * self.at / self.trials
 
     def drop(self) -> None:
-        """One trial less, `at` stays: what `grow` does, backwards."""
+        """Remove one trial, keep `at`: the inverse of `grow`."""
         if self.at >= self.trials:
             self._place(self.trials - 1, self.at)
             return
@@ -76,7 +76,7 @@ class BinomialTail:
         self.trials -= 1
 
     def advance(self) -> None:
-        """One higher `at`."""
+        """Raise `at` by one."""
         if self.at < 0 or self.at >= self.trials:
             self._place(self.trials, self.at + 1)
             return
@@ -85,7 +85,7 @@ class BinomialTail:
         self.at += 1
 
     def shrink(self) -> None:
-        """One trial less and `at` lower by one: P(X' ≥ at−1) = P(X ≥ at) + (1−p)·P(X' = at−1)."""
+        """Remove one trial and lower `at` by one: P(X' ≥ at−1) = P(X ≥ at) + (1−p)·P(X' = at−1)."""
         if self.at > self.trials:
             self._place(self.trials - 1, self.at - 1)
             return
@@ -95,13 +95,13 @@ class BinomialTail:
         self.trials, self.at = self.trials - 1, self.at - 1
 
     def excess(self) -> arb:
-        """E[(X − at)₊], from Σ_{x ≥ at} (x − trials·p)·P(X = x) = at·(1−p)·P(X = at)."""
+        """Return E[(X − at)₊], from Σ_{x ≥ at} (x − trials·p)·P(X = x) = at·(1−p)·P(X = at)."""
         drift = self._p * self.trials - self.at
         return self.mass * self._q * self.at + drift * self.tail if self.at >= 0 else drift
 
 
 def _negligible() -> arb:
-    """Two to the minus precision: below it a term changes nothing."""
+    """Return two to the minus precision: a smaller term changes nothing."""
     return (arb(1) / 3).rad() / 2
 
 

@@ -1,18 +1,18 @@
-"""δ of binary randomized response between two balls: the largest over what the others hold, by summing masses.
+"""Encloses δ of binary randomized response in balls: the largest over the others' values, by summing masses.
 
-p = γ/2, f = e^ε, a = (1−p) − fp, b = f(1−p) − p. If z others hold 0, o hold 1 and there are d fair coins, the number of
-ones among them is A = B(z, p) + B(o, 1−p) + B(d, ½), and the victim's bit makes the two laws
+p = γ/2, f = e^ε, a = (1−p) − fp, b = f(1−p) − p. If z others have 0, o have 1 and there are d fair coins, the number of
+ones among them is A = B(z, p) + B(o, 1−p) + B(d, ½), and with the victim's bit the two laws are
 P(i) = (1−p)A(i−1) + pA(i), Q(i) = pA(i−1) + (1−p)A(i). So P(i) − fQ(i) = a·A(i−1) − b·A(i).
 
 * A is log-concave, and stays so if each binomial is cut to a window: P(i) − fQ(i) changes its sign once, from − to +,
   and δ = max_c δ(c) = max_c [a·A(c−1) − (f−1)·A({c, …})] is reached between a place that surely has the first sign and
-  one that surely has the second. Given A, the victim's own report is worth at most a: mass that was cut costs a times
+  one that surely has the second. Given A, the victim's own report contributes at most a, so cut mass is charged a times
   itself.
-* The other direction (Q against P) is the mirror image, z and o exchanged: all o from 0 to n − 1 are all cases.
-* A block j₀ ≤ o ≤ j₁ is bounded at once. The Δ = j₁ − j₀ people who may hold either toss a fair coin with probability γ
-  and tell the truth otherwise; show the observer who did, and what: then K ~ B(Δ, γ) fair coins remain, whatever they
-  held. Leaving coins out never lowers a divergence (balle-2019, Lemma A.2), so all but κ are left out, and P(K < κ) is
-  charged with a.
+* The other direction (Q against P) is the mirror image, z and o exchanged: so all o from 0 to n − 1 are all cases.
+* A block j₀ ≤ o ≤ j₁ is bounded at once. The Δ = j₁ − j₀ people who may have either value toss a fair coin with
+  probability γ and answer truthfully otherwise. Show the observer who answered truthfully, and the answers: then
+  K ~ B(Δ, γ) fair coins remain, for any values. Leaving coins out never lowers a divergence (balle-2019, Lemma A.2), so
+  all but κ are left out, and P(K < κ) is charged with a.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, binomial_mass, cut, precision, window
 
 _SPARE = 30.0
-"""Windows leave out e^−30 of the δ that is asked about."""
+"""Windows leave out e^−30 of the δ in question."""
 
 _FIRST_BLOCKS = 8
-"""Blocks that a cover starts with."""
+"""Number of blocks at the start of a cover."""
 
 
 @dataclass(frozen=True)
 class _TwoRRSetting:
-    """One mechanism at one ε; `nats` is where windows end."""
+    """One mechanism at one ε; windows leave out about e^−`nats`."""
 
     mechanism: KRR
     keep: arb
@@ -48,7 +48,7 @@ class _TwoRRSetting:
 
 @dataclass(frozen=True)
 class _Law:
-    """Masses of a whole number from `first` on, and at most how much is missing."""
+    """Masses of a whole number from `first` on, and an upper bound of the missing mass."""
 
     first: int
     masses: list[arb]
@@ -57,7 +57,7 @@ class _Law:
 
 @dataclass(frozen=True)
 class Effort:
-    """How far a cover is split: up to `terms` summands, and no further than the question needs if it is `decisive`."""
+    """How far a cover is split: up to `terms` summands; if `decisive`, only until the question is decided."""
 
     terms: int
     decisive: bool = True
@@ -66,9 +66,9 @@ class Effort:
 def two_rr_delta(
     mechanism: KRR, reports: int, epsilon: Fraction, delta: Fraction, effort: Effort, dummies: int = 0
 ) -> Enclosure:
-    """Enclose the largest δ(`epsilon`) over what the others hold.
+    """Enclose the largest δ(`epsilon`) over the others' values.
 
-    Blocks are split where they are worst. A decisive cover ends when all are at most `delta`, or one case is above.
+    The worst block is split first. A decisive cover ends if all blocks are at most `delta`, or one case is above it.
     """
     if mechanism.categories != 2:
         raise OutsideConditions(f"categories is {mechanism.categories}, must be 2; use the blanket for more")
@@ -84,9 +84,9 @@ def two_rr_delta(
 
 
 class _Cover:
-    """Blocks that cover 0 … others; those above the target and of more than one number wait to be split.
+    """Blocks that cover 0 … others; blocks above the target with more than one number wait to be split.
 
-    A few single numbers are looked at first: a false claim shows there.
+    A few single numbers are tried first, as they refute a false claim quickly.
     """
 
     def __init__(self, setting: _TwoRRSetting, others: int, dummies: int, target: arb) -> None:
@@ -119,25 +119,25 @@ class _Cover:
         return bool(self._target >= 0) and bool(self._lower > self._target)
 
     def split_up_to(self, terms: int) -> Enclosure:
-        """Split the worst block again and again, and say what is then known."""
+        """Split the worst block repeatedly, and return the enclosure that results."""
         while self._waiting and self._terms < terms and not self._refuted():
             _, first, last, _ = heapq.heappop(self._waiting)
-            # The worst block decides what can be shown, so it is the one to split.
+            # The worst block determines the result, so it is split next.
             middle = (first + last) // 2
             self._add(first, middle)
             self._add(middle + 1, last)
         upper = self._upper
-        # Blocks that still wait count with the bound they have: it is valid, only not yet tight.
+        # Blocks that still wait count with their present bound: it is valid, but not tight.
         for *_, value in self._waiting:
             upper = value.max(upper)
         return Enclosure(self._lower, upper, self._terms)
 
 
 def _block(setting: _TwoRRSetting, others: int, ones: tuple[int, int], dummies: int) -> Enclosure:
-    """δ where first to last of the others hold a one; the lower end means something only where both are equal."""
+    """Enclose δ if first to last of the others have a one; the lower end has a meaning only if both are equal."""
     first, last = ones
     gamma = setting.mechanism.gamma
-    # Only coins that are almost surely there are kept. Where there are fewer, δ counts as a: no report is worth more.
+    # Only coins that almost surely exist are kept. If there are fewer, δ counts as a, the most that a report adds.
     coins = window(last - first, gamma, setting.nats)[0]
     fewer = cut(last - first, gamma, coins, last - first)
     found = _counted(setting, others - last, first, coins + dummies)
@@ -145,7 +145,7 @@ def _block(setting: _TwoRRSetting, others: int, ones: tuple[int, int], dummies: 
 
 
 def _counted(setting: _TwoRRSetting, zeros: int, ones: int, coins: int) -> Enclosure:
-    """δ among that many known zeros, known ones and fair coins."""
+    """Enclose δ among so many known zeros, known ones and fair coins."""
     mechanism, nats = setting.mechanism, setting.nats
     sides = ((zeros, mechanism.other), (ones, mechanism.truthful), (coins, Fraction(1, 2)))
     law = _sum_law([_binomial(trials, chance, nats) for trials, chance in sides if trials])
@@ -158,13 +158,13 @@ def _counted(setting: _TwoRRSetting, zeros: int, ones: int, coins: int) -> Enclo
         if place <= high:
             value = setting.keep * law.masses[place - 1 - law.first] - setting.growth * tail
             best, above = value.max(best), value.max(above)
-    # Mass outside the windows counts as if each such count were worth a, the most that one report is.
+    # Mass outside the windows counts with a, the most that one report adds.
     charge = law.missing * setting.keep
     return Enclosure(best - law.missing * (1 + setting.growth), above + charge, len(law.masses))
 
 
 def _crossing(setting: _TwoRRSetting, law: _Law, first: int, last: int) -> tuple[int, int]:
-    """Places c₀ < c₁ with P − fQ surely not above 0 at the first and surely not below at the second."""
+    """Return places c₀ < c₁ with P − fQ surely not above 0 at the first and surely not below 0 at the second."""
 
     def sign(place: int) -> int:
         before = law.masses[place - 1 - law.first] if place > law.first else arb(0)

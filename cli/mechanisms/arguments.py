@@ -1,4 +1,4 @@
-"""What `hubbub account` asks the accountant: reads mechanisms and rounds as people write them, and computes ε and δ."""
+"""Reads mechanisms and rounds as people write them, and computes ε and δ, for `hubbub account`."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ ROW_KEYS = (
 """Keys of a row in a rounds file. `reports` and one of `mechanism` and `law` are required; `rounds` may be left out."""
 
 MOST_WRONG_ROWS = 20
-"""The most rows of a rounds file that one error names; it says how many more are wrong."""
+"""The most wrong rows of a rounds file that one error names; it counts the others."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """A mechanism as a person described it; None where nothing was given.
+    """A mechanism as a person described it; None for what was not given.
 
-    `gamma` is "W/4294967296" or a number, `truthful` and `other` are "3/4", "0.75" or numbers; `law` is a file that
-    holds it, or what that would hold.
+    `gamma` is "W/4294967296" or a number; `truthful` and `other` are "3/4", "0.75" or numbers; `law` is a law file, or
+    the content of one.
     """
 
     mechanism: str
@@ -100,7 +100,7 @@ def read_any_mechanism(said: Description, spell: Callable[[str], str] = as_flag)
     """Return the mechanism that flags, or a row of a file, describe; `spell` names fields in errors.
 
     Raises:
-        AccountingError: where something is missing, given twice or out of range.
+        AccountingError: if something is missing, given twice or out of range.
     """
     if said.mechanism not in TAKES:
         known = ", ".join(TAKES)
@@ -114,12 +114,14 @@ def read_any_mechanism(said: Description, spell: Callable[[str], str] = as_flag)
         return read_law(said.law) if isinstance(said.law, Path) else law_of(said.law)
     if said.mechanism == "gaussian":
         if said.sigma is None:
-            raise AccountingError(f"gaussian needs {spell('sigma')}, in widths of the interval that answers lie in")
+            raise AccountingError(
+                f"gaussian needs {spell('sigma')}, as a multiple of the width of the answers' interval"
+            )
         return Gaussian(said.sigma)
     if said.mechanism == "laplace":
         if said.local_epsilon is None:
             raise AccountingError(
-                f"laplace needs {spell('local_epsilon')}: the width of the interval over the noise's scale"
+                f"laplace needs {spell('local_epsilon')}: the width of the answers' interval over the noise's scale"
             )
         return Laplace(said.local_epsilon)
     return _read_rappor(said, spell)
@@ -152,7 +154,7 @@ def read_exact(value: str | Fraction, name: str) -> Fraction:
     try:
         if isinstance(value, Fraction):
             return value
-        # Digits, point and slash alone: Fraction would also take "1e999999999", and compute it.
+        # Only digits, point and slash are allowed: Fraction would also take "1e999999999", and compute it.
         if len(value) <= 40 and all(character in "0123456789./" for character in value):
             return Fraction(value)
     except (ValueError, ZeroDivisionError):
@@ -164,7 +166,7 @@ def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> Mech
     _refuse_new(said, spell)
     local, gamma, categories, mixed = (spell(name) for name in ("local_epsilon", "gamma", "categories", "mixed"))
     if (said.local_epsilon is None) == (said.gamma is None):
-        raise AccountingError(f"give exactly one of {local} and {gamma}; they say the same thing")
+        raise AccountingError(f"give exactly one of {local} and {gamma}; each follows from the other")
     if said.mechanism == "generic":
         if said.local_epsilon is None or said.categories is not None:
             raise AccountingError(f"generic takes {local}, and neither {gamma} nor {categories}")
@@ -172,7 +174,7 @@ def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> Mech
     if said.categories is None:
         raise AccountingError(f"krr needs {categories}")
     if said.mixed:
-        raise AccountingError(f"krr takes no {mixed}; that is for generic")
+        raise AccountingError(f"krr takes no {mixed}; only generic does")
     if said.gamma is not None:
         return KRR(said.categories, _read_gamma(said.gamma, gamma))
     return KRR.from_local_epsilon(said.categories, said.local_epsilon or 0.0)
@@ -194,7 +196,7 @@ def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:
     given = [name for name in ("truthful", "other", "sigma", "law") if getattr(said, name) is not None]
     if given:
         raise AccountingError(
-            f"{said.mechanism} takes no {spell(given[0])}; that is for rappor or gaussian, and a law stands by itself"
+            f"{said.mechanism} takes no {spell(given[0])}; that is for rappor or gaussian, and a law needs no mechanism"
         )
 
 
@@ -209,18 +211,18 @@ def hiding_part(
 ) -> Part:
     """Return rounds in which an honest person is hidden by `reports` less ⌈(1 − honest_share)·reports⌉ reports.
 
-    With `same`, clients bring their own randomizers, and only that many of the reports are made by the same one as the
-    victim's. All dishonest reports may be among those (erlingsson-2019, Cor. 9).
+    With `same`, clients bring their own randomizers, and only that many of the reports are made by the victim's
+    randomizer. All dishonest reports may be among those (erlingsson-2019, Cor. 9).
 
     Raises:
-        AccountingError: a number out of range, or nobody honest left.
+        AccountingError: if a number is out of range, or nobody honest is left.
     """
     hiding = checked_reports(reports) if same is None else checked_whole("same", same, 1, reports)
     return Part(mechanism, hidden_by(hiding, reports, honest_share), rounds, dummies, sampling_rate=sampling_rate)
 
 
 def hidden_by(hiding: int, reports: int, honest_share: float) -> int:
-    """Return the fewest honest reports among `hiding` of all `reports`; AccountingError where that is none."""
+    """Return the fewest honest reports among `hiding` of all `reports`; AccountingError if there are none."""
     honest = honest_reports(hiding, reports, honest_share)
     if honest < 1:
         raise AccountingError(f"honest share {honest_share} of {reports} reports leaves nobody; raise either")
@@ -245,7 +247,7 @@ def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
     best = compose([part], delta)
     if bound == "best":
         return best
-    # The bound asked for gives the upper end only. What attacks reach does not depend on it, so that stays the best.
+    # The chosen bound gives the upper end only. The lower end comes from attacks and does not depend on the bound.
     asked = compose([behind(part, bound)], delta)
     source = f"{asked.source}; pair: {BOUNDS[bound].source}"
     return replace(asked, epsilon_lower=best.epsilon_lower, epsilon_local=best.epsilon_local, source=source)
@@ -272,7 +274,7 @@ def read_rounds(path: Path) -> list[Part]:
     """
     rows = parse(path, f"a list such as {_example()}")
     if not isinstance(rows, list) or not rows:
-        raise AccountingError(f"{path} must hold a list of at least one round, such as {_example()}")
+        raise AccountingError(f"{path} must be a list of at least one round, such as {_example()}")
     parts, wrong = [], []
     for number, row in enumerate(rows, start=1):
         try:
@@ -290,15 +292,15 @@ def _example() -> str:
 
 
 def _read_row(row: Any, beside: Path) -> Part:
-    """Return the part of one row; files that it names lie in the folder `beside`, unless their path is a full one."""
+    """Return the part of one row; paths of files in it are relative to the folder `beside`, unless absolute."""
     if not isinstance(row, Mapping):
         raise AccountingError(f"is {as_written(row)}, must be an object such as {_example()[1:-1]}")
     unknown = [name for name in row if name not in ROW_KEYS]
     if unknown:
-        raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; rows may say {', '.join(ROW_KEYS)}")
+        raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; rows may have {', '.join(ROW_KEYS)}")
     missing = [name for name in ("mechanism", "reports") if name not in row and (name == "reports" or "law" not in row)]
     if missing:
-        raise AccountingError(f"{' and '.join(missing)} missing; add what is, as in {_example()[1:-1]}")
+        raise AccountingError(f"{' and '.join(missing)} missing; add what is missing, as in {_example()[1:-1]}")
     counts = (_whole(row, "reports"), _whole(row, "rounds", 1), _whole(row, "dummies", 0))
     return Part(read_mechanism(_said(row, beside), str), *counts, sampling_rate=_exact(row, "sampling_rate"))
 
@@ -342,7 +344,7 @@ def _local(row: Mapping[str, Any]) -> float | None:
     if "local_epsilon" not in row:
         return None
     value = row["local_epsilon"]
-    # A loose limit, so that float() gives a finite number; the mechanism has a limit of its own.
+    # This loose limit only ensures that float() is finite; the mechanism checks its own limit.
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= Decimal(value) <= 10**6:
         return float(value)
     raise AccountingError(f"local_epsilon is {as_written(value)}, must be a number from 0 to 40")

@@ -1,4 +1,4 @@
-"""JSON as people write it, read exactly: no digit is lost, nothing is taken twice."""
+"""Reads JSON that people write, exactly: no digit is lost, and no key may occur twice."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hubbub.accountant.errors import AccountingError
 
 
 def parse(path: Path, example: str) -> Any:
-    """Read JSON with exact decimals, refusing repeated keys and what is not a number; `example` is for errors.
+    """Read JSON with exact decimals; repeated keys, NaN and infinities are refused. `example` is for errors.
 
     Raises:
-        AccountingError: the file is not such JSON.
-        OSError: it cannot be read.
+        AccountingError: if the file is not such JSON.
+        OSError: if it cannot be read.
     """
     try:
         # Decimal keeps the digits that were written: 0.1 as a float is not one tenth.
@@ -24,7 +24,7 @@ def parse(path: Path, example: str) -> Any:
             path.read_bytes().decode(), parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_once
         )
     except (ValueError, ArithmeticError, RecursionError) as error:
-        raise AccountingError(f"{path} is not JSON that can be read: {error}; write {example}") from error
+        raise AccountingError(f"{path} cannot be read as JSON: {error}; write {example}") from error
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -39,6 +39,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def as_written(value: Any) -> str:
-    """Show a value as the file has it, cut where it is long."""
+    """Return a value as the file has it, cut if it is long."""
     text = str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -1,4 +1,4 @@
-"""A JSON file with exact probabilities, a row for each input."""
+"""Reads a randomizer's law from a JSON file with exact probabilities, a row for each input."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _LONGEST = 170
 
 
 def read_law(path: Path) -> KRR | Finite:
-    """Return the randomizer whose law a file holds, as kRR where it is that one, which has pairs of its own.
+    """Return the randomizer whose law is in a file; if it is kRR, return it as kRR, which has its own pairs.
 
     Raises:
-        AccountingError: the file holds no such law; what is wrong is named, with its place.
-        OSError: the file cannot be read.
+        AccountingError: if the file has no such law; the message names the problem and its place.
+        OSError: if the file cannot be read.
     """
     try:
         return law_of(parse(path, EXAMPLE))
@@ -47,13 +47,13 @@ def law_of(content: Any) -> KRR | Finite:
         raise AccountingError(f"law is {as_written(content)}, must be an object such as {EXAMPLE}")
     unknown = [name for name in content if name not in KEYS]
     if unknown:
-        raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; a law may say {', '.join(KEYS)}")
+        raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; a law may have {', '.join(KEYS)}")
     law = _list("law", content["law"])
-    # Before anything in it is read: a million fractions take half a minute.
+    # Checked before any entry is read, because a million fractions take half a minute.
     if len(law) > INPUTS_LIMIT or sum(len(row) for row in law if isinstance(row, list)) > ENTRIES_LIMIT:
         raise AccountingError(
-            f"law has {len(law)} rows, may have at most {INPUTS_LIMIT} and {ENTRIES_LIMIT} probabilities in all; list "
-            "some inputs with a blanket, or join outputs whose columns are proportional"
+            f"law has {len(law)} rows, must have at most {INPUTS_LIMIT}, and {ENTRIES_LIMIT} probabilities in all; "
+            "list some inputs with a blanket, or join outputs whose columns are proportional"
         )
     rows = tuple(_row("law", row) for row in law)
     blanket = _row("blanket", content["blanket"]) if content.get("blanket") is not None else None
@@ -99,4 +99,4 @@ def _probability(name: str, value: Any) -> Fraction:
             return Fraction(value)
     except (ValueError, ZeroDivisionError):
         pass
-    raise AccountingError(f'{name} holds {as_written(value)}, must hold probabilities such as "1/3", "0.25" or 0.25')
+    raise AccountingError(f'{name} has {as_written(value)}, must have probabilities such as "1/3", "0.25" or 0.25')

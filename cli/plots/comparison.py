@@ -1,4 +1,4 @@
-"""Estimates with their intervals beside the truth, over categories or over rounds."""
+"""Draws estimates with their intervals next to the truth, over categories or over rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The panels of the demo's plot, made of its JSON document."""
+"""Makes the panels of the demo's plot from its JSON document."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""SVG and PNG files without a display, the same bytes for the same plot.
+"""Draws SVG and PNG files without a display; the same plot gives the same bytes.
 
-Colours are those of Okabe and Ito, which colour-blind people can tell apart. Markers tell curves apart without colour.
-The style of a line says what the curve proves: solid lies above the truth, dashed below it, dotted proves neither.
+Colours are those of Okabe and Ito, which colour-blind people can distinguish. Markers distinguish curves without
+colour. The style of a line shows what the curve proves: solid is above the truth, dashed below it, dotted neither.
 """
 
 from __future__ import annotations
@@ -88,16 +88,14 @@ def check_drawable(out: Path, option: str = "--out") -> str:
     """
     ending = out.suffix.lower().removeprefix(".")
     if ending not in FORMATS:
-        raise UsageError(
-            f"{option} {out} ends in {out.suffix or 'nothing'!r}; plots are .svg or .png: name one of them"
-        )
+        raise UsageError(f"{option} {out} ends in {out.suffix or 'nothing'!r}; name a file that ends in .svg or .png")
     if not out.parent.is_dir():
         raise UsageError(f"{option} {out}: there is no folder {out.parent}; make it first")
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise DrawingMissing(
-            "drawing needs matplotlib, which is not installed; pip install 'hubbub[plots]', or ask for --json alone"
+            "drawing needs matplotlib, which is not installed; pip install 'hubbub[plots]', or use --json alone"
         ) from error
     return ending
 

@@ -1,4 +1,4 @@
-"""The central ε as n, ε_local, δ, k or T grows."""
+"""Plans the curves of the central ε over n, ε_local, δ, k or T."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SweepQuestion:
             Variable.ROUNDS: self.rounds != 1,
         }
         if said[variable]:
-            raise UsageError(f"--{variable.value} is what --over varies: leave it out")
+            raise UsageError(f"--{variable.value} is the variable of --over: leave it out")
         try:
             read_any_mechanism(self._varied(variable, x).said)
         except AccountingError as error:
@@ -80,7 +80,7 @@ class SweepQuestion:
         """Return what is asked where `variable` is `x`."""
         varied = self._varied(variable, x)
         if varied.reports is None or varied.delta is None:
-            raise UsageError("give --reports and --delta, unless one of them is what --over varies")
+            raise UsageError("give --reports and --delta, except the one that --over varies")
         honest = hidden_by(checked_reports(varied.reports), varied.reports, varied.honest_share)
         return BoundInputs(read_any_mechanism(varied.said), honest, varied.delta, varied.rounds, varied.dummies)
 
@@ -134,7 +134,7 @@ def _value(question: SweepQuestion, variable: Variable, name: str, x: float) -> 
     except OutsideConditions:
         raise
     except AccountingError as error:
-        raise AccountingError(f"where {variable.value} is {x:g}: {error}") from error
+        raise AccountingError(f"at {variable.value} = {x:g}: {error}") from error
 
 
 def epsilon_at(name: str, asked: BoundInputs) -> float:

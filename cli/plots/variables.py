@@ -1,4 +1,4 @@
-"""The variables that a plot can vary, and their ranges. It imports little, because the command line loads it."""
+"""The variables that a plot can vary, and their ranges; it imports little, because `hubbub account` loads it."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ class Range:
         if not 2 <= self.points <= POINTS_LIMIT:
             raise UsageError(f"--points is {self.points}, must be from 2 to {POINTS_LIMIT}")
         if self.axis.scale == "log" and self.first <= 0:
-            raise UsageError(
-                f"--from is {self.first:g}, must be above 0 on a logarithmic axis; or ask for --axis linear"
-            )
+            raise UsageError(f"--from is {self.first:g}, must be above 0 on a logarithmic axis; or use --axis linear")
         values = [self._value(place / (self.points - 1)) for place in range(self.points)]
         return tuple(sorted({float(round(value)) for value in values} if KINDS[self.variable].whole else set(values)))
 

@@ -1,4 +1,4 @@
-"""A device redeems its ticket once, by itself, and proves with its credential that it makes a submission."""
+"""Redeems a device's ticket once for a credential, and proves its submissions with the credential."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from hubbub.protos.task.task import Task
 from hubbub.queries.randomizers.sampling import Random
 
 Refused = Mapping[str, Refusal]
-"""Why devices have no credential, by device."""
+"""By device: why it has no credential."""
 
 
 def ticket_of(given: object) -> Tickets:
-    """Return the one ticket of a device, given as bytes, as a file that may come later, or as None.
+    """Return a function for one device's ticket, given as bytes, as a file that may appear later, or as None.
 
     Raises:
-        UsageError: where it is something else.
+        UsageError: if it is something else.
     """
     if given is None or isinstance(given, bytes):
         return lambda _device: given
@@ -51,10 +51,10 @@ def ticket_of(given: object) -> Tickets:
 
 
 def tickets_of(given: Any) -> Tickets:
-    """Return the tickets of many devices, given as a mapping by their names, as a function of the name, or as None.
+    """Return a function for many devices' tickets, given as a mapping by name, as a function of the name, or as None.
 
     Raises:
-        UsageError: where it is something else.
+        UsageError: if it is something else.
     """
     if given is None:
         return lambda _device: None
@@ -68,9 +68,10 @@ def tickets_of(given: Any) -> Tickets:
 
 @dataclass(frozen=True)
 class Found:
-    """Devices' enrollments, the tickets to redeem, and why devices have no enrollment, all by device.
+    """Enrollments, tickets to redeem, and refusals of devices without an enrollment, all by device.
 
-    Tickets in `due` are of devices that cannot submit without, those in `better` of devices whose credentials last.
+    Devices cannot submit without redeeming the tickets in `due`. Those in `better` belong to devices whose credentials
+    are still valid.
     """
 
     held: Mapping[str, StoredEnrollment]
@@ -80,9 +81,9 @@ class Found:
 
 
 class CredentialManager:
-    """The credentials of the devices of a state file, for a task; `needed` is whether the task takes enrolled devices.
+    """The credentials of a state file's devices for a task; `needed` is whether the task admits enrolled devices only.
 
-    What is asked of it in others leaves the submissions as they are.
+    If it is not, submissions get no proof and stay unchanged.
     """
 
     def __init__(self, task: Task, state: State, tickets: Tickets, random: Random, clock: Callable[[], float]) -> None:
@@ -104,13 +105,13 @@ class CredentialManager:
         retrying: Retrying,
         found: Found | None = None,
     ) -> Receipt:
-        """Send a device's submission with its proof; where the proof is of a key that is gone, redeem and send again.
+        """Send a device's submission with its proof. If the proof's master key is gone, redeem and send again.
 
-        `found` is what `look` has found, where that was done before.
+        `found` is the result of `look`, if the caller has it.
 
         Raises:
-            Refusal, Unreachable, MessageError: as `submit` does; a Refusal too where the device has no credential.
-            StateError: where the state file cannot be used.
+            Refusal, Unreachable, MessageError: as `submit` does; a Refusal too if the device has no credential.
+            StateError: if the state file cannot be used.
         """
         proven = await self.prove(link, to, device, submission, retrying, found)
         try:
@@ -118,7 +119,7 @@ class CredentialManager:
         except Refusal as refusal:
             if refusal.reason is not Reason.NOT_ENROLLED or not self.needed:
                 raise
-        # The master key of the credential is gone by now; the same ticket gives one under the key that is active.
+        # The master key of the credential is gone; the same ticket gives a credential under the active one.
         renewed = await self.prove(link, to, device, submission, retrying, anew=True)
         return await submit(link.caller, to, renewed, retrying)
 
@@ -136,7 +137,7 @@ class CredentialManager:
         """Return one device's submission with its proof, as `proven` does.
 
         Raises:
-            Refusal: where the device has no credential; and what `proven` raises.
+            Refusal: if the device has no credential; and what `proven` raises.
         """
         proven, refused = await self.proven(link, to, {device: submission}, retrying, found, anew=anew)
         for refusal in refused.values():
@@ -153,15 +154,15 @@ class CredentialManager:
         *,
         anew: bool = False,
     ) -> tuple[dict[str, Submission], Refused]:
-        """Return devices' submissions with the proof that they make them, and why others have none.
+        """Return submissions with their devices' proofs, and the refusals of devices without a proof.
 
-        Tickets that were not redeemed yet are; with `anew` those are again that credentials are held for. Where a
-        credential is held that lasts, it proves the submission whatever became of a new ticket, which is told in the
-        log. In a task that takes whoever comes, submissions are returned as they are.
+        Tickets that were not redeemed yet are redeemed. With `anew`, the tickets of existing credentials are redeemed
+        again. A credential that is still valid proves the submission, whatever happens to a new ticket; a problem with
+        the new ticket is logged. If the task does not require enrollment, submissions are returned unchanged.
 
         Raises:
             Unreachable, MessageError: as calls to the shuffler do.
-            StateError: where the state file cannot be used.
+            StateError: if the state file cannot be used.
         """
         if not self.needed:
             return dict(submissions), {}
@@ -183,9 +184,9 @@ class CredentialManager:
         }, refused
 
     def look(self, devices: Collection[str]) -> Found:
-        """Return what devices hold, after taking first tickets, and what is to be redeemed; warn of what cannot be."""
+        """Store first tickets; return the devices' enrollments and the tickets to redeem; warn of unusable tickets."""
         contents, unread = self._contents(devices)
-        # Together with what is done about it: another process may redeem one, too.
+        # One transaction reads and stores, because another process may redeem a ticket too.
         with self.state.transaction() as connection:
             held = find_enrollments(connection, self._shuffler, devices)
             given = _given(contents, held, unread)
@@ -207,10 +208,10 @@ class CredentialManager:
         given: Mapping[str, Ticket],
         unread: Mapping[str, Refusal],
     ) -> tuple[Found, list[tuple[bytes, Refusal]]]:
-        """Return what devices hold and what is to be redeemed, and what is to be warned of, by ticket."""
+        """Return the enrollments and the tickets to redeem, and the warnings, by ticket."""
         now, needed = self._clock(), self._task.admission.second_authority
         lasting = {device for device, one in held.items() if one.lasts(now)}
-        # The bytes of what could not be read may be unknown, so all of it counts as one ticket.
+        # The bytes of an unreadable ticket may be unknown, so all unreadable tickets count as one.
         untaken = [(b"", refusal) for device, refusal in unread.items() if device in lasting]
         refused = {device: self._without_ticket() for device in devices if device not in held}
         refused |= {device: refusal for device, refusal in unread.items() if device not in lasting}
@@ -229,7 +230,7 @@ class CredentialManager:
         return Found(kept, due, better, refused), untaken
 
     def _contents(self, devices: Collection[str]) -> tuple[dict[str, bytes], dict[str, Refusal]]:
-        """Return the tickets that devices are given, as they are, and why others cannot be read."""
+        """Return the tickets that devices were given, unparsed, and why others cannot be read."""
         contents, unread = dict[str, bytes](), dict[str, Refusal]()
         for device in devices:
             try:
@@ -237,7 +238,7 @@ class CredentialManager:
             except SignatureError as error:
                 unread[device] = _unreadable(error)
             except OSError as error:
-                # Not the whole error: it names the file, which may be named for the device.
+                # Not the whole error: it contains the file's name, which may identify the device.
                 text = f"the ticket's file cannot be read ({error.strerror or type(error).__name__}); make it readable"
                 unread[device] = Refusal(Reason.BAD_TICKET, f"{text}, or ask the operator for a ticket")
         return contents, unread
@@ -245,14 +246,14 @@ class CredentialManager:
     def _without_ticket(self) -> Refusal:
         return Refusal(
             Reason.NOT_ENROLLED,
-            f"task {self._task.name} takes enrolled devices, and this one has no ticket; give it one that the operator "
-            "made with `hubbub enroll`",
+            f"task {self._task.name} admits enrolled devices, and this one has no ticket; give it one that the "
+            "operator made with `hubbub enroll`",
         )
 
     async def _redeemed(
         self, link: ShufflerLink, held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes], retrying: Retrying
     ) -> tuple[dict[str, Credential], Refused]:
-        """Return what was got for tickets that devices cannot submit without, and why others got nothing."""
+        """Redeem the tickets of devices without a usable credential; return credentials and refusals."""
         answers = await redeem(link, _redemptions(held, tickets), retrying)
         got = {device: answer for device, answer in answers.items() if isinstance(answer, Credential)}
         await self._keep(held, tickets, got)
@@ -261,7 +262,7 @@ class CredentialManager:
     async def _renewed(
         self, link: ShufflerLink, held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes], retrying: Retrying
     ) -> dict[str, Credential]:
-        """Return what was got for new tickets of devices whose credentials last; warn where nothing was."""
+        """Redeem new tickets of devices whose credentials are valid; return the new credentials; warn of failures."""
         answers = await redeem_once(link, _redemptions(held, tickets), retrying)
         got = {device: answer for device, answer in answers.items() if isinstance(answer, Credential)}
         self._warnings.tell(
@@ -274,7 +275,7 @@ class CredentialManager:
     def _keep(
         self, held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes], got: Mapping[str, Credential]
     ) -> None:
-        """Store credentials with the tickets that they were got for."""
+        """Store credentials with the tickets that they came from."""
         kept = {device: (tickets[device], credential) for device, credential in got.items()}
         if kept:
             with self.state.transaction() as connection:
@@ -284,7 +285,7 @@ class CredentialManager:
 def _given(
     contents: Mapping[str, bytes], held: Mapping[str, StoredEnrollment], unread: MutableMapping[str, Refusal]
 ) -> dict[str, Ticket]:
-    """Return the tickets that devices have not redeemed; add to `unread` why others cannot be read."""
+    """Return the new tickets that devices have not redeemed; add to `unread` why others cannot be read."""
     given = dict[str, Ticket]()
     for device, content in contents.items():
         if not content or (device in held and held[device].ticket == content):
@@ -303,14 +304,14 @@ def _unreadable(error: SignatureError) -> Refusal:
 
 
 def _redemptions(held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes]) -> dict[str, Redemption]:
-    # By the secret of the ticket before, where there was one: the shuffler takes another's for a copy.
+    # With the secret of the earlier ticket, if there is one: with a new secret the shuffler would see a copied ticket.
     return {device: Redemption(ticket, held[device].secret) for device, ticket in tickets.items()}
 
 
 async def redeem(
     link: ShufflerLink, redemptions: Mapping[str, Redemption], retrying: Retrying
 ) -> dict[str, Credential | Refusal]:
-    """Redeem tickets that their devices cannot do without; return each one's last answer, by device.
+    """Redeem tickets of devices that have no usable credential; return each one's last answer, by device.
 
     Raises:
         Unreachable, MessageError: as calls to the shuffler do.
@@ -334,9 +335,9 @@ async def redeem(
 async def redeem_once(
     link: ShufflerLink, redemptions: Mapping[str, Redemption], retrying: Retrying
 ) -> dict[str, Credential | UnusedTickets]:
-    """Try to redeem tickets of devices that have a credential to go on with; return each one's answer, by device.
+    """Try to redeem tickets of devices that have a valid credential; return each one's answer, by device.
 
-    They are asked for once, so that a shuffler which refuses or does not answer leaves time to submit.
+    There is one try, so that time is left to submit if the shuffler refuses or does not answer.
     """
     answers: dict[str, Credential | Refusal] = {}
     try:
@@ -353,7 +354,7 @@ async def _ask(
     deadline: float,
     answers: MutableMapping[str, Credential | Refusal],
 ) -> None:
-    """Ask for all that have no credential yet, and add what is answered to `answers`."""
+    """Ask for the credentials that `answers` lacks, and add the answers to it."""
     asked = [device for device in redemptions if not isinstance(answers.get(device), Credential)]
     for start in range(0, len(asked), MOST_REDEMPTIONS):
         some = asked[start : start + MOST_REDEMPTIONS]

@@ -1,1 +1,1 @@
-"""The device's own privacy ledger, its limits, and what certificates tell it."""
+"""The device's own privacy ledger, its budget report, and the central ε that it reads from certificates."""

@@ -1,8 +1,8 @@
-"""What a certificate says of a round's central ε, as far as a device can check it.
+"""Reads a round's central ε from a certificate, and checks the certificate as far as a device can.
 
-Checked are the signatures of operator and shuffler on the task, of the analyzer on the certificate and of the shuffler
-on its batches, and that it is about this task. Its numbers are not computed again: that takes the accountant, which a
-device does not carry; `hubbub verify` does it.
+It checks the signatures of operator and shuffler on the task, of the analyzer on the certificate and of the shuffler
+on the batches, and that the certificate is about this task. It does not recompute the numbers: that needs the
+accountant, which a device does not have. `hubbub verify` recomputes them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from hubbub.protos.task.task import Task
 
 @dataclass(frozen=True)
 class CertifiedLoss:
-    """What a certificate says to a device.
+    """The central ε in a certificate.
 
     Attributes:
-        round: the round that it is about.
+        round: the round that the certificate is about.
         epsilon: the central ε of that round alone, at the reports that came and the task's δ.
-        epsilon_all_rounds: that of all certified rounds so far, at the task's minimum; None where a batch was short of
-            it, so that no number holds that was fixed beforehand.
-        rounds: the rounds that the second number is about.
+        epsilon_all_rounds: the central ε of all certified rounds so far, at the task's minimum. None if a batch was
+            below the minimum, because then no number that was fixed in advance is a bound.
+        rounds: the rounds that `epsilon_all_rounds` covers.
     """
 
     round: int
@@ -44,7 +44,7 @@ class CertifiedLoss:
 
     @property
     def proven(self) -> ProvenLoss | None:
-        """What it proves of all rounds so far."""
+        """The proven ε of all rounds so far; None if there is none."""
         if self.epsilon_all_rounds is None:
             return None
         last = max(self.rounds)
@@ -52,10 +52,10 @@ class CertifiedLoss:
 
 
 def read_certificate(certificate: bytes, task: Task) -> CertifiedLoss:
-    """Return what a certificate of one of the task's rounds says.
+    """Return the central ε in a certificate of one of the task's rounds.
 
     Raises:
-        SignatureError: where a signature does not hold, it is another task's, or it does not have a certificate's form.
+        SignatureError: if a signature is invalid, it is another task's, or it does not have a certificate's form.
     """
     instead = instead_of_json(certificate)
     if instead:
@@ -77,7 +77,7 @@ def _read(certificate: bytes, task: Task) -> CertifiedLoss:
             f"({task.id.hex()[:12]}); give it to that task's device"
         )
     signed.check(task.identities.operator, task.identities.shuffler)
-    # Whose signature it needs follows from the round, so that is looked at before it is checked.
+    # The round determines whose signature is needed, so it is read before the signature is checked.
     if type(body["round"]) is not int:
         raise ValueError("its round is no number")
     before = () if task.lineage is None else task.lineage.successions
@@ -97,7 +97,7 @@ def _stated(content: Mapping[str, Any], task: Task) -> CertifiedLoss:
     certified = CertifiedLoss(
         round=content["round"],
         epsilon=_epsilon(total["epsilon_upper"]),
-        # What came is never above what is proven at the minimum: a certificate that says so is not believed.
+        # ε at the reports that came is never above ε at the minimum. If a certificate states so, take the larger.
         epsilon_all_rounds=None if careful is None else max(_epsilon(careful), _epsilon(everything["epsilon_upper"])),
         rounds=tuple(each["round"] for each in everything["history"]),
     )
@@ -105,7 +105,7 @@ def _stated(content: Mapping[str, Any], task: Task) -> CertifiedLoss:
     if len(numbers) != len(certified.rounds) or certified.round not in numbers:
         raise ValueError("its history does not name each round once, and its own among them")
     if not all(type(number) is int and 0 <= number < task.schedule.rounds for number in numbers):
-        raise ValueError(f"it is about a round that is not among the task's {task.schedule.rounds}")
+        raise ValueError(f"it is about a round that is not one of the task's {task.schedule.rounds}")
     return certified
 
 
@@ -116,15 +116,15 @@ def _epsilon(value: Any) -> float:
 
 
 def _check_records(content: Mapping[str, Any], task: Task, certified: CertifiedLoss) -> None:
-    """Check that the shuffler released what the certificate is about: each query's batch, and each earlier round's."""
+    """Check that the shuffler released the batch of each query of this round, and the earlier rounds of the history."""
     found = [_record(document, task) for document in content["batches"]]
     expected = {(certified.round, query) for query in range(len(task.queries))}
-    # Attested by the records: a round that was released and is not in the history would not fit.
+    # The records attest the release chain: a released round that is missing from the history would not fit.
     before = attested(task, content["releases"], (record.position for record in found))
     if tuple(release.round for release in before) != certified.rounds[:-1]:
         raise ValueError("its history is not of the rounds that were released before it")
     if {(record.batch.round, record.batch.query) for record in found} != expected:
-        raise ValueError("it does not hold the shuffler's records of exactly the batches that it is about")
+        raise ValueError("its batch records are not of exactly the batches that it is about")
 
 
 def _record(document: Any, task: Task) -> BatchRecord:
@@ -132,5 +132,5 @@ def _record(document: Any, task: Task) -> BatchRecord:
     identities = signers(task, round_named(signed)[1])
     record = BatchRecord.read(signed, identities.shuffler, identities.hops)
     if record.batch.task_id != task.id or record.reports < task.minimum_reports:
-        raise ValueError("a batch in it is another task's, or under the task's minimum")
+        raise ValueError("a batch in it is another task's, or below the task's minimum")
     return record

@@ -1,22 +1,23 @@
-"""What a device has spent on all its tasks, as exact sums, and whether a limit allows one round more.
+"""Adds up exactly what a device has spent on all its tasks, and checks whether the limits allow one more round.
 
-Local ε is counted for what was randomized, whether or not it left the device. Central ε is what a task promises for
-each round that was answered, until the application hands over a certificate (`certificates`). For n answered rounds
-of a task, each promised (ε, δ), the smallest of these is taken; each is a bound on all of them together:
+Local ε counts all answers that were randomized, whether or not they left the device. Central ε is the ε that a task
+promises for each answered round, until the application adds a certificate (`certificates`). For n answered rounds of a
+task, each promised (ε, δ), the ledger takes the smallest of these bounds. Each bounds all n rounds together:
 
 - n·ε at n·δ, plus ε_r − ε for each round r whose certificate states ε_r > ε (fewer honest reports came than the task
-  counts on). Basic composition.
-- the task's `epsilon_total` at δ, its cap on all rounds, where no certificate is known that breaks the promise.
-- E + m·ε at (1+m)·δ, where a certificate states E at the minimum reports for the rounds of its history, whether or not
-  this device answered them all, and m counts the rounds that it may have answered besides: those missing from the
-  history, and those after it. Taken where 1 + m ≤ n, so that δ does not grow.
+  assumes). This is basic composition.
+- the task's `epsilon_total` at δ, its cap on all rounds, if no known certificate breaks the promise.
+- E + m·ε at (1+m)·δ, plus the same ε_r − ε, if a certificate states E at the minimum reports for the rounds of its
+  history, whether or not this device answered them all. m counts the other rounds that the device may have answered:
+  those missing from the history, and those after it. This bound is used only if 1 + m ≤ n, so that δ does not grow.
 - the local ε, at δ = 0.
 
-Where reports of several rounds hang together (`TaskCost.linked`), the ε of single rounds do not add up to that of all:
-the sums of the first and the third bound are left out, and what is left is charged with the first round.
+If reports of several rounds are linked (`TaskCost.linked`), the ε of single rounds do not add up to that of all rounds.
+Then the first bound is left out, and the third is used only if m = 0. The smallest bound that remains is charged with
+the first round.
 
-A certificate's ε at the reports that came is never used to lower a number: how many came may depend on earlier results,
-and such numbers do not add up (docs/explanation/accounting-rounds.md). It raises one where it is above the promise.
+A certificate's ε at the reports that came never lowers a number: how many came may depend on earlier results, and such
+numbers do not add up (docs/explanation/accounting-rounds.md). It raises a number if it is above the promise.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from hubbub.protos.task.task import Task
 DAY_SECONDS = 86_400
 
 PAST = -1
-"""The day of what was charged long ago; it counts for its task, and for no day."""
+"""The day of old charges; they count for their task, and for no day."""
 
 LISTED = 5
 """How many tasks a refusal names."""
@@ -53,9 +54,9 @@ def rounded_up(exact: Fraction) -> float:
 
 @dataclass(frozen=True)
 class TaskCost:
-    """What a task promises: (ε, δ) of a round, and the cap on all rounds.
+    """A task's promise: (ε, δ) of a round, and the cap on all rounds.
 
-    `linked` is whether reports of several rounds hang together.
+    `linked` is whether reports of several rounds depend on a common draw.
     """
 
     name: str
@@ -66,23 +67,28 @@ class TaskCost:
 
     @classmethod
     def of(cls, task: Task) -> TaskCost:
-        """Take it from a task."""
+        """Return the promise of a task."""
         privacy = task.privacy
-        # What a later round does not cost anew was drawn with the first.
+        # If a later round costs less than the first, it reuses what was drawn with the first.
         linked = any(query.local_cost(1) < query.local_cost(0) for query in task.queries)
         return cls(task.name, privacy.epsilon, privacy.delta, privacy.epsilon_total, linked)
 
 
 def local_cost(task: Task, answered: int) -> Fraction:
-    """Return the local ε of answering one more round of a task after `answered` rounds, its queries' added exactly."""
+    """Return the local ε of one more round of a task after `answered` rounds, summed exactly over its queries."""
     return sum((Fraction(query.local_cost(answered)) for query in task.queries), Fraction(0))
 
 
 @dataclass(frozen=True)
 class AnswerCost:
-    """What the answers to a round are charged with: the price after so many rounds, the day, and the limits.
+    """The charge for the answers to a round, and the limits to check.
 
-    `promise` are the values of the task's that `OF_PROMISE` names.
+    Attributes:
+        task_cost: the task's promise.
+        price: returns the local ε of one more round after so many answered rounds.
+        day: the UTC day to charge.
+        limits: the application's limits.
+        promise: the task's values of the names in `OF_PROMISE`.
     """
 
     task_cost: TaskCost
@@ -100,7 +106,7 @@ class AnswerCost:
 
 @dataclass(frozen=True)
 class Charges:
-    """So many `rounds` of a task, between `first` and `last`, that were charged with `local` each on a day."""
+    """The `rounds` rounds of a task, between `first` and `last`, that were charged on a day, with `local` each."""
 
     day: int
     local: Fraction
@@ -111,7 +117,7 @@ class Charges:
 
 @dataclass(frozen=True)
 class ProvenLoss:
-    """What a certificate proves of a task: ε at its minimum for the rounds up to `last`, but for `missing` of them."""
+    """The ε that a certificate proves at the task's minimum, for the rounds up to `last` except `missing` of them."""
 
     last: int
     missing: int
@@ -120,7 +126,7 @@ class ProvenLoss:
 
 @dataclass(frozen=True)
 class Account:
-    """What a device has spent on a task; `exceeded`: the ε of rounds whose certificates state more than promised."""
+    """A device's charges for a task. `exceeded` is the ε of each round whose certificate exceeds the promise."""
 
     task_id: bytes
     task_cost: TaskCost
@@ -129,7 +135,7 @@ class Account:
     exceeded: Mapping[int, Fraction] = field(default_factory=dict)
 
     def since(self, day: int) -> Account:
-        """Return what was charged on that day, and on later ones: a clock that is set back brings no new budget."""
+        """Return the account with the charges of that day and later: a clock that is set back gives no new budget."""
         return replace(self, charges=tuple(each for each in self.charges if each.day >= day))
 
     @property
@@ -139,12 +145,12 @@ class Account:
 
     @property
     def local(self) -> Fraction:
-        """Their local ε, added exactly."""
+        """The local ε of these rounds, added exactly."""
         return sum((each.rounds * each.local for each in self.charges), Fraction(0))
 
     @property
     def central(self) -> tuple[Fraction, Fraction]:
-        """Their central ε and its δ (see above)."""
+        """The central ε of these rounds, and its δ: the smallest bound of the module's docstring."""
         return min(self._bounds()) if self.charges else (Fraction(0), Fraction(0))
 
     def _bounds(self) -> list[tuple[Fraction, Fraction]]:
@@ -161,7 +167,7 @@ class Account:
         return [*bounds, (self.local, Fraction(0))]
 
     def _excess(self, epsilon: Fraction) -> Fraction:
-        # Which of the rounds between first and last were answered is not kept: each of them may have been.
+        # The file does not store which rounds between first and last were answered: assume that each was.
         answered = [
             above
             for number, above in self.exceeded.items()
@@ -171,11 +177,11 @@ class Account:
 
 
 def check_limits(accounts: Sequence[Account], task_id: bytes, round_number: int, answer_cost: AnswerCost) -> None:
-    """Return only if one more round of a task stays within the limits; `accounts` are all of the device's.
+    """Return only if one more round of a task stays within the limits; `accounts` are all of the device's accounts.
 
     Raises:
-        OverLimit: naming the first limit that would be passed, what was spent on what, and what to do. First those
-            on what the task promises.
+        OverLimit: for the first limit that would be exceeded, the limits on the promise first. The message names it,
+            the amount spent on each task, and what to do.
     """
     _check_promise(round_number, answer_cost)
     if not answer_cost.limits.given:
@@ -195,8 +201,8 @@ def _check_promise(round_number: int, answer_cost: AnswerCost) -> None:
             raise OverLimit(
                 f"round {round_number} of task {answer_cost.task_cost.name} is not answered: the task "
                 f"promises {name} = "
-                f"{promised:.9g}, and this device takes part under at most {name} = {limit:.9g}; have the operator "
-                "plan a task that promises more privacy, or raise the limit",
+                f"{promised:.9g}, and this device allows at most {name} = {limit:.9g}; ask the operator for a task "
+                "that promises more privacy, or raise the limit",
                 limit=name,
                 value=limit,
                 spent=0.0,
@@ -207,7 +213,7 @@ def _check_promise(round_number: int, answer_cost: AnswerCost) -> None:
 
 @dataclass(frozen=True)
 class _Scope:
-    """A limit, and what counts against it: this task's account, those of others, and the round asked for."""
+    """A limit, and the charges that count against it: this task's, those of other tasks, and the round's."""
 
     name: str
     limit: float
@@ -233,19 +239,19 @@ class _Scope:
         return self.name.endswith("_per_day")
 
     def _with_added(self, day: int) -> Fraction:
-        """What would count if the round were answered on that day."""
+        """Return the amount that would count if the round were answered on that day."""
         own = replace(self.own, charges=(*self.own.charges, replace(self.added, day=day)))
         return _total(self._amounts(own, day))
 
     def _amounts(self, own: Account, day: int) -> list[tuple[Account, Fraction]]:
-        """What each task has spent, from that day on where the limit is a day's."""
+        """Return the amount spent on each task; if the limit is daily, from that day on."""
         found = [each.since(day) if self._daily else each for each in (own, *self.others)]
         if "local" in self.name:
             return [(each, each.local) for each in found]
         return [(each, each.central[0]) for each in found]
 
     def _frees_up(self) -> int | None:
-        """When enough is taken off for the round that is asked for: at the end of a day of which something counts."""
+        """Return when enough is freed for the round: at the end of a day with charges; None if never."""
         days = {each.day for account in (self.own, *self.others) for each in account.charges} if self._daily else set()
         for day in sorted(day for day in days if day >= self.added.day):
             if self._with_added(day + 1) <= Fraction(self.limit):

@@ -1,4 +1,4 @@
-"""What a device can say of its budget: the ε that it has spent today and on each task, and its limits."""
+"""Reports a device's budget: the ε that it has spent today and on each task, and its limits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hubbub.client.privacy.ledger import DAY_SECONDS, Account, rounded_up
 
 @dataclass(frozen=True)
 class Epsilon:
-    """What was spent, never below the truth: local ε, and central (ε, δ).
+    """The privacy spent in `rounds` rounds, rounded up: local ε, and central (ε, δ).
 
-    Local ε bounds what is learned even if shuffler and analyzer work together. Central ε holds if they do not, and if
-    as many of those who report are honest as the task says.
+    Local ε bounds what is learned even if shuffler and analyzer collude. Central ε is a bound only if they do not, and
+    if the honest share of the reports is at least that of the task.
     """
 
     rounds: int
@@ -26,15 +26,16 @@ class Epsilon:
 
 @dataclass(frozen=True)
 class TaskBudget:
-    """What a device has spent on a task in all, and today.
+    """The privacy that a device has spent on a task in all, and today.
 
     Attributes:
         task: its name.
         task_id: its id (32 bytes).
-        total: what all rounds cost that were answered, whether or not they left the device.
-        today: what those cost that were answered today.
-        certified: the last round of which a certificate was added that lowers the central ε; None without one.
-        exceeded: rounds whose certificates state more than the task promises; what they state is counted.
+        total: the cost of all rounds that were answered, whether or not the answers left the device.
+        today: the cost of the rounds that were answered today.
+        certified: the last round with an added certificate that proves a central ε for all rounds so far; None if there
+            is none.
+        exceeded: rounds whose certificates state a larger ε than the task promises; the larger ε is counted.
     """
 
     task: str
@@ -47,15 +48,15 @@ class TaskBudget:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a device has spent on all tasks of its state file.
+    """The privacy that a device has spent on all tasks of its state file.
 
     Attributes:
         day: when today began (seconds since 1970, UTC).
         frees_up: when tomorrow begins.
-        today: what was spent today on all tasks.
+        today: the privacy spent today on all tasks.
         tasks: each task that was answered, in the order of their ids.
-        limits: what the application allows.
-        left: by limit, how much of it is left: of a day, or of the task that the device is made for.
+        limits: the application's limits.
+        left: for each limit, how much of it is left: for today, or for the task of this device.
     """
 
     day: int
@@ -67,7 +68,7 @@ class Budget:
 
 
 def budget_of(accounts: Sequence[Account], task_id: bytes, day: int, limits: PrivacyLimits) -> Budget:
-    """Return the budget of a device with these accounts, on a UTC day; `task_id` is the task whose limits are asked."""
+    """Return the budget of a device with these accounts, on a UTC day; `task_id` is the task of the limits per task."""
     today = _added([each.since(day) for each in accounts])
     own = _added([each for each in accounts if each.task_id == task_id])
     return Budget(

@@ -1,1 +1,1 @@
-"""Trust, round, send time, sealing, outcome."""
+"""The steps of a submission: trust in the task, choice of the round, send time, sealing and outcome."""

@@ -1,4 +1,4 @@
-"""How many submissions go in one call."""
+"""Splits submissions into calls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBM
 T = TypeVar("T")
 
 PER_CALL = 100
-"""Submissions in one call, unless told otherwise: more cost each of them hardly less."""
+"""Submissions in one call, by default. Larger calls hardly lower the cost of a submission."""
 
 
 def most_per_call(envelope_bytes: int) -> int:
-    """Return the most submissions in one call: as many as fit into a message, and as the shuffler takes."""
+    """Return the most submissions in one call: those that fit into a message, up to the shuffler's limit."""
     return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (envelope_bytes + SUBMISSION_OVERHEAD))
 
 

@@ -1,4 +1,4 @@
-"""Which round takes answers now, and the keys for sealing its submissions."""
+"""Chooses the round to answer, and checks the keys that seal its submissions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
     """Return the round to answer: the one that `now` (seconds since 1970) is in, or `wanted` if it is not over.
 
     Raises:
-        NoRound: where there is none, naming the next round and its time.
+        NoRound: if there is none; the message names the next round and its time.
     """
     schedule = task.schedule
     if wanted is None:
@@ -29,7 +29,7 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
         return number
     if isinstance(wanted, bool) or not isinstance(wanted, int) or not 0 <= wanted < schedule.rounds:
         raise NoRound(f"task {task.name} has no round {wanted!r}; its rounds are 0 to {schedule.rounds - 1}")
-    # Not refused right after its end or cut: that is the shuffler's decision, and this clock may be ahead of it.
+    # Not refused right after its end or cut: the shuffler decides that, and this clock may be ahead of its clock.
     if now > forgotten_after(schedule, wanted):
         raise NoRound(f"round {wanted} of task {task.name} is over; {_next_round(schedule, now)}")
     return wanted
@@ -60,8 +60,8 @@ class VerifiedRoundKeys:
         """Check a key set against the task's identities.
 
         Raises:
-            SignatureError: where a record is not signed by its service.
-            KeyRecordError: where a record is for something else.
+            SignatureError: if a record is not signed by its service.
+            KeyRecordError: if a record is for another task, round, service or suite.
         """
         identities = signers(task, round_number)
         shuffler, analyzer, *hops = key_set.read(
@@ -70,14 +70,14 @@ class VerifiedRoundKeys:
         return cls(Destination(task.id, round_number, key_set.hash), shuffler, analyzer, tuple(hops))
 
     def sealer(self, now: float) -> Sealer:
-        """Return what seals for this round.
+        """Return the sealer for this round.
 
         Raises:
-            KeyRecordError: where a key is not valid at `now` (seconds since 1970).
+            KeyRecordError: if a key is not valid at `now` (seconds since 1970).
         """
-        # Checked here and not only when the keys are fetched: they may come from the state, long after.
+        # Checked here, because the keys may come from the state file long after they were fetched.
         for record in (self.shuffler, self.analyzer, *self.hops):
             record.check_time(now)
-        # `KeySet.read` has checked that all records are of the task's suite.
+        # `KeySet.read` has checked that all records use the task's suite.
         suite, hops = suite_named(self.shuffler.suite), [hop.public_key for hop in self.hops]
         return Sealer(self.destination, self.shuffler.public_key, self.analyzer.public_key, suite, hops)

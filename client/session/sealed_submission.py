@@ -1,8 +1,7 @@
-"""A device's sealed submission on its way through other hands, and what became of it on its way back.
+"""A device's sealed submission, which a gateway carries, and its outcome, which the gateway returns.
 
-Both have a text form, canonical JSON with its version in `format`, for whatever brings them from a device to a gateway
-and back. Neither is signed: a sealed submission's proof is inside its submission, and an outcome is the gateway's
-claim.
+Both have a text form to be transported between device and gateway: canonical JSON with its version in `format`. Neither
+is signed: a sealed submission's proof is inside its submission, and an outcome is the gateway's claim.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from hubbub.protos.sealing.envelope import NUMBER_LIMIT, SUBMISSION_ID_BYTES, TA
 from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES
 
 LONGEST_PROOF = 256
-"""Bytes of a credential, and of a proof, at most: far more than either has."""
+"""Most bytes of a credential, and of a proof: far more than either has."""
 
 LONGEST_SEALED_SUBMISSION = 2 * MAXIMUM_MESSAGE_BYTES
-"""Bytes of a sealed submission's text at most: an envelope that fills a call has twice as many hexadecimal digits."""
+"""Most bytes of a sealed submission's text: an envelope that fills a call has twice as many hexadecimal digits."""
 
 LONGEST_OUTCOME = 8192
-"""Bytes of an outcome's text at most, above what a message of the longest length has with all of it escaped."""
+"""Most bytes of an outcome's text: enough for the longest message with every character escaped."""
 
 
 @dataclass(frozen=True)
 class SealedSubmission:
-    """A device's submission, sealed and proven, and the round and keys it is for. It holds no answer in the open.
+    """A device's submission, sealed and proven, with its round and keys. It contains no answer in the clear.
 
     Raises:
-        MessageError: where a part has a length that no device gives it.
+        MessageError: if a member has a length that no device gives it.
     """
 
     destination: Destination
@@ -47,11 +46,11 @@ class SealedSubmission:
             raise MessageError(f"a sealed submission's id has {len(one.id)} bytes, {SUBMISSION_ID_BYTES} expected")
         if max(len(one.credential), len(one.proof)) > LONGEST_PROOF:
             raise MessageError(f"a sealed submission's credential and proof have at most {LONGEST_PROOF} bytes each")
-        # Half: it goes into one call with its frame, and its text is within LONGEST_SEALED_SUBMISSION.
+        # Half, so that it fits into one call with its frame, and its text into LONGEST_SEALED_SUBMISSION.
         if len(one.envelope) > MAXIMUM_MESSAGE_BYTES // 2:
             raise MessageError(
                 f"a sealed submission's envelope has {len(one.envelope)} bytes, at most "
-                f"{MAXIMUM_MESSAGE_BYTES // 2} are carried"
+                f"{MAXIMUM_MESSAGE_BYTES // 2} are allowed"
             )
 
     def encode(self) -> bytes:
@@ -71,7 +70,7 @@ class SealedSubmission:
         """Read what `encode` wrote.
 
         Raises:
-            MessageError: where it is not a sealed submission of this version.
+            MessageError: if it is not a sealed submission of this version.
         """
         value = _parsed(document, LONGEST_SEALED_SUBMISSION, SEALED_SUBMISSION)
         try:
@@ -94,19 +93,19 @@ class Ending(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     """The shuffler has it on disk."""
     REFUSED = "refused"
-    """The shuffler refused it, for the reason beside."""
+    """The shuffler refused it, for the outcome's `reason`."""
     TRY_AGAIN = "try_again"
-    """Nobody answered for it, or the shuffler was too busy: it may have arrived, and the same bytes are to be sent."""
+    """There was no answer, or the shuffler was too busy. It may have arrived; send the same bytes again."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a sealed submission. `reason` is the shuffler's where it refused, else None.
+    """The outcome of a sealed submission. `reason` is the shuffler's reason if it refused, else None.
 
     `message` is for people.
 
     Raises:
-        MessageError: where there is a reason without a refusal, or the other way round.
+        MessageError: if there is a reason without a refusal, or a refusal without a reason.
     """
 
     destination: Destination
@@ -120,7 +119,7 @@ class Outcome:
             raise MessageError(f"an outcome {self.ending} has the reason {self.reason}; refusals alone have one")
 
     def encode(self) -> bytes:
-        """Return the outcome's text; a message is cut to what a refusal's has at most."""
+        """Return the outcome's text; the message is cut to the longest length of a refusal's message."""
         return canonical(
             {
                 "destination": _write(self.destination),
@@ -137,7 +136,7 @@ class Outcome:
         """Read what `encode` wrote.
 
         Raises:
-            MessageError: where it is not an outcome of this version.
+            MessageError: if it is not an outcome of this version.
         """
         value = _parsed(document, LONGEST_OUTCOME, OUTCOME)
         try:
@@ -166,14 +165,14 @@ def _write(destination: Destination) -> dict[str, Any]:
 def _read(value: Any) -> Destination:
     number = value["round"]
     if type(number) is not int or not 0 <= number < NUMBER_LIMIT:
-        raise ValueError("the round is not a number of one")
+        raise ValueError("the round is not a round's number")
     hashed = from_hex(value["key_set_hash"], TASK_ID_BYTES, "key_set_hash")
     return Destination(from_hex(value["task_id"], TASK_ID_BYTES, "task_id"), number, hashed)
 
 
 def _parsed(document: bytes, longest: int, kind: Kind) -> Any:
     if len(document) > longest:
-        raise MessageError(f"not a {kind.called}: it has {len(document)} bytes, at most {longest} are read")
+        raise MessageError(f"not a {kind.called}: it has {len(document)} bytes, at most {longest} are allowed")
     try:
         value = parse_canonical(document)
         kind.check_named(value)

@@ -1,6 +1,6 @@
-"""When a device sends its answers to a round, drawn once, so that it does not tell when they were given.
+"""Draws once when a device sends its answers to a round, so that the time does not reveal when they were given.
 
-Who sees submissions arrive, the shuffler or the network, would otherwise learn when somebody used the application.
+The shuffler and the network see submissions arrive. Otherwise they would learn when somebody used the application.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from hubbub.protos.task.task import Schedule
 from hubbub.queries.randomizers.sampling import Random
 
 RESERVE_SECONDS = 60.0
-"""Seconds before the cut that are left for tries, where a round's grace is shorter; at most a tenth of what is left."""
+"""Seconds before the cut that are left for tries, if a round's grace is shorter.
+
+At most a tenth of the rest of the round is reserved."""
 
 LOOK_SECONDS = 600.0
-"""Most seconds between two looks at the clock while a moment is waited for: the machine may sleep meanwhile."""
+"""Most seconds between two looks at the clock while waiting for a send time: the machine may sleep meanwhile."""
 
 
 def draw_send_time(schedule: Schedule, number: int, now: float, random: Random) -> float:
-    """Draw a send time (seconds since 1970) uniformly from what is left of a round at `now`; `now` where nothing is.
+    """Draw a send time (seconds since 1970) uniformly from the rest of a round at `now`; `now` if nothing is left.
 
-    Who sees it come learns that the answers were given before. Of two such times the later one is likelier, by the
-    ratio of what was left of the round then.
+    An observer of the arrival learns that the answers were given before it. Of two times at which they may have been
+    given, the later one is likelier: the likelihood is inversely proportional to the rest of the round at that time.
     """
     first = max(now, float(schedule.opens(number)))
     cut = schedule.cut(number)
@@ -32,7 +34,7 @@ def draw_send_time(schedule: Schedule, number: int, now: float, random: Random) 
 
 
 async def wait_until(send_time: float, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]) -> bool:
-    """Return at a moment by the clock; return whether there was anything to wait for."""
+    """Return at `send_time` by the clock; return whether the call had to wait."""
     waited = False
     while (left := send_time - clock()) > 0:
         await sleep(min(left, LOOK_SECONDS))

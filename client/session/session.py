@@ -1,4 +1,4 @@
-"""What a device and a fleet work with, that is a trusted task, a state file and the way to the shuffler."""
+"""The basis of a device and a fleet: a trusted task, a state file and a link to the shuffler."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ LONGEST_NAME = 200
 
 
 class Session:
-    """A task, its state and its shuffler. It is made only if the task's signatures, identities and cap are in order.
+    """A task, its state and its shuffler. It is made only if the task's signatures, identities and cap are valid.
 
-    What blocks is for threads: it reads and writes the state file, or computes.
+    Methods that are not coroutines read and write the state file, or compute: call them in threads.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class Session:
             Retrying() if retrying is None else checked_type(retrying, Retrying, "retrying", "a Retrying(…), or None")
         )
         self.limits = (
-            NO_LIMITS if limits is None else checked_type(limits, PrivacyLimits, "limits", "Limits(…), or None")
+            NO_LIMITS if limits is None else checked_type(limits, PrivacyLimits, "limits", "PrivacyLimits(…), or None")
         )
         self.random: Random = checked_function(random, "random", "bytes")
         self.clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
         self.link = self.new_link()
         self.enrolled = CredentialManager(self.task, self.state, tickets, self.random, self.clock)
-        # What follows from the task's questions and promises, which no succession changes.
+        # These follow from the task's queries and promises, which no succession changes.
         self._bill = AnswerCost.of(self.task, 0.0, self.limits)
         ends = list(accumulate(query.report_bytes for query in self.task.queries))
         self._cuts = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
@@ -95,30 +95,30 @@ class Session:
         self._followed = False
 
     def new_link(self) -> ShufflerLink:
-        """Return another connection to the shuffler, which whoever asked for it closes."""
+        """Return another connection to the shuffler; the caller must close it."""
         return ShufflerLink(self.address, self.tls)
 
     async def close(self) -> None:
-        """Close the connection and the state file; both are opened again where they are used again."""
+        """Close the connection and the state file; the next use opens them again."""
         await self.link.close()
         self.state.close()
 
     # What is spent
 
     def add_certificate(self, certificate: bytes) -> CertifiedLoss:
-        """Take from a round's certificate what the task costs centrally; see `Device.add_certificate`."""
+        """Store the central ε that a round's certificate proves for the task; see `Device.add_certificate`."""
         certified = read_certificate(checked_bytes(certificate, "certificate"), self.task)
         exceeded = certified.epsilon if certified.epsilon > self.task.privacy.epsilon else None
         self.state.add_certificate(RoundRef(self.task.id, certified.round), certified.proven, exceeded)
         return certified
 
     def budget(self, name: str) -> Budget:
-        """Return what the device of that name has spent."""
+        """Return the budget of the device with that name."""
         accounts = self.state.accounts(name)
         return budget_of(accounts, self.task.id, day_of(self.clock()), self.limits)
 
     def answer_cost(self, now: float) -> AnswerCost:
-        """Return what answers cost that are drawn at `now` (seconds since 1970)."""
+        """Return the cost of answers that are drawn at `now` (seconds since 1970)."""
         return replace(self._bill, day=day_of(now))
 
     # Reports
@@ -127,54 +127,54 @@ class Session:
         """Return the round to answer.
 
         Raises:
-            NoRound: where there is none.
+            NoRound: if there is none.
         """
         return RoundRef(self.task.id, choose_round(self.task, wanted, now))
 
     def draw(self, answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, MemoryUpdate | None]:
-        """Return the answers encoded and randomized, under an id, and what is to be kept of them where something is.
+        """Encode and randomize answers; return the reports under an id, and the memory to store with them, if any.
 
-        `kept` is what the device has kept of the last round. Nothing has left the device yet.
+        `kept` is the memory that the device stored after its last round. Nothing has left the device yet.
         """
         memories = {} if kept is None else read_memories(kept)
         encoded = encode_all(self.task, answers, self.random, number, memories)
         reports = randomize_all(self.task, [each.symbol for each in encoded], self.random)
-        # The id lets the shuffler recognize a retry. It is fresh and random, so it says nothing about the device.
+        # The id lets the shuffler recognize a retry. It is fresh and random, so it reveals nothing about the device.
         drawn = Drawn(self.random(SUBMISSION_ID_BYTES), b"".join(reports))
         if not self.remembers:
             return drawn, None
         pairs = zip(self.task.queries, encoded, strict=True)
         after = {query.name: each.memory for query, each in pairs if each.memory is not None}
-        # What is kept from round to round is forgotten with the task's last one.
+        # The memory is forgotten with the task's last round.
         last = self.task.schedule.rounds - 1
         return drawn, MemoryUpdate(kept, after, forgotten_after(self.task.schedule, last)) if after else None
 
     def sealed(self, sealer: Sealer, drawn: Drawn) -> Submission:
-        """Return reports sealed, each query's by itself.
+        """Return the submission of stored reports, each query's report sealed separately.
 
         Raises:
-            StateError: where they have another length than this task's.
+            StateError: if their length is not that of this task's reports.
         """
         if len(drawn.reports) != self._cuts[-1].stop:
             raise StateError(
-                f"the state file holds {len(drawn.reports)} bytes of reports, this task's have "
-                f"{self._cuts[-1].stop}; it is damaged, nothing was sent"
+                f"the state file has {len(drawn.reports)} bytes of reports, {self._cuts[-1].stop} expected; "
+                "it is damaged, and nothing was sent"
             )
         return seal(sealer, [drawn.reports[cut] for cut in self._cuts], drawn.submission_id)
 
     # Keys
 
     async def fetch(self, link: ShufflerLink, of: RoundRef, retrying: Retrying) -> KeySet:
-        """Return a round's keys from the shuffler; they are still to be checked."""
+        """Return a round's keys from the shuffler; the caller must check them."""
         return await retrying.retry(lambda deadline: link.caller.get_round(of.task_id, of.number, deadline))
 
     def trust(self, of: RoundRef, key_set: KeySet, *, fetched: bool) -> VerifiedRoundKeys:
-        """Return a round's keys after checking them; those that were `fetched` are kept, and are the round's for good.
+        """Check a round's keys and return them; keys that were `fetched` are pinned for this round.
 
         Raises:
-            SignatureError, KeyRecordError: where they are not signed by the task's parties for this round.
-            KeySetChanged: where the round was first seen with others.
-            NoRound: where the round was forgotten meanwhile.
+            SignatureError, KeyRecordError: if the task's parties did not sign them for this round.
+            KeySetChanged: if they differ from the keys that were seen first for this round.
+            NoRound: if the round was forgotten meanwhile.
         """
         if key_set.successions or not self._followed:
             self._follow(key_set.successions)
@@ -185,7 +185,7 @@ class Session:
         return keys
 
     def _follow(self, documents: Sequence[bytes]) -> None:
-        """Have the task name the identities that follow those it names; keep the successions that are new."""
+        """Replace the task's identities by their successors; store new successions."""
         task = self.task
         with self.state.transaction() as connection:
             known = kept_successions(connection)
@@ -193,7 +193,7 @@ class Session:
                 known += read_successions(documents)
             if known:
                 task = followed(task, connected(task, known))
-                # What was checked alone, and not whatever came.
+                # Only the successions that `followed` checked, not all that were received.
                 keep_successions(connection, () if task.lineage is None else task.lineage.successions)
         self.task, self._followed = task, True
 
@@ -202,7 +202,7 @@ def checked_name(device: str) -> str:
     """Return a device's name if it can be stored.
 
     Raises:
-        AnswerError: where it is too long or not printable.
+        AnswerError: if it is too long or not printable.
     """
     if not isinstance(device, str) or len(device) > LONGEST_NAME or not device.isprintable():
         raise AnswerError(f"a device's name must be a text of at most {LONGEST_NAME} printable characters")

@@ -1,4 +1,4 @@
-"""How a device draws, stores, seals and sends its answers, each step as durable as `Device` says."""
+"""Draws, stores, seals and sends a device's answers, each step as durable as `Device` promises."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ T = TypeVar("T")
 class DeviceReceipt(Receipt):
     """The shuffler's receipt, and whether it is for the answers of this call.
 
-    `used` is False where the round had been answered before: those first answers stand, and the ones given now were not
-    looked at. `sent` is False where the shuffler had acknowledged them before, so that this call had nothing to do.
-    Receipts of one submission are equal whatever these say.
+    Receipts of one submission are equal, whatever the values of `used` and `sent`.
+
+    Attributes:
+        used: False if the round was answered before. The first answers count, and those of this call were ignored.
+        sent: False if the shuffler had acknowledged the submission before, so that this call sent nothing.
     """
 
     used: bool = field(default=True, compare=False)
@@ -37,14 +39,14 @@ class DeviceReceipt(Receipt):
 
 
 class Submissions:
-    """What one device sends, and by which hands: the order of steps, each of which `DeviceWork` does."""
+    """The order of the steps by which one device submits, itself or through a gateway; `DeviceWork` has the steps."""
 
     def __init__(self, session: Session, work: DeviceWork) -> None:
         self._session = session
         self._work = work
 
     def blocking(self, work: Callable[[ShufflerLink], Awaitable[T]], name: str) -> T:
-        """Do `work` with a connection of its own, for programs without an event loop; leave nothing open."""
+        """Do `work` with a new connection, in a program without an event loop; close connection and state file."""
 
         async def whole() -> T:
             async with self._session.new_link() as link:
@@ -58,7 +60,7 @@ class Submissions:
     async def submit(
         self, link: ShufflerLink, answers: Mapping[str, Value], wanted: int | None, seconds: float | None, spread: bool
     ) -> DeviceReceipt:
-        """Do what `Device.submit` says."""
+        """Do what `Device.submit` promises."""
         retrying = self._session.retrying.begun(seconds)
         stored = await self._work.kept(answers, wanted, spread)
         if spread and stored.entry.send_time is not None and stored.entry.outcome is None:
@@ -68,7 +70,10 @@ class Submissions:
         return DeviceReceipt(receipt.submission_id, receipt.round, stored.used, sent=stored.entry.outcome is None)
 
     async def _at_send_time(self, stored: Stored, send_time: float) -> Stored:
-        """Return what is to be sent, at its send time: it may have been sent, or erased by an opt-out, meanwhile."""
+        """Wait for the send time; return the stored submission, unless an opt-out has erased it meanwhile.
+
+        Another process may have sent it meanwhile.
+        """
         if not await wait_until(send_time, self._session.clock, self._session.retrying.sleep):
             return stored
         found = await self._work.stored(stored.of)
@@ -77,7 +82,7 @@ class Submissions:
         return replace(found, used=stored.used)
 
     async def resend(self, link: ShufflerLink, seconds: float | None, early: bool) -> list[Receipt]:
-        """Do what `Device.resend` says."""
+        """Do what `Device.resend` promises."""
         receipts, refusals = await self.resend_all(link, seconds, early)
         if refusals:
             raise refusals[0]
@@ -86,9 +91,9 @@ class Submissions:
     async def resend_all(
         self, link: ShufflerLink, seconds: float | None, early: bool = False
     ) -> tuple[list[Receipt], list[Refusal]]:
-        """Send all whose send time has come, or all.
+        """Send the stored submissions whose send time has come, or all if `early`.
 
-        Return the receipts, and the refusals of those that were refused.
+        Return the receipts and the refusals.
         """
         retrying = self._session.retrying.begun(seconds)
         receipts: list[Receipt] = []
@@ -104,17 +109,17 @@ class Submissions:
         return receipts, refusals
 
     async def _deliver(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> Receipt:
-        """Seal and send what is stored, and note the outcome, unless it has one."""
+        """Seal and send the stored reports, and record the outcome, unless they have one."""
         if stored.entry.outcome is not None:
             return receipt_of(stored.of, stored.entry)
         return await self._noted(stored, self._seal_and_send(link, stored, retrying))
 
     async def _noted(self, stored: Stored, work: Awaitable[T]) -> T:
-        """Await what asks the shuffler something; where it fails, discard what is stored or say that it is kept."""
+        """Await a request to the shuffler. If it fails, discard the submission, or add to the error that it is kept."""
         try:
             return await work
         except Refusal as refusal:
-            # Only a refusal for good erases what is stored; after any other it may be sent again.
+            # Only a refusal for good erases the submission; after any other it may be sent again.
             if refusal.reason not in OVER:
                 raise explained(refusal, self._told(stored)) from refusal
             await self._work.settle(stored.of, refusal.reason.value)
@@ -133,18 +138,18 @@ class Submissions:
         return receipt
 
     async def _ready(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> Ready:
-        """Return what is stored as it is to be sent; the shuffler is asked for the round's keys, once."""
+        """Return the stored submission, sealed; fetch the round's keys if they are not stored yet."""
         if stored.key_set is not None:
             return await self._work.ready(stored, stored.key_set, fetched=False)
         fetched = await self._session.fetch(link, stored.of, retrying)
         return await self._work.ready(stored, fetched, fetched=True)
 
-    # By other hands
+    # Through a gateway
 
     async def prepare(
         self, link: ShufflerLink, answers: Mapping[str, Value], wanted: int | None, seconds: float | None
     ) -> SealedSubmission | None:
-        """Do what `Device.prepare` says."""
+        """Do what `Device.prepare` promises."""
         self._check_carried()
         retrying = self._session.retrying.begun(seconds)
         stored = await self._work.kept(answers, wanted, False)
@@ -156,7 +161,7 @@ class Submissions:
     async def sealed_submissions(
         self, link: ShufflerLink, seconds: float | None, early: bool
     ) -> list[SealedSubmission]:
-        """Do what `Device.sealed submissions` says."""
+        """Do what `Device.sealed_submissions` promises."""
         self._check_carried()
         retrying = self._session.retrying.begun(seconds)
         sealed_submissions: list[SealedSubmission] = []
@@ -170,12 +175,12 @@ class Submissions:
         task = self._session.task
         if task.admission.mode is Mode.MTLS:
             raise UsageError(
-                f"task {task.name} takes devices that show a certificate of their own, which nobody shows for "
-                "them; submit() instead"
+                f"task {task.name} admits devices by their TLS certificates, which a gateway cannot show; call "
+                "submit() instead"
             )
 
     async def _packed(self, link: ShufflerLink, stored: Stored, retrying: Retrying) -> SealedSubmission | None:
-        """Return what is stored, sealed and proven. Made again, it is of the same bytes but for a newer proof."""
+        """Return the stored submission, sealed and proven. A second call returns the same bytes but a newer proof."""
         ready = await self._ready(link, stored, retrying)
         submission, name = ready.entry.submission, self._work.name
         if submission is None:
@@ -185,16 +190,16 @@ class Submissions:
         return SealedSubmission(to, await enrolled.prove(link, to, name, submission, retrying, ready.enrolled))
 
     async def take(self, link: ShufflerLink, outcome: Outcome, seconds: float | None) -> DeviceReceipt:
-        """Note what became of a sealed submission; the receipt, or the error that `submit` would have raised."""
+        """Record the outcome of a sealed submission; return the receipt, or raise the error that `submit` raises."""
         to, retrying = outcome.destination, self._session.retrying.begun(seconds)
         of = RoundRef(to.task_id, to.round)
         stored = await self._work.stored(of) if of.task_id == self._session.task.id else None
-        # What was erased here has no id any more; below it is said to be erased.
+        # An erased submission has no id to compare; `receipt_of` below reports that it was erased.
         erased = stored is not None and stored.entry.outcome == ERASED_HERE
         if stored is None or not (erased or stored.entry.submission_id == outcome.submission_id):
             raise UsageError(
-                f"the outcome is of a submission to round {of.number} that this device has not stored: it is another "
-                "device's or task's, or the round is over; nothing was changed"
+                f"the outcome is of a submission to round {of.number} that is not stored here; it is another device's "
+                "or task's, or the round is over, and nothing was changed"
             )
         if stored.entry.outcome is None and outcome.ending is Ending.ACKNOWLEDGED:
             await self._work.settle(of, DONE)
@@ -206,9 +211,9 @@ class Submissions:
     async def _failed(
         self, link: ShufflerLink, outcome: Outcome, entry: StoredSubmission, retrying: Retrying
     ) -> DeviceReceipt:
-        """Raise what an outcome says; first get the credential again whose master key is gone, as `submit` does."""
+        """Raise the error of an outcome. First renew a credential whose master key is gone, as `submit` does."""
         if outcome.reason is None:
-            raise Unreachable(outcome.message or "the gateway could not hand the sealed submission over")
+            raise Unreachable(outcome.message or "the gateway could not deliver the sealed submission")
         lacks = outcome.reason is Reason.NOT_ENROLLED and self._session.enrolled.needed
         if lacks and entry.submission is not None:
             name, enrolled = self._work.name, self._session.enrolled

@@ -1,4 +1,4 @@
-"""A device runs a task only if the operator and the shuffler that it knows signed it, and within its cap."""
+"""Checks that a task is signed by the operator and the shuffler whose keys are pinned, and that it respects its cap."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes) -> T
     """Return the task in a signed task file, checked against both parties' public keys (PEM, or 32 raw bytes).
 
     Raises:
-        UsageError: where one of them is not bytes.
-        SignatureError: where a key cannot be read, or the task is not signed by it.
-        TaskError: where hubbub does not run such a task, or its queries' epsilon_local add up to more than its cap.
+        UsageError: if one of them is not bytes.
+        SignatureError: if a key cannot be read, or did not sign the task.
+        TaskError: if the task is not valid, or its queries' epsilon_local add up to more than its cap.
     """
     operator = public_key(checked_bytes(operator_key, "operator_key"), "the operator's key")
     shuffler = public_key(checked_bytes(shuffler_key, "shuffler_key"), "the shuffler's key")
@@ -36,10 +36,10 @@ def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes) -> T
 
 
 def public_key(key: bytes, name: str) -> bytes:
-    """Return a raw Ed25519 public key (32 bytes), given either as it is or as PEM; `name` is used in errors.
+    """Return a raw Ed25519 public key (32 bytes), given as these bytes or as PEM; `name` is used in errors.
 
     Raises:
-        SignatureError: where it is neither.
+        SignatureError: if it is neither.
     """
     return key if len(key) == IDENTITY_BYTES else parse_public(key, name)
 
@@ -56,7 +56,7 @@ def check_epsilon_local(task: Task) -> None:
     if total > Fraction(cap):
         raise TaskError(
             f"the queries of task {task.name} add up to epsilon_local {float(total):.6g}, above its cap of {cap:g}; "
-            "nothing is sent for it, have the operator plan it again"
+            "nothing is sent for it, ask the operator to plan it again"
         )
 
 
@@ -64,8 +64,8 @@ def trusted_authority(authority: Path | bytes) -> bytes:
     """Return the certificates (PEM) of the authority whose TLS certificates are trusted, given as a file or its bytes.
 
     Raises:
-        UsageError: where it is neither.
-        AuthorityError: where there is no such file, or it holds no certificate; it is named.
+        UsageError: if it is neither.
+        AuthorityError: if the file does not exist, or contains no certificate; the message names it.
     """
     if isinstance(authority, os.PathLike):
         name = f"authority {os.fspath(authority)}"
@@ -79,26 +79,26 @@ def trusted_authority(authority: Path | bytes) -> bytes:
         x509.load_pem_x509_certificates(pem)
     except ValueError as error:
         raise AuthorityError(
-            f"{name} holds no readable certificate; give the certificate (PEM) of the authority that signed the "
-            "shuffler's, and no key"
+            f"{name} has no readable certificate; give the certificate (PEM), not the key, of the authority that "
+            "signed the shuffler's"
         ) from error
     return pem
 
 
 def certificate_shown(task: Task, certificate: Any, key: Any) -> tuple[Path | None, Path | None]:
-    """Return the files of the certificate that a device shows: its own where the task admits by it, else none.
+    """Return the files of the certificate that a device shows: its own if the task admits by certificates, else none.
 
-    Elsewhere it would only say who the device is.
+    In other tasks it would only reveal which device it is.
 
     Raises:
-        UsageError: where the task admits by certificates and there is none, or no key of it.
+        UsageError: if the task admits by certificates, and the certificate or its key is missing.
     """
     if task.admission.mode is not Mode.MTLS:
         return None, None
     if certificate is None or key is None:
         raise UsageError(
-            f"task {task.name} takes devices that show a certificate; make a Device with its `certificate` and `key`, "
-            "PEM files. A fleet cannot show those of its devices"
+            f"task {task.name} admits devices by certificate; make a Device with its `certificate` and `key`, PEM "
+            "files. A fleet cannot show its devices' certificates"
         )
     return checked_path(certificate, "certificate"), checked_path(key, "key")
 
@@ -107,7 +107,7 @@ def checked_bytes(value: Any, name: str, wanted: str = "bytes, such as Path(…)
     """Return a value that is bytes.
 
     Raises:
-        UsageError: where it is of another type; `wanted` says what to give.
+        UsageError: if it is of another type; `wanted` names what to give.
     """
     if not isinstance(value, bytes):
         raise UsageError(f"{name} is of type {type(value).__name__}; give {wanted}")
@@ -118,7 +118,7 @@ def checked_shuffler(address: object) -> str:
     """Return the shuffler's address, host:port or https://host:port, with its host checked.
 
     Raises:
-        UsageError: where it is not.
+        UsageError: if it is not such an address.
     """
     if not isinstance(address, str):
         raise UsageError(f"shuffler is of type {type(address).__name__}; give host:port or https://host:port, as text")
@@ -129,10 +129,10 @@ def checked_shuffler(address: object) -> str:
 
 
 def checked_path(path: Any, name: str) -> Path:
-    """Return a path, given as one or as its text.
+    """Return a path, given as a path or as text.
 
     Raises:
-        UsageError: where it is neither.
+        UsageError: if it is neither.
     """
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"{name} is of type {type(path).__name__}; give a Path")

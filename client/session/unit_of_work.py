@@ -1,4 +1,4 @@
-"""What a device reads and writes for a submission, a method a step; each blocks, and takes milliseconds."""
+"""The steps of a device's submission that read and write the state file; each blocks for milliseconds."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from hubbub.queries.questions.question import Value
 
 @dataclass(frozen=True)
 class Stored:
-    """What the state file holds of a device's answers to a round, and the round's keys once they were seen.
+    """The stored submission of a device to a round, and the round's keys if they are stored.
 
-    `used` is whether they are the answers that were just given.
+    `used` is whether it is made of the answers of this call.
     """
 
     of: RoundRef
@@ -37,7 +37,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Ready:
-    """Where to send what is stored, the entry after it was sealed, and what the device may prove it with."""
+    """A sealed entry with its destination, and the enrollment that the device may prove it with."""
 
     destination: Destination
     entry: StoredSubmission
@@ -45,22 +45,22 @@ class Ready:
 
 
 class DeviceWork:
-    """The steps of one device's submissions: what they compute, and what they read and write in the state file."""
+    """The steps of one device's submissions that compute, or read and write the state file."""
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
         self.name = name
 
     def keep(self, answers: Mapping[str, Value], wanted: int | None, spread: bool) -> Stored:
-        """Randomize and store, unless the round is answered; return what is stored.
+        """Randomize and store the answers, unless the round is answered; return the stored submission.
 
-        What was answered before stays, whatever it was: a round is answered once.
+        A round is answered once: earlier answers stay, whatever they were.
         """
         if not isinstance(answers, Mapping):
             raise AnswerError(f"answers are of type {type(answers).__name__}; give a mapping of queries to answers")
         session, now = self._session, self._session.clock()
         of, answer_cost = session.choose(wanted, now), session.answer_cost(now)
-        # Drawn once, like the reports: of two calls at a time, the one that stores first says both.
+        # Drawn once, like the reports: of two calls at a time, the one that stores first determines both.
         send_time: float | None = None
         while True:
             seen = session.state.look(of, self.name, now, answer_cost, memory=session.remembers)
@@ -72,7 +72,7 @@ class DeviceWork:
                 send_time = draw_send_time(session.task.schedule, of.number, now, session.random)
             drawn, step = session.draw(answers, of.number, seen.memory)
             over_at = forgotten_after(session.task.schedule, of.number)
-            # If another call stored first, ours is dropped unsent; if its memory moved, ours is drawn again.
+            # If another call stored first, these reports are dropped unsent. If the memory changed, draw again.
             try:
                 entry = session.state.keep_reports(of, self.name, drawn, over_at, answer_cost, step, send_time)
             except MemoryMoved:
@@ -83,17 +83,17 @@ class DeviceWork:
 
     @in_thread
     def stored(self, of: RoundRef) -> Stored | None:
-        """Return what is stored of a round."""
+        """Return the stored submission of a round; None if there is none."""
         return self._find(of)
 
     @in_thread
     def waiting(self) -> list[RoundRef]:
-        """Return the rounds of which something waits to be sealed, sent or acknowledged; forget those that are over."""
+        """Forget the rounds that are over; return those with a submission to seal, send or acknowledge."""
         return self._waiting()
 
     @in_thread
     def due(self, of: RoundRef, early: bool) -> Stored | None:
-        """Return what is to be sent to a round, unless its send time is still to come."""
+        """Return the submission to send to a round; None if its send time is later and `early` is false."""
         found = self._find(of)
         # Another process that shares the file may have forgotten or settled the round since.
         if found is None or found.entry.outcome is not None:
@@ -102,11 +102,11 @@ class DeviceWork:
 
     @in_thread
     def ready(self, stored: Stored, key_set: KeySet, *, fetched: bool) -> Ready:
-        """Check the round's keys, `fetched` now or kept before; seal what is not sealed; look up what proves it.
+        """Check the round's keys, `fetched` now or stored before; seal the reports; look up the enrollment.
 
         Raises:
-            NoRound: where what was stored was erased meanwhile.
-            SignatureError, KeyRecordError, KeySetChanged: where the keys are not to be trusted.
+            NoRound: if the reports were erased meanwhile.
+            SignatureError, KeyRecordError, KeySetChanged: if the keys cannot be trusted.
         """
         session, of, entry = self._session, stored.of, stored.entry
         keys = session.trust(of, key_set, fetched=fetched)
@@ -122,16 +122,16 @@ class DeviceWork:
 
     @in_thread
     def settle(self, of: RoundRef, outcome: str) -> None:
-        """Record what became of a submission, and erase what was to be sent."""
+        """Record the outcome of a submission, and erase its bytes."""
         self._session.state.settle(of, {self.name: outcome})
         self._session.state.empty_log()
 
     def is_clear(self) -> bool:
-        """Return whether nothing waits to be sent; forget the rounds that are over."""
+        """Forget the rounds that are over; return whether nothing waits to be sent."""
         return not self._waiting()
 
     def until_next(self) -> float:
-        """In how many seconds the send time of the next that is stored comes; infinity where none is still to come."""
+        """Return the seconds until the next send time of a stored submission; infinity if there is none."""
         session = self._session
         now, entries = session.clock(), session.state.entries(session.task.id, self.name).values()
         return min((wait for entry in entries if (wait := entry.waits_for(now)) > 0), default=math.inf)
@@ -147,29 +147,29 @@ class DeviceWork:
 
 
 def erased_unsent(of: RoundRef) -> NoRound:
-    """Return the error where what was kept of a round was erased before it left the device."""
+    """Return the error that a round's answers were erased before they left the device."""
     return NoRound(f"the answers to round {of.number} were erased on this device before they were sent")
 
 
 def receipt_of(of: RoundRef, entry: StoredSubmission) -> Receipt:
-    """Return the receipt that a settled submission got.
+    """Return the receipt of a settled submission.
 
     Raises:
-        Refusal: for which it was discarded.
-        NoRound: where it was erased on this device.
+        Refusal: if it was discarded after this refusal.
+        NoRound: if it was erased on this device.
     """
     if entry.outcome == DONE:
         return Receipt(entry.submission_id, of.number)
     if entry.outcome == ERASED_HERE:
         raise NoRound(
-            f"round {of.number} was answered before, and what was stored of it was erased here; answer the next"
+            f"round {of.number} was answered before, and the submission was erased here; answer the next round"
         )
     raise discarded(of, entry)
 
 
 def discarded(of: RoundRef, entry: StoredSubmission) -> Refusal:
-    """Return the refusal for which an entry was discarded."""
+    """Return the refusal after which an entry was discarded."""
     reason = Reason(entry.outcome or Reason.TOO_LATE)
     return Refusal(
-        reason, f"round {of.number} took nothing when this submission came; it was discarded, answer the next"
+        reason, f"round {of.number} took no more submissions when this came; it was discarded, answer the next round"
     )

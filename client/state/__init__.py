@@ -1,1 +1,1 @@
-"""The SQLite file in which a device keeps what must survive a crash, a module a table."""
+"""The SQLite file with the data of a device that must survive a crash; each module has its tables."""

@@ -1,7 +1,7 @@
-"""What each device spent on each task, in the state file. `State` holds the transaction around them.
+"""The charges of each device for each task, in the state file. The functions run inside a transaction of `State`.
 
-Nothing but counts is kept: how many rounds of a task were charged at a price on a UTC day, and the first and last of
-them. No time is, since when a person answered is nobody's business. Days before yesterday become one row.
+The file stores counts only: how many rounds of a task were charged at a price on a UTC day, and the first and last of
+them. It stores no times, so that it does not reveal when a person answered. Days before yesterday become one row.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ CREATE TABLE exceeded (
     PRIMARY KEY (task, number)
 ) WITHOUT ROWID;
 """
-"""Part of the script of the state file's layout. `local` is an exact fraction as text, so that sums are exact. Ends of
-days are not stored: `day` is a whole number of days since 1970, or -1 for long ago."""
+"""Part of the script of the state file's layout. `local` is an exact fraction as text, so that sums are exact. `day` is
+a whole number of days since 1970, or -1 for days before yesterday."""
 
 
 def note_task_cost(connection: sqlite3.Connection, task_id: bytes, task_cost: TaskCost) -> None:
-    """Keep what a task promises; its id is a hash of it, so that it never changes."""
+    """Store a task's promise; the task's id is a hash of the task, so the promise never changes."""
     values = (task_cost.name, task_cost.epsilon, task_cost.delta, task_cost.epsilon_total, task_cost.linked)
     connection.execute("INSERT INTO task_cost VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (task_id, *values))
 
@@ -99,8 +99,8 @@ def _answered(connection: sqlite3.Connection, task_id: bytes, devices: Collectio
 
 
 def _fold(connection: sqlite3.Connection, devices: Collection[str], before: int) -> None:
-    """Make one row of the days before that one, which count for no day any more."""
-    # A day is left beside today, so that a clock that is set back by some hours finds what was spent.
+    """Merge the days before that one into one row; they no longer count for a daily limit."""
+    # Yesterday keeps its row, so that a clock that is set back by some hours still finds its charges.
     which = "WHERE day != ? AND day < ? AND device IN (SELECT value FROM json_each(?))"
     values = (PAST, before, json.dumps(list(devices)))
     merged = "ON CONFLICT DO UPDATE SET rounds = rounds + excluded.rounds, first = min(first, excluded.first), "
@@ -113,15 +113,15 @@ def _fold(connection: sqlite3.Connection, devices: Collection[str], before: int)
 
 
 def accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> dict[str, list[Account]]:
-    """Return what each of the devices has spent, a task at a time, in the order of the tasks' ids.
+    """Return the accounts of each device, one for each task, in the order of the tasks' ids.
 
     Raises:
-        StateError: where the file is damaged.
+        StateError: if the file is damaged.
     """
     try:
         return _accounts_of(connection, devices)
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise StateError("the state file holds amounts that cannot be read; it is damaged") from error
+        raise StateError("the state file has amounts that cannot be read; it is damaged") from error
 
 
 def _accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> dict[str, list[Account]]:
@@ -141,7 +141,7 @@ def _accounts_of(connection: sqlite3.Connection, devices: Collection[str]) -> di
 
 
 def _whole(value: object) -> int:
-    # SQLite gives back whatever a damaged file holds.
+    # A column's type is not enforced by SQLite, so a damaged file may return any type.
     if not isinstance(value, int):
         raise TypeError("a number is not whole")
     return value
@@ -151,7 +151,7 @@ _Facts = tuple[TaskCost, ProvenLoss | None, Mapping[int, Fraction]]
 
 
 def _facts(connection: sqlite3.Connection, tasks: Collection[bytes]) -> dict[bytes, _Facts]:
-    """What is known of the tasks themselves, whatever device answered them."""
+    """Return the promises and certified ε of the tasks, which are common to all devices."""
     return {task_id: (_task_cost(connection, task_id), *_certified(connection, task_id)) for task_id in tasks}
 
 
@@ -177,7 +177,7 @@ def _account(task_id: bytes, charges: tuple[Charges, ...], facts: _Facts) -> Acc
 
 
 def note_proven(connection: sqlite3.Connection, task_id: bytes, proven: ProvenLoss) -> None:
-    """Keep what a certificate proves of the task's rounds so far, unless one is known that is about later rounds."""
+    """Store the ε that a certificate proves for the task's rounds so far, unless a stored one covers later rounds."""
     connection.execute(
         "INSERT INTO proven VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET last = excluded.last, "
         "missing = excluded.missing, epsilon = excluded.epsilon WHERE excluded.last > last",
@@ -186,7 +186,7 @@ def note_proven(connection: sqlite3.Connection, task_id: bytes, proven: ProvenLo
 
 
 def note_exceeded(connection: sqlite3.Connection, task_id: bytes, round_number: int, epsilon: float) -> None:
-    """Keep that a round cost more than the task promises; never less than was known before."""
+    """Store that a round cost more than the task promises; a stored ε never falls."""
     connection.execute(
         "INSERT INTO exceeded VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET epsilon = max(epsilon, excluded.epsilon)",
         (task_id, round_number, epsilon),

@@ -1,12 +1,11 @@
-"""What the state file holds of a device's ticket and credential, by shuffler and device.
+"""Stores a device's ticket and credential in the state file, by shuffler and device.
 
-A shuffler stands under the first of its identities that is known, so that an enrollment lasts when the identity
-changes.
+A shuffler is stored under its earliest known identity, so that an enrollment survives a change of the identity.
 
-The secret that redeems a ticket is stored before the ticket is shown to anybody: a device that died in between, or got
-no answer, comes again with the same secret and gets the same credential.
+The secret that redeems a ticket is stored before the ticket is sent. If the device is killed in between, or gets no
+answer, it tries again with the same secret and gets the same credential.
 
-A credential is never discarded: a ticket that is to follow is stored with the credential that was got for it, together.
+A credential is never discarded: a new ticket is stored only together with the credential that it gave.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ CREATE TABLE enrollment (
 """Part of the script of the state file's layout."""
 
 Tickets = Callable[[str], bytes | None]
-"""Returns the ticket of a device, None where it has none."""
+"""Returns the ticket of a device; None if it has none."""
 
 
 @dataclass(frozen=True)
 class StoredEnrollment:
-    """A device's ticket, the secret that it is redeemed by (never printed), and its credential, once it has one."""
+    """A device's ticket, the secret that redeems it (never printed), and its credential, once it has one."""
 
     ticket: bytes = field(repr=False)
     secret: bytes = field(repr=False)
     credential: Credential | None = None
 
     def lasts(self, now: float) -> bool:
-        """Whether there is a credential that has not ended at `now` (seconds since 1970)."""
+        """Return whether there is a credential that has not expired at `now` (seconds since 1970)."""
         if self.credential is None:
             return False
         _, expires, _, _ = parted(self.credential.id)
@@ -58,7 +57,7 @@ class StoredEnrollment:
 def find_enrollments(
     connection: sqlite3.Connection, shuffler: bytes, devices: Collection[str]
 ) -> dict[str, StoredEnrollment]:
-    """Return what is held of these devices' enrollments at a shuffler (its identity); others are left out."""
+    """Return the stored enrollments of these devices at a shuffler (its identity); devices without one are left out."""
     rows = connection.execute(
         "SELECT device, ticket, secret, credential, key FROM enrollment "
         "WHERE shuffler = ? AND device IN (SELECT value FROM json_each(?))",
@@ -71,10 +70,10 @@ def find_enrollments(
 
 
 def supersedes(ticket: Ticket, held: StoredEnrollment | None) -> bool:
-    """Whether another ticket that a device is given takes the place of what is held of its enrollment.
+    """Return whether a ticket that a device is given replaces the ticket of its enrollment `held`.
 
-    It does not where a ticket for the same device was redeemed that lasts as long and has the same signers: a renewed
-    ticket stays, also where the file of the one before is put back.
+    It does not if the redeemed ticket is for the same device, lasts at least as long and has at least the same signers.
+    So a renewed ticket stays even if the file of the earlier ticket is restored.
     """
     if held is None or held.credential is None:
         return True
@@ -86,11 +85,11 @@ def supersedes(ticket: Ticket, held: StoredEnrollment | None) -> bool:
 def take_tickets(
     connection: sqlite3.Connection, shuffler: bytes, tickets: Mapping[str, Ticket], random: Random
 ) -> None:
-    """Keep tickets of devices that hold no credential, each with the secret that it is to be redeemed by.
+    """Store tickets of devices that have no credential, each with the secret that will redeem it.
 
-    The secret of the earlier ticket redeems a later one: where it is of the same device, the shuffler would take it
-    for a copy otherwise; and where it was a wrong one, the right one can still come again. A device that holds a
-    credential keeps it, and the ticket it was got for.
+    A later ticket is redeemed by the secret of the earlier one. If both are of the same device, the shuffler would
+    otherwise take the later one for a copy. If the earlier one was wrong, the right one can still be redeemed. A device
+    with a credential keeps it, and the ticket that it came from.
     """
     first = first_shuffler(connection, shuffler)
     connection.executemany(
@@ -106,9 +105,9 @@ def keep_credentials(
     before: Mapping[str, StoredEnrollment],
     got: Mapping[str, tuple[bytes, Credential]],
 ) -> None:
-    """Keep the credentials that devices got, each with the ticket it was got for.
+    """Store the credentials that devices got, each with the ticket that it came from.
 
-    What another process has made of an enrollment since it was found as it is `before` stays, unless that is the same.
+    `before` is the enrollment as it was read. If another process has stored a third ticket since, its enrollment stays.
     """
     first = first_shuffler(connection, shuffler)
     connection.executemany(

@@ -1,4 +1,4 @@
-"""What is left of submissions in the state file once they are erased, or their round is forgotten."""
+"""Erases submissions from the state file, and counts those of rounds that are forgotten."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hubbub.client.state.records import ERASED_HERE
 
 
 def erase_submissions(connection: sqlite3.Connection, device: str, which: str) -> None:
-    """Erase those of a device's submissions that fulfil a condition in SQL."""
-    # What was never sealed never left: the round may still be answered. What was sealed may have been sent, so it
-    # leaves a mark that the round is answered.
+    """Erase the device's submissions that satisfy a condition in SQL."""
+    # Reports that were never sealed never left the device: the round may still be answered. A sealed submission may
+    # have been sent, so its row stays and marks the round as answered.
     connection.execute(f"DELETE FROM submission WHERE device = ? AND reports IS NOT NULL AND {which}", (device,))  # noqa: S608
     connection.execute(
         f"UPDATE submission SET id = zeroblob(16), envelope = NULL, outcome = ? WHERE device = ? AND {which}",  # noqa: S608

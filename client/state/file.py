@@ -1,4 +1,4 @@
-"""Readable by its owner only, durable at every commit, refused where its version is unknown."""
+"""Opens the state file: readable by its owner only, durable at every commit, refused if its version is unknown."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BUSY_PAUSE = 0.01
 """Seconds between two tries to open a file that another process is making."""
 
 _OPENING = threading.Lock()
-"""Held while a file is looked at, made and opened, and while a connection to it is closed."""
+"""Locked while a file is checked, created and opened, and while a connection to it is closed."""
 
 _OPEN: dict[int, tuple[int, int]] = {}
-"""The file, as device and inode, of every connection of this process, by its `id`.
+"""The file, as device and inode, of every connection of this process, by the connection's `id`.
 
-POSIX drops all locks that a process has on a file when any descriptor of it is closed. Another process would then take
-the file for unused, and cut the log that this one goes on writing: what is written later is lost. So a file that this
-process has open in SQLite is never opened beside it."""
+POSIX drops all locks that a process has on a file when any descriptor of it is closed. Another process would then treat
+the file as unused, and truncate the log that this process still writes, so later writes would be lost. So a file that
+this process has open in SQLite is never opened by other means."""
 
 _TABLES = """
 CREATE TABLE round (
@@ -69,12 +69,12 @@ CREATE TABLE memory (
     PRIMARY KEY (task, device)
 ) WITHOUT ROWID;
 """
-"""A submission is in one of three stages, and holds what that stage needs alone: `reports`, randomized and not sealed;
-`envelope`, sealed from them; `outcome`. `sealed` stays 1 from the second stage on: it may have left the device. It is
-to be sent at its `send_time` (seconds since 1970), or as soon as it can be.
+"""A submission is in one of three stages, and stores only the data of that stage: `reports`, randomized and not sealed;
+`envelope`, sealed from them; `outcome`. `sealed` stays 1 from the second stage on: the submission may have left the
+device. It is sent at its `send_time` (seconds since 1970), or as soon as possible if that is NULL.
 
-`forgotten` has each task's last forgotten round, `history` counts the rounds that each device answered of those, and
-`memory` is what a device keeps of a task from round to round, for questions over time: a JSON object by query."""
+`forgotten` has each task's last forgotten round. `history` counts the forgotten rounds that each device answered.
+`memory` is the state that a device keeps from round to round for longitudinal queries: a JSON object by query."""
 
 STATE = Layout(
     what="state file",
@@ -85,11 +85,11 @@ STATE = Layout(
 
 
 def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-    """Open the state file, making it (mode 0600) where there is none; `factory` is the connection's class.
+    """Open the state file, or create it (mode 0600) if it does not exist; `factory` is the connection's class.
 
     Raises:
-        StateError: where it is of another version or another program's; it is not touched then.
-        OSError, sqlite3.Error: where it cannot be read or written.
+        StateError: if it is of another version or another program's; then it is not changed.
+        OSError, sqlite3.Error: if it cannot be read or written.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
@@ -116,7 +116,7 @@ def _connected(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connect
         _make_file(path)
         found = path.stat()
         file = (found.st_dev, found.st_ino)
-        # Version 0 is looked at later, through SQLite: another process may be making the file at this moment.
+        # Version 0 is checked later, through SQLite: another process may be creating the file at this moment.
         if file not in _OPEN.values() and version_of(path) not in (None, 0):
             check_version(path, STATE, StateError)
         # Threads share the connection (check_same_thread=False); State's lock lets one in at a time.
@@ -128,45 +128,45 @@ def _connected(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connect
 
 
 def _make_file(path: Path) -> None:
-    """Make an empty file that only its owner can read; one that exists is not even opened (see `_OPEN`)."""
+    """Create an empty file that only its owner can read; an existing file is not even opened (see `_OPEN`)."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def why_unusable(path: Path, error: BaseException) -> str:
-    """Say why the state file cannot be used, and what to do."""
+    """Return a message: why the state file cannot be used, and what to do."""
     if _is_busy(error):
         return (
             f"the state file {path} has been in use by another program for {BUSY_SECONDS:g} s ({error}); nothing was "
             "stored: end that program, or try again"
         )
     return (
-        f"cannot use the state file {path}: {error}; see that it is a file of this program, that its "
+        f"cannot use the state file {path}: {error}; check that it is a file of this program, that its "
         "folder exists and is writable, and that the disk has room"
     )
 
 
 def _is_busy(error: BaseException) -> bool:
-    """Return whether another process was in the way: SQLite does not wait for it when it changes to WAL."""
-    # An error of Python's own, of text that is not UTF-8, has no code.
+    """Return whether another process had the file locked: SQLite does not wait for a lock when it changes to WAL."""
+    # A UnicodeError, from text that is not UTF-8, has no SQLite code.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _check_ours(connection, path)
-    # secure_delete overwrites what is erased, also where a migration drops an old table.
+    # secure_delete overwrites erased data, also if a migration drops an old table.
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     bring_forward(connection, path, STATE, StateError)
-    # FULL: in WAL mode NORMAL may lose the last commits in a power failure, and with them the only copy of what was
-    # sent; the answers would then be randomized a second time.
+    # FULL: in WAL mode NORMAL may lose the last commits in a power failure, and with them the only copy of sent
+    # reports. The answers would then be randomized a second time.
     for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {setting}").fetchall()
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     """Return only if the file is empty or has a version."""
-    # One statement reads both, as of one moment: another process may be making the tables.
+    # One statement reads both consistently: another process may be creating the tables.
     query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
     version, tables = connection.execute(query).fetchone()
     if version == 0 and tables:
-        raise StateError(f"{path} is not a file of this kind (state file); nothing was touched, name another place")
+        raise StateError(f"{path} is not a file of this kind (state file); nothing was touched, name another file")

@@ -1,8 +1,8 @@
-"""No state file is open in SQLite while a process forks, and threads begin anew in the forked process.
+"""Closes state files while a process forks, and restarts threads in the forked process.
 
-SQLite forbids a connection to be carried into a forked process: there it would hold locks that are not its own, and
-could cut the write-ahead log under the process it came from. So the files are closed before a fork, once their
-transactions are done, and each side opens them again when it needs them.
+SQLite forbids the use of a connection in a forked process: there it would own locks of its parent, and could truncate
+the write-ahead log that the parent writes. So the files are closed before a fork, after their transactions end, and
+each process opens them again when it needs them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 
 class Closable(Protocol):
-    """Something that is closed, and stays so, while the process forks."""
+    """An object that is closed while the process forks."""
 
     def before_fork(self) -> None:
         """Close."""
@@ -25,29 +25,29 @@ class Closable(Protocol):
 
 
 class Restarted(Protocol):
-    """Something with a thread, which a forked process does not have."""
+    """An object with a thread, which does not exist in a forked process."""
 
     def begin_in_child(self) -> None:
-        """Begin anew in a process that was forked."""
+        """Start again in a process that was forked."""
 
 
 _OPEN: weakref.WeakSet[Closable] = weakref.WeakSet()
 _CLOSED: list[Closable] = []
-"""What the fork that is under way has closed."""
+"""The objects that the current fork has closed."""
 
 _RESTARTED: weakref.WeakSet[Restarted] = weakref.WeakSet()
 
 _FORKING = threading.Lock()
-"""Held from before a fork until after it: two threads may fork at once."""
+"""Locked from before a fork until after it: two threads may fork at once."""
 
 
 def closed_at_forks(one: Closable) -> None:
-    """Close this one at every fork as long as it exists."""
+    """Close this object at every fork as long as it exists."""
     _OPEN.add(one)
 
 
 def restarted_in_children(one: Restarted) -> None:
-    """Begin this one anew in every process that is forked as long as it exists."""
+    """Restart this object in every process that is forked as long as it exists."""
     _RESTARTED.add(one)
 
 
@@ -55,7 +55,7 @@ def _before() -> None:
     _FORKING.acquire()
     _CLOSED.extend(_OPEN)
     for one in _CLOSED:
-        # A file that cannot be closed in order is not a reason not to fork.
+        # If a file cannot be closed properly, the fork goes on.
         with contextlib.suppress(Exception):
             one.before_fork()
 

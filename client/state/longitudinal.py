@@ -1,8 +1,8 @@
-"""What a device keeps of a task from one round to the next, for questions over time.
+"""The memory: data that a device keeps from one round of a task to the next, for longitudinal queries.
 
-It holds a person's last state and what was drawn once for all rounds, both in the clear, on the device alone. It
-changes in the transaction that stores the reports drawn from it, and only from what they were drawn from: a second draw
-or a second step of one round would be a second release.
+It contains a person's last state and the values that were drawn once for all rounds, both in the clear, on the device
+only. It changes in the transaction that stores the reports drawn from it, and only if it still is the memory that they
+were drawn from. A second draw or a second step of one round would be a second release.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Memories = Mapping[str, Memory]
 
 
 class MemoryMoved(HubbubError):
-    """Another process stepped on meanwhile; nothing was stored. Whoever gets this reads the memory and draws again."""
+    """Another process changed the memory meanwhile; nothing was stored. The caller reads the memory and draws again."""
 
 
 @dataclass(frozen=True)
 class MemoryUpdate:
-    """What a memory was when reports were drawn from it, what it is to be, and when the task is over.
+    """A memory before and after a round's reports were drawn from it, and when the task is over.
 
-    A memory is never printed: it is in the clear.
+    A memory is never printed, because it is in the clear.
     """
 
     before: str | None = field(repr=False)
@@ -38,31 +38,31 @@ class MemoryUpdate:
 
 
 def read_memories(content: str | None) -> Memories:
-    """Return what a device keeps, by query.
+    """Return the memory of a device, by query.
 
     Raises:
-        StateError: where it is no memory.
+        StateError: if it cannot be read.
     """
     try:
         found = {} if content is None else json.loads(content)
         if not all(type(value) is int for memory in found.values() for value in memory.values()):
             raise ValueError("a value is no whole number")
     except (ValueError, AttributeError, RecursionError) as error:
-        raise StateError("the state file holds a memory that cannot be read; it is damaged") from error
+        raise StateError("the state file has a memory that cannot be read; it is damaged") from error
     return dict(found)
 
 
 def find_memories(connection: sqlite3.Connection, task_id: bytes, devices: Collection[str]) -> dict[str, str]:
-    """Return what is stored for these devices; those without are left out."""
+    """Return the stored memories of these devices; devices without one are left out."""
     query = "SELECT device, content FROM memory WHERE task = ? AND device IN (SELECT value FROM json_each(?))"
     return dict(connection.execute(query, (task_id, json.dumps(list(devices)))))
 
 
 def step_memory(connection: sqlite3.Connection, of: RoundRef, device: str, step: MemoryUpdate) -> None:
-    """Store what a device keeps after a round.
+    """Store the memory of a device after a round.
 
     Raises:
-        MemoryMoved: where it is not what the reports were drawn from.
+        MemoryMoved: if the stored memory is not the one that the reports were drawn from.
     """
     if find_memories(connection, of.task_id, [device]).get(device) != step.before:
         raise MemoryMoved(f"round {of.number} was drawn from a memory that changed meanwhile; draw again")
@@ -72,7 +72,7 @@ def step_memory(connection: sqlite3.Connection, of: RoundRef, device: str, step:
 
 
 def erase_memory(connection: sqlite3.Connection, device: str) -> None:
-    """Leave nothing of what a device keeps but that there was something, so that nothing of it is drawn anew."""
+    """Erase a device's memories, but keep a mark for each query, so that nothing is drawn a second time."""
     rows = connection.execute("SELECT task, content FROM memory WHERE device = ?", (device,)).fetchall()
     for task_id, content in rows:
         left = json.dumps(dict.fromkeys(read_memories(content), ERASED))

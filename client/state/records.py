@@ -1,4 +1,4 @@
-"""What the state file knows of a device and a round, as values."""
+"""The state file's records of a device and a round, as values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ DONE = "done"
 """The outcome of a submission that the shuffler acknowledged."""
 
 ERASED_HERE = "erased_here"
-"""The outcome of a submission that may have been sent and was then erased on this device, by `wipe` or `opt_out`. Any
-other outcome than these two is a refusal's reason."""
+"""The outcome of a submission that may have been sent and was then erased on this device, by `wipe` or `opt_out`. Every
+other outcome is the reason of a refusal."""
 
 
 @dataclass(frozen=True)
 class RoundRef:
-    """A round as the state knows it: the task's id (32 bytes) and the round's number."""
+    """A reference to a round: the task's id (32 bytes) and the round's number."""
 
     task_id: bytes
     number: int
@@ -37,7 +37,7 @@ class Drawn:
 class StoredSubmission:
     """One device's submission for a round. It has reports until it is sealed, then sealed bytes until it is settled.
 
-    `send_time` is when it is to be sent (seconds since 1970); None where that is as soon as it can be.
+    `send_time` is when to send it (seconds since 1970); None means as soon as possible.
     """
 
     submission_id: bytes = field(repr=False)
@@ -47,12 +47,12 @@ class StoredSubmission:
     send_time: float | None = None
 
     def waits_for(self, now: float) -> float:
-        """For how many seconds from `now` nothing of it is to be sent; 0 where it may be, or nothing is left to do."""
+        """Return the seconds from `now` until it may be sent; 0 if it may be sent now, or has an outcome."""
         return 0.0 if self.outcome is not None or self.send_time is None else max(0.0, self.send_time - now)
 
     @property
     def drawn(self) -> Drawn | None:
-        """What is still to be sealed; None once it is."""
+        """The reports that are still to be sealed; None once they are sealed."""
         return None if self.reports is None else Drawn(self.submission_id, self.reports)
 
     @property
@@ -63,7 +63,7 @@ class StoredSubmission:
 
 @dataclass(frozen=True)
 class SubmissionHistory:
-    """How many rounds of a task a device answered, and for how many something was sealed, and may have left it."""
+    """How many rounds of a task a device answered, and for how many it sealed a submission, which may have left it."""
 
     answered: int
     sealed: int

@@ -1,11 +1,11 @@
 """The state of one or more devices in a SQLite file: reports before they are sealed and sent, and their outcomes.
 
 A round's answers are randomized once, whatever process is killed and when. A second, fresh randomization of the same
-answers would cost privacy again. So the randomized reports are stored before the network is used at all, sealed as soon
-as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored, but for
-the last state of a question over time, which the next round needs (`memory`). A file
-may hold many devices, as a fleet's does, and several processes may share it. Reports are erased as soon as they are
-sealed, sealed bytes as soon as the shuffler has acknowledged them or no longer takes them.
+answers would cost privacy again. So the reports are stored before the network is used at all, and sealed as soon as the
+round's keys are available. Each retry sends the stored bytes. The answers themselves are never stored, except for the
+last state of a longitudinal query, which the next round needs (`memory`). A file may be shared by many devices, as in a
+fleet, and by several processes. Reports are erased as soon as they are sealed, and sealed bytes as soon as the shuffler
+has acknowledged them or no longer takes them.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from hubbub.protos.messages import Submission
 
 @dataclass(frozen=True)
 class Seen:
-    """What a device finds when it is to answer a round, all of it as of one moment.
+    """The state that a device needs to answer a round, read in one transaction.
 
-    `refusal` is the limit that the round would pass, where nothing is stored of it yet; `memory` is what the device
-    keeps from round to round, where that was asked for.
+    `refusal` is the limit that the round would exceed, if nothing is stored for it yet. `memory` is what the device
+    keeps from round to round, if it was requested.
     """
 
     entry: StoredSubmission | None
@@ -85,19 +85,19 @@ class State:
         self._connection = None
 
     def before_fork(self) -> None:
-        """Close the file, and let nobody open it until `after_fork`."""
+        """Close the file, and let no thread open it until `after_fork`."""
         self._lock.acquire()
         self._close()
 
     def after_fork(self) -> None:
-        """Let the file be opened again, in the process that was forked and in the one that forked."""
+        """Let the file be opened again, in the parent and in the forked process."""
         self._lock.release()
 
     def key_set(self, of: RoundRef) -> KeySet | None:
-        """Return the keys this round was first seen with; None where it was not seen yet.
+        """Return the keys pinned for this round; None if there are none yet.
 
         Raises:
-            NoRound: where the round was forgotten: it is no longer known whether this device answered it.
+            NoRound: if the round was forgotten: then it is unknown whether this device answered it.
         """
         with self.transaction() as connection:
             check_remembered(connection, of)
@@ -108,8 +108,8 @@ class State:
         """Keep the round's keys unchanged until the round is forgotten, after `over_at` (seconds since 1970).
 
         Raises:
-            KeySetChanged: where the round was first seen with other keys.
-            NoRound: where the round was forgotten.
+            KeySetChanged: if other keys are pinned for the round.
+            NoRound: if the round was forgotten.
         """
         with self.transaction() as connection:
             row = begin_round(connection, of, over_at)
@@ -118,14 +118,14 @@ class State:
                 connection.execute("UPDATE round SET key_set = ? WHERE key = ?", (write_key_set(key_set), row))
             elif (first := read_key_set(stored).hash) != key_set.hash:
                 raise KeySetChanged(
-                    f"round {of.number} has the keys {key_set.hash.hex()[:16]}, it was first seen with "
-                    f"{first.hex()[:16]}; nothing was sent under them, tell the operator"
+                    f"round {of.number} has the keys {key_set.hash.hex()[:16]}, but it was first seen with "
+                    f"{first.hex()[:16]}; nothing was sent under them, report it to the operator"
                 )
 
     def look(self, of: RoundRef, device: str, now: float, answer_cost: AnswerCost, *, memory: bool) -> Seen:
         """Erase every round that is over at `now`, as `forget` does; return what a device needs to answer a round.
 
-        A look before anything is drawn; `keep_reports` looks again.
+        The caller draws after this call, so `keep_reports` checks again.
         """
         with self.transaction() as connection:
             forgotten = _forget(connection, now)
@@ -138,24 +138,24 @@ class State:
         return Seen(entry, key_set, opted_out, refused.get(device), kept)
 
     def stored(self, of: RoundRef, device: str) -> tuple[StoredSubmission | None, KeySet | None]:
-        """Return what is stored of a device in a round, and the keys that the round was first seen with."""
+        """Return the stored submission of a device in a round, and the round's pinned keys; None for a missing one."""
         with self.transaction() as connection:
             return find_stored(connection, of, device)
 
     def find(self, of: RoundRef, devices: Collection[str]) -> dict[str, StoredSubmission]:
-        """Return what is stored for these devices in a round; devices without an entry are left out."""
+        """Return the stored submissions of these devices in a round; devices without one are left out."""
         with self.transaction() as connection:
             return find_entries(connection, of, devices)
 
     def memories(self, task_id: bytes, devices: Collection[str]) -> dict[str, str]:
-        """Return what these devices keep of a task from round to round; those without are left out."""
+        """Return these devices' memories of a task; devices without one are left out."""
         with self.transaction() as connection:
             return find_memories(connection, task_id, devices)
 
     def refusals(self, of: RoundRef, devices: Collection[str], answer_cost: AnswerCost) -> dict[str, OverLimit]:
-        """Return those of the devices that must not answer a round, each with the limit that it would pass.
+        """Return the devices that must not answer a round, each with the limit that it would exceed.
 
-        A look before anything is drawn; `keep_reports` and `keep` look again.
+        The caller draws after this call, so `keep_reports` and `keep` check again.
         """
         if not answer_cost.limits.any:
             return {}
@@ -174,19 +174,19 @@ class State:
     ) -> StoredSubmission:
         """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
 
-        What they cost is charged, and `step` and the `send_time` to send them are kept from now on, in the same
-        transaction: none is ever on disk without the others.
+        The same transaction charges their cost, and stores the memory in `step` and the `send_time`: none of these is
+        ever on disk without the others.
 
         Raises:
-            MemoryMoved: where they were drawn from another memory than there is; nothing was stored.
-            NoRound: where the round was forgotten: it is no longer known whether this device answered it.
-            OptedOut: where the device opted out.
-            OverLimit: where the round would pass a limit; nothing was stored.
-            StateError: where they could not be stored; nothing may be sent then.
+            MemoryMoved: if they were drawn from another memory than the stored one; nothing was stored.
+            NoRound: if the round was forgotten: then it is unknown whether this device answered it.
+            OptedOut: if the device opted out.
+            OverLimit: if the round would exceed a limit; nothing was stored.
+            StateError: if they could not be stored; then nothing may be sent.
         """
         with self.transaction() as connection:
             if _opted_out(connection, [device]):
-                raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() takes that back")
+                raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() reverses that")
             row = begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             stored = connection.execute(
@@ -195,7 +195,7 @@ class State:
                 (row, device, drawn.submission_id, drawn.reports, send_time),
             )
             if stored.rowcount == 1:
-                # Looked at again: another process may have spent what was left when this one looked before it drew.
+                # Checked again: another process may have spent the rest since this one checked, before it drew.
                 for error in budget.refusals(connection, *key(of), [device], answer_cost).values():
                     raise error
                 budget.charge(connection, *key(of), [device], answer_cost)
@@ -204,10 +204,10 @@ class State:
             return find_entries(connection, of, [device])[device]
 
     def seal(self, of: RoundRef, submissions: Mapping[str, Submission]) -> dict[str, StoredSubmission]:
-        """Put sealed bytes in the place of the reports they were made of; return what is then on disk.
+        """Replace reports by the submissions sealed from them; return what is then on disk.
 
-        Where another process sealed the same reports first, what that one sealed stays. A device whose reports were
-        erased meanwhile is left out.
+        If another process sealed the same reports first, its submission stays. A device whose reports were erased
+        meanwhile is left out.
         """
         with self.transaction() as connection:
             row = find_row(connection, of)
@@ -218,7 +218,7 @@ class State:
             )
             connection.executemany(update, rows)
             found = find_entries(connection, of, submissions)
-        # The write-ahead log still holds the reports.
+        # The write-ahead log still contains the reports.
         self.empty_log()
         return found
 
@@ -231,13 +231,13 @@ class State:
     ) -> tuple[dict[str, StoredSubmission], dict[str, OverLimit]]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
 
-        What they cost is charged, and `steps` are kept from now on, in the same transaction. Nothing is stored of
-        devices that would pass a limit, which are returned beside the others with the reason.
+        The same transaction charges their cost and stores the memories in `steps`. Nothing is stored for devices that
+        would exceed a limit; the second value returned has their reasons.
 
         Raises:
-            MemoryMoved: where one was drawn from another memory than there is; nothing was stored.
-            NoRound: where the round was forgotten meanwhile.
-            StateError: where they could not be stored; nothing may be sent then.
+            MemoryMoved: if one was drawn from another memory than the stored one; nothing was stored.
+            NoRound: if the round was forgotten meanwhile.
+            StateError: if they could not be stored; then nothing may be sent.
         """
         with self.transaction() as connection:
             row = round_row(connection, of)
@@ -255,12 +255,12 @@ class State:
         return found | {device: StoredSubmission(one.id, one.envelope, None) for device, one in kept.items()}, refused
 
     def accounts(self, device: str) -> list[Account]:
-        """Return what a device has spent, a task at a time."""
+        """Return a device's accounts, one for each task."""
         with self.transaction() as connection:
             return budget.accounts_of(connection, [device])[device]
 
     def add_certificate(self, of: RoundRef, proven: ProvenLoss | None, exceeded: float | None) -> None:
-        """Keep what the certificate of a round says: what it proves of all rounds so far, an ε above the promise."""
+        """Store the ε that a round's certificate proves for all rounds so far, and a round's ε above the promise."""
         with self.transaction() as connection:
             if proven is not None:
                 budget.note_proven(connection, of.task_id, proven)
@@ -268,7 +268,7 @@ class State:
                 budget.note_exceeded(connection, *key(of), exceeded)
 
     def settle(self, of: RoundRef, outcomes: Mapping[str, str]) -> None:
-        """Record the outcomes of these devices' submissions, and erase what was to be sent; then call `empty_log`."""
+        """Record the outcomes of these devices' submissions, and erase their bytes; then call `empty_log`."""
         with self.transaction() as connection:
             row = find_row(connection, of)
             rows = [(outcome, row, device) for device, outcome in outcomes.items()]
@@ -278,7 +278,7 @@ class State:
             )
 
     def waiting(self, task_id: bytes, device: str) -> list[int]:
-        """Return the rounds for which a device's submission is still to be sealed, sent or acknowledged."""
+        """Return the rounds in which a device's submission is still to be sealed, sent or acknowledged."""
         query = (
             "SELECT round.number FROM submission JOIN round ON submission.round = round.key "
             "WHERE round.task = ? AND submission.device = ? AND submission.outcome IS NULL ORDER BY round.number"
@@ -289,8 +289,8 @@ class State:
     def forget(self, now: float) -> int:
         """Erase every round that is over at `now` (seconds since 1970), of all tasks; return how many.
 
-        Only counts of each device's rounds are kept, and the number of each task's last forgotten round. That number
-        keeps a device whose clock is set back from answering such a round a second time.
+        It keeps only counts of each device's rounds, and the number of each task's last forgotten round. If a device's
+        clock is set back, that number prevents it from answering such a round a second time.
         """
         with self.transaction() as connection:
             forgotten = _forget(connection, now)
@@ -299,7 +299,7 @@ class State:
         return forgotten
 
     def history(self, task_id: bytes, device: str) -> SubmissionHistory:
-        """Return how many rounds of a task a device answered, those included that are forgotten."""
+        """Return how many rounds of a task a device answered, including forgotten rounds."""
         known = (
             "SELECT count(*), coalesce(sum(sealed), 0) FROM submission JOIN round ON submission.round = round.key "
             "WHERE round.task = ? AND submission.device = ?"
@@ -311,7 +311,7 @@ class State:
         return SubmissionHistory(answered + earlier, sealed + sealed_earlier)
 
     def entries(self, task_id: bytes, device: str) -> dict[int, StoredSubmission]:
-        """Return what is stored for a device in all rounds of a task that are not forgotten, by their numbers."""
+        """Return the stored submissions of a device in all rounds of a task that are not forgotten, by round number."""
         query = (
             "SELECT round.number, id, envelope, outcome, reports, send_time FROM submission "
             "JOIN round ON submission.round = round.key WHERE round.task = ? AND submission.device = ?"
@@ -320,17 +320,17 @@ class State:
             return {number: StoredSubmission(*entry) for number, *entry in connection.execute(query, (task_id, device))}
 
     def last_forgotten(self, task_id: bytes) -> int:
-        """Return the last round of a task that was forgotten; -1 where there is none."""
+        """Return the last round of a task that was forgotten; -1 if there is none."""
         with self.transaction() as connection:
             return rounds.last_forgotten(connection, task_id)
 
     def opted_out(self, devices: Collection[str]) -> set[str]:
-        """Return those of these devices that opted out."""
+        """Return which of these devices have opted out."""
         with self.transaction() as connection:
             return _opted_out(connection, devices)
 
     def opt_out(self, device: str) -> None:
-        """Take nothing for a device from now on, and erase what waits to be sent for it, in all tasks."""
+        """Take no answers for a device from now on, and erase its unsent submissions, in all tasks."""
         with self.transaction() as connection:
             connection.execute("INSERT INTO opted_out VALUES (?) ON CONFLICT DO NOTHING", (device,))
             erase_submissions(connection, device, "outcome IS NULL")
@@ -344,8 +344,8 @@ class State:
     def wipe(self, device: str) -> None:
         """Erase a device's reports, sealed bytes and submission ids, in all tasks.
 
-        Which rounds it answered is remembered until they are over, and how many it answered for good: without that it
-        would answer a round twice. That a question over time was answered is remembered until its task is over.
+        The file keeps which rounds it answered until they are over, and how many forever; otherwise it could answer a
+        round twice. It keeps the fact that a longitudinal query was answered until its task is over.
         """
         with self.transaction() as connection:
             erase_submissions(connection, device, "true")
@@ -354,13 +354,13 @@ class State:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give the file for one transaction; where what is done in it raises, nothing was changed.
+        """Yield the file's connection inside a transaction; if the block raises, nothing is changed.
 
         Raises:
-            StateError: where the file cannot be used.
+            StateError: if the file cannot be used.
         """
         # The lock is for this process's threads, which share a connection; BEGIN IMMEDIATE is for other processes. It
-        # takes the write lock before anything is read, so nobody can change what was read before it is acted upon.
+        # takes the write lock before anything is read, so no other process can change the data between read and write.
         with self._lock:
             try:
                 if self._connection is None:
@@ -378,7 +378,7 @@ class State:
                 raise StateError(why_unusable(self._path, error)) from error
 
     def empty_log(self) -> None:
-        """Empty the write-ahead log, which still holds what was erased; where the file is busy, that happens later."""
+        """Empty the write-ahead log, which still contains erased data; if the file is busy, that happens later."""
         with self._lock:
             try:
                 if self._connection is not None:
@@ -388,11 +388,11 @@ class State:
 
 
 _UNUSABLE = (sqlite3.Error, OSError, UnicodeError)
-"""What is raised where the file cannot be used; a damaged schema is named in bytes that are no text."""
+"""Errors if the file cannot be used. A UnicodeError comes from a damaged schema, named in bytes that are not text."""
 
 
 def _forget(connection: sqlite3.Connection, now: float) -> int:
-    """Erase every round that is over at `now`, but for counts and the last one's number; return how many."""
+    """Erase every round that is over at `now`, except counts and the last one's number; return how many."""
     over = connection.execute("SELECT task, number FROM round WHERE over_at < ?", (now,)).fetchall()
     if over:
         connection.execute(COUNT_OVER, (now,))

@@ -27,7 +27,7 @@ CERTIFICATE_DAYS = 825
 """Days for which a party's certificate is valid; `hubbub certificate` makes the next one before it ends."""
 
 _BACKDATE = timedelta(hours=1)
-"""Certificates are valid from this long before they are made, for machines whose clocks are behind."""
+"""Certificates are valid from this long before they are made, since clocks of other machines may be behind."""
 
 
 class Authority:
@@ -39,12 +39,12 @@ class Authority:
 
     @classmethod
     def generate(cls, name: str = "hubbub", after: x509.Certificate | None = None) -> Authority:
-        """Make a new authority (ECDSA P-256); its certificate is valid from later on than `after`, which it follows."""
+        """Make a new authority (ECDSA P-256). The validity of its certificate begins later than that of `after`."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(f"{name} authority")
         # The two that are True are key_cert_sign and crl_sign: this key signs certificates and nothing else.
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-        # By these times it is told which is the newer of two, and X.509 knows whole seconds only.
+        # The time distinguishes the newer of two authorities, and X.509 has whole seconds only.
         earliest = None if after is None else after.not_valid_before_utc + timedelta(seconds=1)
         certificate = (
             _builder(subject, subject, key.public_key(), AUTHORITY_DAYS, earliest=earliest)
@@ -58,11 +58,12 @@ class Authority:
 
     @classmethod
     def load(cls, key: Path, certificate: Path) -> Authority:
-        """Read an authority that was saved.
+        """Read an authority from its files.
 
         Raises:
-            HubbubError: if a file is missing.
-            CertificateError: if one is not such a key or certificate, the two do not belong together, or it is over.
+            HubbubError: if a file cannot be read.
+            TlsCertificateError: if a file is not a certificate or an ECDSA key, the two do not belong together, or the
+                certificate is not valid now.
         """
         try:
             private = key_in(key.read_bytes(), str(key))
@@ -86,7 +87,7 @@ class Authority:
     def issue(self, role: str, hosts: Iterable[str], certificate_path: Path, key_path: Path) -> TlsCertificate:
         """Make a key and a certificate for `role`, as a server on `hosts` (names or addresses) and as a client.
 
-        It is never valid for longer than the authority's.
+        The certificate is never valid for longer than the authority's.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
@@ -102,7 +103,7 @@ class Authority:
             .add_extension(authority_id, critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        # The key first: it refuses to overwrite a file, so that an existing pair stays a pair.
+        # The key first: `write_private` overwrites no file, so an existing certificate keeps its key.
         write_private(key_path, _pem(key))
         certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         return TlsCertificate.of(certificate, str(certificate_path))

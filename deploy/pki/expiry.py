@@ -55,7 +55,7 @@ def _shown_at(address: str, tls: TLS) -> x509.Certificate:
     ):
         shown = connection.getpeercert(binary_form=True)
     if shown is None:
-        raise ValueError(f"{address} shows no certificate")
+        raise ValueError(f"{address} presents no certificate")
     return x509.load_der_x509_certificate(shown)
 
 
@@ -82,5 +82,5 @@ def _expiring(certificates: list[TlsCertificate], now: float) -> Iterator[str]:
     for each in certificates:
         left = each.days_left(now)
         if left < WARNING_DAYS:
-            end = f"ends in {left:.0f} days, {at(each.not_after)}"
+            end = f"expires in {left:.0f} days, {at(each.not_after)}"
             yield f"warning: the TLS certificate of {each.where} {end}; {each.remedy}"

@@ -34,11 +34,13 @@ def _old_certificate(service: str, old: Path | None, authority: Path) -> TlsCert
         if old is not None:
             raise HubbubError(f"cannot read {path}: {error.strerror}; name the {service}'s certificate") from error
         raise UsageError(
-            f"which hosts is the {service} called by? There is no certificate of it at {path} to take them from; "
-            "name them with --host, or that certificate with --old"
+            f"the hosts of the {service} are not known, since {path} has no certificate of it; give them with --host, "
+            "or name its certificate with --old"
         ) from error
     if found.party != service:
-        raise HubbubError(f"{path} is a certificate of {found.party or 'nobody'}; name the {service}'s")
+        raise HubbubError(
+            f"{path} is a certificate of {found.party or 'nobody'}, not of the {service}; name the {service}'s"
+        )
     return found
 
 

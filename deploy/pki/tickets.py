@@ -1,4 +1,4 @@
-"""Reads and writes enrollment tickets in files: one or many in a file, or a file for each name of a list."""
+"""Reads and writes enrollment tickets: one or many in a file, or a file for each name of a list."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hubbub.protos.identity.keys import Identity, write_private
 from hubbub.protos.task.schedule import at
 
 ENDING = ".ticket"
-"""What the name of a device's ticket file ends in, in a folder of them."""
+"""The end of the name of a device's ticket file, in a folder of tickets."""
 
 
 def write_tickets(path: Path, tickets: Sequence[Ticket]) -> None:
     """Write tickets, one a line, into a new file that only its owner can read.
 
     Raises:
-        HubbubError: if there is a file already.
+        HubbubError: if the file exists already.
         NotWritten: if it cannot be written.
     """
     content = b"\n".join(ticket.encode() for ticket in tickets) + b"\n"
@@ -31,14 +31,14 @@ def write_tickets(path: Path, tickets: Sequence[Ticket]) -> None:
         try:
             write_private(path, content)
         except FileExistsError as error:
-            raise HubbubError(f"{path} exists; a ticket is handed over once, name a new file") from error
+            raise HubbubError(f"{path} exists, and a ticket is never overwritten; name a new file") from error
 
 
 def write_folder(folder: Path, tickets: Mapping[str, Sequence[Ticket]]) -> None:
-    """Write tickets into a new folder, by the names of their files; a folder that cannot be filled is not left behind.
+    """Write tickets into a new folder, by the names of their files; after a failure the folder is removed.
 
     Raises:
-        HubbubError: if there is something in it already.
+        HubbubError: if the folder is not empty.
         NotWritten: if a file cannot be written.
     """
     with new_folder(folder):
@@ -50,7 +50,7 @@ def read_tickets(path: Path) -> list[Ticket]:
     """Return the tickets in a file, one a line.
 
     Raises:
-        HubbubError: if a line holds none, naming the file.
+        HubbubError: if a line is not a ticket, naming the file.
         OSError: if it cannot be read.
     """
     with naming(path):
@@ -58,10 +58,10 @@ def read_tickets(path: Path) -> list[Ticket]:
 
 
 def names_in(path: Path) -> list[str]:
-    """Return the names in a list, one a line, that can be names of files.
+    """Return the names in a list, one a line; each can be the name of a file.
 
     Raises:
-        UsageError: if one cannot, or comes twice, or there is none.
+        UsageError: if one cannot, if one occurs twice, or if there is none.
     """
     names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     for name in names:
@@ -70,7 +70,7 @@ def names_in(path: Path) -> list[str]:
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice or not names:
         raise UsageError(
-            f"--names {path}: {f'{twice!r:.80} comes twice' if twice else 'no name'}; give each device once"
+            f"--names {path}: {f'{twice!r:.80} occurs twice' if twice else 'no name'}; give each device once"
         )
     return names
 
@@ -79,7 +79,7 @@ def countersign(path: Path, signer: Identity) -> int:
     """Add a signature to every ticket in a file; return how many there are.
 
     Raises:
-        HubbubError: if a line holds no ticket, or two others signed it already.
+        HubbubError: if a line is not a ticket, or has two signatures of others already.
     """
     tickets = [ticket.signed_by(signer) for ticket in read_tickets(path)]
     # An earlier file keeps its mode, so tickets that only their owner could read stay so.
@@ -89,20 +89,20 @@ def countersign(path: Path, signer: Identity) -> int:
 
 @dataclass(frozen=True)
 class EnrolledDevices:
-    """A device that was enrolled before (16 bytes, never printed as a ticket is not), and its ticket, where known."""
+    """A device that was enrolled before (16 bytes; like a ticket, never printed), and its ticket, if that is known."""
 
     device: bytes = field(repr=False)
     ticket: Ticket | None = None
 
 
 def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
-    """Return the devices of tickets or of ids (hex), one a line, by the names of the files that they are in.
+    """Return the enrolled devices in files of tickets or ids (hex), one a line, by the name of the file.
 
     `old` is one such file, or a folder with some.
 
     Raises:
-        UsageError: if there is none, or one comes twice.
-        HubbubError: if a line holds neither ticket nor id, naming the file.
+        UsageError: if there is none, or one occurs twice.
+        HubbubError: if a line is neither a ticket nor an id, naming the file.
         OSError: if a file cannot be read.
     """
     found = {}
@@ -112,11 +112,11 @@ def enrolled_in(old: Path) -> dict[str, list[EnrolledDevices]]:
     counts = Counter(each.device for devices in found.values() for each in devices)
     if not counts:
         raise UsageError(
-            f"--renew {old}: neither tickets nor ids of devices; give a file, or a folder with NAME{ENDING}"
+            f"--renew {old} has neither tickets nor ids of devices; give a file, or a folder with NAME{ENDING}"
         )
     device, times = counts.most_common(1)[0]
     if times > 1:
-        raise UsageError(f"--renew {old}: device {device.hex()} comes {times} times; give each device once")
+        raise UsageError(f"--renew {old}: device {device.hex()} occurs {times} times; give each device once")
     return found
 
 
@@ -129,44 +129,42 @@ def _enrolled(line: bytes) -> EnrolledDevices:
 
 
 def renewed(device: EnrolledDevices, signer: Identity, shuffler: bytes | None, expires: int) -> Ticket:
-    """Return a ticket until `expires` for a device that has one already, so that it keeps its pseudonyms.
+    """Return a new ticket, valid until `expires`, for an enrolled device; the device keeps its pseudonyms.
 
-    `shuffler` (32 bytes) is whom it is for; None for the one that the ticket before is for.
+    `shuffler` (32 bytes) is the shuffler that the ticket is for; None for that of the old ticket.
 
     Raises:
-        UsageError: if nothing says for which shuffler, or the ticket before lasts as long.
-        HubbubError: if `signer` has not signed the ticket before.
+        UsageError: if the shuffler is not known, or the old ticket is valid for as long.
+        HubbubError: if `signer` has not signed the old ticket.
     """
     before = device.ticket
     if before is None:
         if shuffler is None:
-            raise UsageError("ids of devices do not say for which shuffler; give --shuffler-key too")
+            raise UsageError("an id of a device does not name the shuffler; give --shuffler-key too")
         return Ticket(device.device, shuffler, expires).signed_by(signer)
     try:
-        # Otherwise whoever hands in a ticket of their own making would be enrolled.
+        # Without this check, anybody could be enrolled by a ticket that they made themselves.
         before.check(signer.public)
     except SignatureError as error:
         remedy = "sign with the key that made it, or give the device's id in its place, if it is one of yours"
         raise HubbubError(f"device {before.device.hex()} is not renewed: {error}; {remedy}") from error
     if before.expires >= expires:
-        last = f"the ticket of device {before.device.hex()} lasts until {at(before.expires)}"
-        raise UsageError(
-            f"{last}, and the new one would until {at(expires)}; give more --days, or leave the device out"
-        )
+        last = f"the ticket of device {before.device.hex()} is valid until {at(before.expires)}"
+        raise UsageError(f"{last}, and the new one would end {at(expires)}; give more --days, or leave the device out")
     return Ticket(before.device, shuffler or before.shuffler, expires).signed_by(signer)
 
 
 def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
-    """Return the devices (16 bytes each) of ids in hex, and of the tickets in a file.
+    """Return the devices (16 bytes each) with these ids in hex, and those of the tickets in a file.
 
     Raises:
-        UsageError: if an id is not one, or there is none at all.
+        UsageError: if a text is not an id, or no device is given.
         HubbubError: if the tickets cannot be read.
     """
     try:
         devices = [from_hex(each, DEVICE_BYTES, "a device") for each in ids]
     except SignatureError as error:
-        raise UsageError(f"{error}; `hubbub enroll --json` printed it") from error
+        raise UsageError(f"{error}; `hubbub enroll --json` printed the id") from error
     devices += [ticket.device for ticket in read_tickets(tickets)] if tickets is not None else []
     if not devices:
         raise UsageError("name devices to revoke, or give their tickets with --tickets")

@@ -1,1 +1,1 @@
-"""Debiasing, confidence bands and tests."""
+"""Debiases counts, and computes confidence bands and significance tests."""

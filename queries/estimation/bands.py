@@ -1,9 +1,9 @@
-"""Intervals that hold all at once, and the inversion of such a band into intervals of quantiles.
+"""Computes simultaneous confidence intervals (bands), and inverts a band into intervals of quantiles.
 
 Šidák's inequality: for jointly normal errors of any correlation, P(all |Z_i| ≤ z) ≥ Π P(|Z_i| ≤ z). So with
-z = Φ⁻¹((1 + 0.95^(1/m))/2) all m intervals estimate ± z·(standard error) hold at once with a chance of at least 95 %,
-as far as one interval holds with its own: estimates are sums over all reports, and nearly normal where each symbol is
-expected some dozens of times. Where errors are strongly correlated, the chance is higher.
+z = Φ⁻¹((1 + 0.95^(1/m))/2), all m intervals estimate ± z·(standard error) cover their values at once with a probability
+of at least 95 %. This is as accurate as the coverage of one interval: estimates are sums over all reports, and nearly
+normal if each symbol is expected some dozens of times. If errors are strongly correlated, the probability is higher.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from statistics import NormalDist
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 
 LEVEL = 0.95
-"""The chance with which an interval holds, or all of a band."""
+"""The coverage probability of an interval, or of a whole band."""
 
 Z_95 = 1.96
 """Half-width of a 95 % interval of the normal law, in standard errors."""
 
 
 def half_width(intervals: int) -> float:
-    """Return the half-width, in standard errors, of so many intervals that hold all at once: Šidák's."""
+    """Return the half-width, in standard errors, of so many simultaneous intervals (Šidák)."""
     if intervals <= 1:
         return Z_95
     return NormalDist().inv_cdf((1 + LEVEL ** (1 / intervals)) / 2)
 
 
 def with_bands(estimates: Estimates) -> Estimates:
-    """Return a query's estimates with a simultaneous interval each, over all rows that have an error.
+    """Return a query's estimates, each with a simultaneous interval over all rows that have an error.
 
-    A quantile's is the inversion of its group's band of the cumulative distribution, and adds nothing to the rows
-    counted: where the band holds, so do all quantiles. A row that has one already keeps it.
+    A quantile's interval is the inversion of its group's band of the cumulative distribution. It does not count as a
+    further interval: if the band covers, so do all quantiles' intervals. A row that has an interval already keeps it.
     """
     counted = sum(row.estimate is not None and bool(row.estimate.standard_error) for row in estimates.rows)
     width = half_width(counted)
@@ -49,7 +49,7 @@ CDF = "cdf"
 """The statistic of the share of people up to an edge."""
 
 QUANTILE = "quantile"
-"""The statistic of the value that a share of people is at or below."""
+"""The statistic of the value such that a given share of people is at or below it."""
 
 
 def banded(row: Row, width: float) -> Row:
@@ -81,12 +81,12 @@ def _inverted(row: Row, rows: Sequence[Row], span: tuple[float, float]) -> Row:
 def invert(edges: Sequence[float], band: Sequence[tuple[float, float]], probability: float) -> tuple[float, float]:
     """Return the ends of a quantile's interval: `band` has the ends of F at every edge but the first and the last.
 
-    The quantile is the least x with F(x) ≥ p. Where all of the band holds, F(e) < p at every edge whose upper end is
-    below p, so that the quantile is above the largest such edge; and F(e) ≥ p at every edge whose lower end reaches p,
-    so that it is at most the smallest such edge. Nothing is assumed of how people spread between two edges.
+    The quantile is the least x with F(x) ≥ p. If the whole band covers F, then F(e) < p at every edge whose upper end
+    is below p, so the quantile is above the largest such edge. And F(e) ≥ p at every edge whose lower end reaches p, so
+    the quantile is at most the smallest such edge. Nothing is assumed about the distribution between two edges.
     """
-    # F rises, so wherever the band holds its lower ends may be raised to those before, its upper ends lowered to those
-    # after. Where they cross, the band does not hold anywhere, and the wider of both readings is returned.
+    # F rises. So if the band covers F, its lower ends may be raised to those before, and its upper ends lowered to
+    # those after. If they cross, the band does not cover F, and the wider of both readings is returned.
     lower = list(accumulate((ends[0] for ends in band), max))
     upper = list(accumulate((ends[1] for ends in reversed(band)), min))[::-1]
     first = bisect_left(upper, probability)

@@ -2,7 +2,7 @@
 
 With N_j counted for symbol j among n valid reports of people and D dummies (`Randomizer`),
 ĉ_j = (N_j − base·n − dummy_mean·D)/keep is unbiased for the number c_j of people who encoded j. Everything published
-is linear in these, L_w = Σ_j w_j ĉ_j, or a ratio of two such.
+is linear in these, L_w = Σ_j w_j ĉ_j, or a ratio of two such statistics.
 
 Variance of L_w with the people fixed, over randomized rounding and the randomizer. Person i encodes y_i, with ρ_i the
 variance of w(y_i) over rounding. Given y_i the report adds v_w(y_i) (`Randomizer.variances`), with mean w(y_i), so
@@ -10,7 +10,7 @@ variance of w(y_i) over rounding. Given y_i the report adds v_w(y_i) (`Randomize
     Var L_w = Σ_i ρ_i + Σ_j c_j v_w(j) + D · (a dummy's variance)
 
 with c_j the expected number after rounding, for which ĉ_j is unbiased. For a number over `levels` steps
-ρ_i ≤ (step of w)²/4, and no statistic of the reports tells it from Σx²; it is taken at that maximum.
+ρ_i ≤ (step of w)²/4. No statistic of the reports distinguishes it from Σx², so it is taken at that maximum.
 
 The middle sum is clipped to the range that it has for counts that are not negative. If people are spread over the
 symbols, that hardly ever changes it. If there are few people and nearly all are alike, it is clipped on one side only,
@@ -20,8 +20,8 @@ is 3.30 where the truth is 3.56.
 For kRR this is Σρ + γ/(1−γ) Σ_j c_j (w_j − w̄)² + (nγ + D) Var_U(w)/(1−γ)²; for a histogram (w = 1 at j) it is
 c_j q(1−q) + (n−c_j) r(1−r) over (1−γ)², with q = 1−γ+γ/k and r = γ/k.
 
-The standard errors are those of the randomizer and of rounding, with the people in the round fixed. They say nothing
-about people who are not in the round.
+The standard errors are those of the randomizer and of rounding, with the people in the round fixed. They do not cover
+people who are not in the round.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Debiased:
-    """A batch's tally under its randomizer, `dummies` among the valid reports.
+    """A batch's tally under its randomizer, with `dummies` among the valid reports.
 
     Raises:
-        ValueError: where the counts have another shape, or are negative or above the number of valid reports; where
-            there are more dummies than valid reports; or where the reports do not depend on the answers.
+        ValueError: if the counts have another shape, or are negative or above the number of valid reports; if there are
+            more dummies than valid reports; or if the reports do not depend on the answers.
     """
 
     randomizer: Randomizer
@@ -63,11 +63,11 @@ class Debiased:
             )
         self.randomizer.check(self.tally)
         if not 0 <= self.dummies <= valid:
-            raise ValueError(f"{self.dummies} dummies among {valid} counted; there are from 0 to all of them")
+            raise ValueError(f"{self.dummies} dummies among {valid} valid reports; give 0 to {valid}")
 
     @property
     def reports(self) -> int:
-        """How many reports of people were counted, n. Not the sum of counts: a report may count for several symbols."""
+        """n, the number of people's reports. It is not the sum of counts: a report may count for several symbols."""
         return self.tally.valid - self.dummies
 
     @cached_property
@@ -81,7 +81,7 @@ class Debiased:
 
     @property
     def further(self) -> Vector:
-        """By how much each ĉ_j's variance differs from that of its reports, shape (symbols,): where hashes collide."""
+        """By how much collisions of hashes change each ĉ_j's variance from that of its reports, shape (symbols,)."""
         return self._debiased[1]
 
     def total(self, weights: Vector) -> float:
@@ -104,16 +104,16 @@ class Debiased:
         return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
 
     def every_symbol(self) -> list[Estimate]:
-        """Return every ĉ_j with its interval: `variance` of every indicator, at once."""
+        """Return every ĉ_j with its interval, as by `variance` of every indicator, but at once."""
         return self.intervals_of_sums(self.counts, 1, self.further)
 
     def intervals_of_sums(self, sums: Vector, symbols: int, further: Vector) -> list[Estimate]:
-        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator.
+        """Return sums of the ĉ_j of so many symbols each, with their intervals, as by `variance` of every indicator.
 
-        `further` is summed up over the symbols of each.
+        `further` is the sum over the symbols of each.
         """
-        # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded one
-        # of the symbols (hit), and of all others (miss).
+        # A randomizer treats all symbols alike, so every indicator has the same variances: one for people who encoded
+        # one of its symbols (hit), and one for all others (miss).
         indicator = np.zeros(self.randomizer.symbols)
         indicator[:symbols] = 1.0
         each = self.randomizer.variances(indicator)
@@ -125,9 +125,9 @@ class Debiased:
         return [self.interval(count, variance) for count, variance in pairs]
 
     def p_values(self) -> Vector:
-        """Return, by symbol, how often noise alone counts as many where nobody encoded it (`zero`).
+        """Return, by symbol, how often noise alone gives as large a count if nobody encoded it (`significance`).
 
-        Exactly, where counts are those of the reports; a bound, where they are decoded from a tally of another kind.
+        The p-values are exact if the counts are those of the reports, and bounds if they are decoded from hashes.
         """
         if type(self.tally) is Tally:
             return exact_p_values(self.randomizer, self.tally, self.dummies)
@@ -136,7 +136,7 @@ class Debiased:
         )
 
     def noise_of_sums(self, symbols: int) -> Vector:
-        """Return the variance of each ĉ_j where nobody encoded it; of a sum of so many, without what is `further`."""
+        """Return the variance of each ĉ_j if nobody encoded it; for a sum of several symbols, without `further`."""
         indicator = np.zeros(self.randomizer.symbols)
         indicator[:symbols] = 1.0
         noise = self.reports * float(self.randomizer.variances(indicator)[-1])
@@ -144,20 +144,20 @@ class Debiased:
         return noise + (self.further if symbols == 1 else np.zeros(1))
 
     def silent(self, answers: int) -> Vector:
-        """Return 1 for "no answer", the symbol after the first `answers` ones where there is one, and 0 elsewhere."""
+        """Return 1 for "no answer", the symbol after the first `answers` ones if there is one, and 0 for others."""
         weights = np.zeros(self.randomizer.symbols)
         weights[answers:] = 1.0
         return weights
 
     def answering(self, answers: int) -> Vector:
-        """Return the weights of `answered` but for its constant, which adds nothing to the noise: −1 at "no answer"."""
+        """Return the weights of `answered`, without its constant, which adds no noise: −1 at "no answer"."""
         return -self.silent(answers)
 
     def answered(self, answers: int) -> Estimate:
-        """Return how many gave one of the first `answers` symbols: all people but those of "no answer".
+        """Return how many people gave one of the first `answers` symbols: all except those of "no answer".
 
-        That is not the sum of the answers' ĉ_j for every randomizer: unary encoding's need not add up to n, and carry
-        the noise of each symbol. Where there is no further symbol it is everybody, without any noise.
+        For some randomizers this is not the sum of the answers' ĉ_j: those of unary encoding need not add up to n, and
+        have the noise of each symbol. If there is no further symbol, it is everybody, without noise.
         """
         silent = self.silent(answers)
         return self.interval(self.reports - self.total(silent), self.variance(silent) if silent.any() else 0.0)
@@ -172,7 +172,7 @@ class Debiased:
 
     @cached_property
     def _projected(self) -> Vector:
-        # Kept, because each slice of joint counts asks for it.
+        # Cached, because each slice of joint counts needs it.
         return project(self.counts, self.reports)
 
 

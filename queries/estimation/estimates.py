@@ -1,6 +1,6 @@
-"""A query's published numbers, each with the name of its statistic, the same for every kind of question.
+"""A query's published numbers, each with the name of its statistic, in the same form for every kind of question.
 
-Nothing here needs numpy, so that programs that only read results import little.
+This module does not need numpy, so that programs that only read results import little.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 Group = tuple[tuple[str, str], ...]
-"""Who a row is about, as attributes and their values: (("region", "north"),). Everybody, where it is empty."""
+"""The people a row is about, as attributes and their values: (("region", "north"),). Empty means everybody."""
 
 
 BEGINNING = "beginning"
-"""The statistic of how many hold a longer text that begins so."""
+"""The statistic of how many people have a longer text that begins so."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Estimate:
     """An unbiased estimate, the standard deviation of the privacy noise on it, and its 95 % interval.
 
     `standard_error` is None for a statistic that has an interval and no standard error, such as a quantile.
-    `simultaneous` is the interval of a band: with a chance of 95 %, all of the query's hold at once.
+    `simultaneous` is the interval of a band: with a probability of 95 %, all of the query's intervals of the band cover
+    their true values at once.
     """
 
     value: float
@@ -33,13 +34,20 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Row:
-    """One statistic of a query: its name, and the category it is about where there is one.
+    """One statistic of a query.
 
-    `estimate` is None where the statistic has no value, such as the mean where nobody can be said to have answered.
-    `consistent` is a count's projection on counts that are not negative and add up to the reports: it is biased.
-    `at` is where a function is evaluated: a distribution's edge, or a quantile's probability; of the beginning of texts
-    it is the round that counted it. `significant` says of a count whether it is more than noise can be where nobody
-    holds the category, and `p_value` how often noise alone is as large; both are None where that is not asked.
+    Attributes:
+        statistic: its name.
+        estimate: its estimate; None if it has no value, such as a mean if the estimated number of answers is not
+            positive.
+        category: the category that it is about, if any.
+        consistent: a count's projection on counts that are not negative and add up to the reports: it is biased.
+        unit: the unit of the estimate.
+        group: the people that it is about.
+        at: the point at which a function is evaluated: a distribution's edge, or a quantile's probability. For the
+            beginning of texts it is the round that counted it.
+        p_value: how often noise alone gives as large a count if nobody has the category; None if that is not tested.
+        significant: whether the count is larger than that noise explains; None if that is not tested.
     """
 
     statistic: str
@@ -54,8 +62,8 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """What tells it from the other rows of its query: the statistic, and a text of all that it is about."""
-        # Names and categories are printable, so the separator is in none of them.
+        """The key that identifies it among the rows of its query: the statistic, and a text of what it is about."""
+        # Names and categories are printable, so none of them contains the separator.
         about = [f"{attribute}={value}" for attribute, value in self.group]
         about += [] if self.at is None else [repr(self.at)]
         about += [] if self.category is None else [self.category]
@@ -66,7 +74,7 @@ _SEPARATOR = "\x1f"
 
 
 def key_in(group: Group, key: tuple[str, str | None]) -> tuple[str, str | None]:
-    """Return the key of a group's row, given that of the same row without a group."""
+    """Return the key of a group's row, given the key of the same row without a group."""
     statistic, about = key
     member = [f"{attribute}={value}" for attribute, value in group]
     return statistic, _SEPARATOR.join([*member, *([] if about is None else [about])]) or None
@@ -74,10 +82,15 @@ def key_in(group: Group, key: tuple[str, str | None]) -> tuple[str, str | None]:
 
 @dataclass(frozen=True)
 class Estimates:
-    """A query's rows. Where values were clipped to a range before they were counted, the range is `clipped_to`.
+    """A query's rows.
 
-    Where answers are decoded later, from candidates, `table` is what they are decoded from (`queries.texts.lookup`).
-    `notes` are sentences about all of them, such as the error rate of a selection.
+    Attributes:
+        kind: the kind of the question.
+        rows: the statistics.
+        unit: the unit of the question.
+        clipped_to: the range to which values were clipped before they were counted, if they were.
+        notes: sentences about all rows, such as the error rate of a selection.
+        table: the table from which answers are decoded later, from candidates (`queries.texts.lookup`).
     """
 
     kind: str
@@ -89,4 +102,4 @@ class Estimates:
 
 
 Truth = Mapping[tuple[str, str | None], float]
-"""True values by `Row.key`, where the answers themselves are known: in a demo or a simulation."""
+"""True values by `Row.key`, if the answers themselves are known: in a demo or a simulation."""

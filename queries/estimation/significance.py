@@ -1,14 +1,14 @@
-"""Whether a count is more than the noise where nobody holds the category.
+"""Tests whether a count is larger than the noise if nobody has the category.
 
-Where nobody encoded symbol j, each of n people's reports counts for j with probability `base`, independently, and each
-of D dummies with `dummy_mean`: N_j is a sum of two binomials, exactly, whatever everybody else answered. The p-value is
-P(N_j ≥ what was counted): no normal law is assumed, which counts that are expected to be a few would not have. A count
-of several symbols together, a total over groups, is compared with the normal law of the noise that there would be.
-Counts that are decoded from hashes have a bound of the chance instead, Bennett's.
+If nobody encoded symbol j, each of n people's reports counts for j with probability `base`, independently, and each of
+D dummies with `dummy_mean`. So N_j is exactly a sum of two binomials, whatever everybody answered. The p-value is
+P(N_j ≥ the observed count). No normal law is assumed, because small expected counts do not have one. A count of several
+symbols together, such as a total over groups, is compared with the normal law of its noise. For counts that are decoded
+from hashes, Bennett's inequality bounds the probability.
 
-`held` bounds the chance that any of a query's empty categories is said to be held (Holm 1979), and `discovered` the
-expected share of empty ones among those that are said to be (Benjamini and Yekutieli 2001, Thm 1.3). Both hold under
-any dependence of the counts; those of kRR are dependent, since each report names one symbol.
+`held` bounds the probability that any of a query's empty categories is called significant (Holm 1979). `discovered`
+bounds the expected share of empty ones among those called significant (Benjamini and Yekutieli 2001, Thm 1.3). Both are
+valid under any dependence of the counts; those of kRR are dependent, because each report names one symbol.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import Randomizer, Tally, Vector
 
 ERROR_RATE = 0.025
-"""The most chance that an empty category of a query is said to be held: that of the lower ends of a 95 % band."""
+"""Most probability that an empty category of a query is called significant: that of the lower ends of a 95 % band."""
 
 _FAR = 12
-"""Standard deviations and a few more on either side: binomial mass beyond it is below 1e-18, and is added."""
+"""Standard deviations summed on either side, and a few more: the binomial mass beyond is below 1e-18, and is added."""
 
 
 def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int) -> Vector:
-    """Return, by symbol, the chance of a count as large where nobody encoded the symbol; shape (symbols,)."""
+    """Return, by symbol, the probability of a count as large if nobody encoded the symbol; shape (symbols,)."""
     import numpy as np
 
     counts, place = np.unique(tally.counts, return_inverse=True)
@@ -43,13 +43,13 @@ def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int) -> Vector
 
 
 def _tails(counts: npt.NDArray[np.int64], people: int, base: float, dummies: int, dummy_mean: float) -> Vector:
-    """Return P(A + B ≥ N) for each N, A binomial of people and B of dummies."""
+    """Return P(A + B ≥ N) for each N, with A a binomial of people and B of dummies."""
     import numpy as np
     from scipy import special
 
     if dummies == 0:
         return _at_least(counts, people, base)
-    # It takes half a second to load: longer than all the rest of a round's estimates.
+    # Imported late: it takes half a second to load, longer than the rest of a round's estimates.
     from scipy import stats
 
     mean, spread = dummies * dummy_mean, (dummies * dummy_mean * (1 - dummy_mean)) ** 0.5
@@ -67,7 +67,7 @@ def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vect
     import numpy as np
     from scipy import special
 
-    # Where N is at most 0 it is certain, and where it is above the number of people impossible.
+    # If N is at most 0, the event is certain; if N is above the number of people, it is impossible.
     inside = np.clip(counts, 1, max(people, 1))
     tails = special.bdtrc(inside - 1, max(people, 1), chance)
     found: Vector = np.where(counts <= 0, 1.0, np.where(counts > people, 0.0, tails))
@@ -75,10 +75,10 @@ def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vect
 
 
 def bounded_p_values(excess: Vector, variances: Vector) -> Vector:
-    """Return bounds of the chance that a count of reports is that far above its mean where nobody holds the symbol.
+    """Return bounds of the probability that a count of reports is so far above its mean if nobody has the symbol.
 
-    Bennett's: a sum whose terms are at most 1 above their means, of variance v, is above its mean by x with a chance of
-    at most exp(−v·h(x/v)), h(u) = (1+u)·ln(1+u) − u.
+    Bennett's inequality: a sum of variance v whose independent terms are at most 1 above their means is above its mean
+    by x or more with a probability of at most exp(−v·h(x/v)), with h(u) = (1+u)·ln(1+u) − u.
     """
     import numpy as np
 
@@ -89,7 +89,7 @@ def bounded_p_values(excess: Vector, variances: Vector) -> Vector:
 
 
 def normal_p_values(counts: Vector, variances: Vector) -> Vector:
-    """Return the chance that normal noise of each variance is at least as large as the count."""
+    """Return the probability that normal noise of each variance is at least as large as the count."""
     import numpy as np
     from scipy import special
 
@@ -99,7 +99,7 @@ def normal_p_values(counts: Vector, variances: Vector) -> Vector:
 
 
 def held(values: Sequence[float], rate: float = ERROR_RATE) -> list[bool]:
-    """Return which categories are held: Holm's step-down test, wrong about any with a chance of at most `rate`."""
+    """Return which categories are significant by Holm's step-down test: wrong about any with probability ≤ `rate`."""
     found, rejected = [False] * len(values), 0
     for place in sorted(range(len(values)), key=values.__getitem__):
         if values[place] > rate / (len(values) - rejected):
@@ -109,9 +109,9 @@ def held(values: Sequence[float], rate: float = ERROR_RATE) -> list[bool]:
 
 
 def discovered(values: Vector, rate: float) -> list[int]:
-    """Return the places of those discovered, a share of at most `rate` of which is false on average.
+    """Return the indices of the discoveries; on average a share of at most `rate` of them is false.
 
-    With the p-values in order, the last i with p_(i) ≤ i·rate/(m·(1 + 1/2 + … + 1/m)) and all before it.
+    With the p-values in order, these are all up to the last i with p_(i) ≤ i·rate/(m·(1 + 1/2 + … + 1/m)).
     """
     import numpy as np
 
@@ -122,7 +122,7 @@ def discovered(values: Vector, rate: float) -> list[int]:
 
 
 def with_verdicts(estimates: Estimates) -> Estimates:
-    """Return a query's estimates with what each count says about zero, over all counts that have a p-value.
+    """Return a query's estimates, with a verdict on each count that has a p-value: whether it is significant.
 
     A row that has its verdict already keeps it.
     """

@@ -1,6 +1,6 @@
-"""The question, how a device remembers, and how the rounds' counts become a series.
+"""The longitudinal question, the memory of a device, and the series estimated from the rounds' counts.
 
-Two people's streams of states differ in at most `changes` places, which is what makes a long horizon affordable. How a
-stream is sent is a strategy, each a module with one class: `direct`, and `levels` with its two ways, `vector` and
-`sampled`. A new strategy is a class of the protocol `strategy.Strategy` and its line in `strategies`.
+A person's stream of states changes at most `changes` times. This bound makes a long horizon affordable. A strategy
+sends a stream: `direct`, `signs` (with its two ways, `vector` and `sampled`) and `tree`. To add a strategy, write a
+class that extends `strategy.Sending`, and add its line to `strategies`.
 """

@@ -1,4 +1,4 @@
-"""The state itself, through kRR of two values, in every round anew."""
+"""The direct strategy: a device sends its state by kRR of two values, randomized afresh in every round."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from hubbub.queries.randomizers.sampling import Random, uniform
 
 @dataclass(frozen=True)
 class SendingStates(Sending, KRandomizedResponse):
-    """kRR of st(t) at every t. A person pays for every round; a round that is missed costs the others nothing."""
+    """kRR of st(t) at every t. Every round has its cost; a missed round does not affect the others."""
 
     horizon: Horizon
 
     @classmethod
     def of(cls, strategy: Direct) -> SendingStates:
-        """Send as a strategy says."""
+        """Return the randomizer of a strategy."""
         return cls(2, strategy.gamma, strategy.horizon)
 
     @property
     def strategy(self) -> Direct:  # type: ignore[override]
-        """Its law and errors."""
+        """The strategy's law and errors."""
         return Direct(self.horizon, self.gamma)
 
     @classmethod
@@ -42,7 +42,7 @@ class SendingStates(Sending, KRandomizedResponse):
         return {"gamma": [self.gamma, DENOMINATOR]}
 
     def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:
-        """Every round is a batch by itself, so nobody need answer all of them."""
+        """Every round is a separate batch, so nobody has to answer all of them."""
 
     def step(self, memory: Memory | None, before: Stream, after: Stream, random: Random) -> Encoded:  # noqa: ARG002
         """Return the state, which `randomize` randomizes."""
@@ -53,7 +53,7 @@ class SendingStates(Sending, KRandomizedResponse):
         return uniform(2, random)
 
     def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
-        """Return how many are in state yes, of those who answered the round. No other round says anything of it."""
+        """Return how many are in state yes, of those who answered the round; other rounds give no information on it."""
         from hubbub.queries.estimation.debiased import Debiased
 
         batch = batches[number]

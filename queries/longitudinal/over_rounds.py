@@ -1,7 +1,7 @@
-"""What a randomizer has besides where its reports of several rounds hang together.
+"""The protocols of randomizers and questions whose reports of several rounds are linked.
 
-A device then keeps something of one round for the next. What was drawn once for all rounds must not be drawn again, as
-that would be a second release: it is stored in the transaction that stores the report made from it.
+A device then keeps a memory from one round to the next. A value that was drawn once for all rounds must not be drawn
+again, because that would be a second release. So it is stored in the transaction that stores the report made from it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from hubbub.queries.questions.question import Value
 
 Memory = Mapping[str, int]
-"""What a device keeps of a query: whole numbers by name."""
+"""The memory of a device for a query: whole numbers by name."""
 
 ERASED: Memory = {"erased": 1}
-"""What is left where a device erased its memory: that there was one."""
+"""The mark that a device erased its memory: it records only that there was one."""
 
 
 @dataclass(frozen=True)
 class RoundContext:
-    """The round that is answered, and what the device kept of the query; None where it keeps nothing yet."""
+    """The round that is answered, and the device's memory of the query; None if there is none yet."""
 
     round: int
     memory: Memory | None = field(default=None, repr=False)
@@ -36,9 +36,9 @@ class RoundContext:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The symbol that encodes an answer, and what is to be kept for the next round; None where nothing is.
+    """The symbol that encodes an answer, and the memory for the next round; None if there is none.
 
-    Neither is ever printed: this is an answer before it is randomized.
+    Neither is ever printed, because this is an answer before it is randomized.
     """
 
     symbol: int = field(repr=False)
@@ -54,21 +54,21 @@ class Batch:
 
 
 class OverRounds(ABC):
-    """A randomizer whose reports of several rounds hang together."""
+    """A randomizer whose reports of several rounds are linked."""
 
     @property
     @abstractmethod
     def rounds(self) -> int:
-        """How many rounds are promised together."""
+        """How many rounds the promise covers together."""
 
     @abstractmethod
     def encode_at(
         self, answer: Value, encode: Callable[[Value, Random], int], moment: RoundContext, random: Random
     ) -> Encoded:
-        """Return the symbol of a round, and what to keep; `encode` is the question's.
+        """Return the symbol of a round and the memory to keep; `encode` is the question's method.
 
         Raises:
-            AnswerError: where the answer does not fit, or a later round was answered before.
+            AnswerError: if the answer does not fit, or this or a later round was answered before.
         """
 
     @abstractmethod
@@ -77,10 +77,10 @@ class OverRounds(ABC):
 
     @abstractmethod
     def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:
-        """Return only if it counts on no more people than `share` of the `honest` ones at the minimum can be.
+        """Return only if it assumes no more steady people than `share` of the `honest` ones at the minimum give.
 
         Raises:
-            FieldError: where it counts on more, or on some while the task states no share.
+            FieldError: if it assumes more, or assumes some while the task states no share.
         """
 
     @abstractmethod
@@ -90,42 +90,42 @@ class OverRounds(ABC):
 
 @runtime_checkable
 class OfRounds(Protocol):
-    """A question that not every number of rounds can ask."""
+    """A question that limits the number of rounds of its task."""
 
     def check_rounds(self, table: str, rounds: int) -> None:
         """Return only if a task of so many rounds can ask it.
 
         Raises:
-            FieldError: where it cannot.
+            FieldError: if it cannot.
         """
 
 
 @runtime_checkable
 class ByRound(OfRounds, Protocol):
-    """A question whose answers are encoded otherwise in each round; every round's report stands for itself."""
+    """A question that encodes answers differently in each round; the reports of different rounds are independent."""
 
     def encode_in(self, answer: Value, number: int, random: Random) -> int:
         """Return the symbol that encodes an answer, which is not None, in round `number`.
 
         Raises:
-            AnswerError: where it does not fit; the message never repeats it.
+            AnswerError: if it does not fit; the message never repeats it.
         """
 
 
 @runtime_checkable
 class Repeated(OfRounds, Protocol):
-    """A question whose rounds hang together: it knows the randomizers that it can be asked through."""
+    """A question whose rounds are linked; it reads its own randomizer."""
 
     def check_promise(self, table: str, randomizer: Randomizer, honest: int, delta: float) -> None:
         """Return only if a frozen task's randomizer promises no more than `honest` people at the minimum give.
 
         Raises:
-            FieldError: where it does.
+            FieldError: if it promises more.
         """
 
     def read_randomizer(self, fields: Fields) -> Randomizer:
         """Read the randomizer of a frozen task's query.
 
         Raises:
-            FieldError: naming the value that is not allowed.
+            FieldError: if a value is not allowed; it is named.
         """

@@ -1,4 +1,4 @@
-"""The question how many people are in state yes, asked in every round, as states change over time."""
+"""The longitudinal question: how many people are in state yes after each round, as states change over time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AUTO = "auto"
 """The strategy of a draft that leaves the choice to planning."""
 
 WORDS: Mapping[str, bool] = {"yes": True, "no": False, "true": True, "false": False}
-"""What people type, and tables hold, for a state."""
+"""The words for a state, typed or in a table."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,17 @@ class Longitudinal:
     """How many people's state is yes after each of `periods` rounds; every state is no before the first.
 
     A stream of states changes at most `changes` times: further changes are clipped, so the state stays. A device
-    without an answer keeps its last state. `strategy` is how it is sent. `steady_share` is the share of the minimum's
-    honest people who answer every round, as whoever writes the task states it; None where nothing is stated, and then
-    strategies whose certificate rests on these people cannot be asked for. `epsilon_local` caps the local ε over all
-    rounds; None means the task's cap. `periods` is None in a draft, where the task's rounds are meant.
+    without an answer keeps its last state.
+
+    Attributes:
+        name: the query's name.
+        changes: the most changes of a stream.
+        strategy: how the stream is sent.
+        steady_share: the share of the minimum's honest people who answer every round, as the task's author states it.
+            None if it is not stated; then strategies whose certificate rests on these people cannot be chosen.
+        epsilon_local: the cap on the local ε over all rounds; None means the task's cap.
+        weight: the weight of the query in planning.
+        periods: the rounds of the task; None in a draft, which means all rounds of its task.
     """
 
     kind: ClassVar[str] = "longitudinal"
@@ -52,12 +59,12 @@ class Longitudinal:
 
     @property
     def optional(self) -> bool:
-        """False: there is no symbol for "no answer", since a device without one keeps its last state."""
+        """False: there is no symbol for "no answer", because a device without an answer keeps its last state."""
         return False
 
     @property
     def randomizer(self) -> str:
-        """The default, which a draft need not name: the strategy says how it is randomized."""
+        """The default, which a draft does not name: the strategy determines the randomizer."""
         return DEFAULT_RANDOMIZER
 
     @property
@@ -97,7 +104,7 @@ class Longitudinal:
         )
 
     def check(self, table: str) -> None:
-        """Check what is shared, the changes, the strategy's word, the share, the cap, and the periods where known."""
+        """Check the shared fields, the changes, the strategy, the share, the cap, and the periods if they are known."""
         check_shared(table, self.name, self.optional, self.weight)
         check_count(table, "changes", self.changes, 1, CHANGES_LIMIT)
         words = [*SENDINGS] if self.periods is not None else [AUTO, *SENDINGS]
@@ -125,7 +132,7 @@ class Longitudinal:
         """Check that a task of so many rounds can ask it: a round is a period.
 
         Raises:
-            FieldError: where it cannot.
+            FieldError: if it cannot.
         """
         check_count("task", "rounds", rounds, 1, PERIODS_LIMIT)
         if self.changes > rounds:
@@ -135,10 +142,10 @@ class Longitudinal:
             raise FieldError(table, "periods", f"is {self.periods}; the task has {rounds} rounds, and each is a period")
 
     def check_promise(self, table: str, randomizer: Randomizer, honest: int, delta: float) -> None:
-        """Check the people that a strategy counts on, and the question's own cap on the local ε over all rounds.
+        """Check the steady people that a strategy assumes, and the question's own cap on the local ε over all rounds.
 
         Raises:
-            FieldError: where there are fewer, or it is above the cap.
+            FieldError: if it assumes more than there are, or the local ε is above the cap.
         """
         if isinstance(randomizer, OverRounds):
             randomizer.check_steady_people(table, honest, self.steady_share, delta)
@@ -146,7 +153,7 @@ class Longitudinal:
             mechanism = randomizer.mechanism
             reached = paid_rounds(mechanism, self.periods) * mechanism.epsilon_local
             if reached > self.epsilon_local * (1 + 1e-9):
-                problem = f"is {self.epsilon_local:g}; the strategy's over all rounds is {reached:.6g}, plan it anew"
+                problem = f"is {self.epsilon_local:g}; the strategy's over all rounds is {reached:.6g}, plan it again"
                 raise FieldError(table, "epsilon_local", problem)
 
     def content(self) -> dict[str, Any]:
@@ -163,20 +170,20 @@ class Longitudinal:
         }
 
     def frozen(self, strategy: str, rounds: int) -> Longitudinal:
-        """Return the question as a task of so many rounds holds it, sent by that strategy."""
+        """Return the question as in a frozen task of so many rounds, sent by that strategy."""
         return replace(self, strategy=strategy, periods=rounds)
 
     def read_randomizer(self, fields: Fields) -> Sending:
         """Read the parameters of its strategy from a frozen task's query.
 
         Raises:
-            FieldError: naming the value that is not allowed.
+            FieldError: if a value is not allowed; it is named.
         """
         try:
             return SENDINGS[self.strategy].read_task(fields, self.horizon)
         except FieldError:
             raise
-        except ValueError as error:  # the accountant's, which says what is out of range
+        except ValueError as error:  # from the accountant; it names the value that is out of range
             raise FieldError(
                 fields.table, "strategy", f"is {self.strategy!r} with other parameters: {error}"
             ) from error
@@ -201,7 +208,7 @@ class Longitudinal:
         """Return both states."""
         return (False, True)
 
-    # Planning: a strategy is chosen over the whole horizon (`planning.longitudinal`), not by these.
+    # Planning chooses a strategy over the whole horizon (`planning.longitudinal`), not by these methods.
 
     @property
     def sizes(self) -> range:
@@ -231,13 +238,13 @@ class Longitudinal:
         return np.array([0.0, 1.0])
 
     def worst(self, variances: Vector) -> float:
-        """Return the largest of them: nothing is rounded."""
+        """Return the largest variance: a state is encoded without rounding."""
         return float(variances.max())
 
     # Results
 
     def estimates(self, debiased: Debiased) -> Estimates:  # noqa: ARG002 - one round's counts are not enough
-        """Refuse: one round's counts are no estimate, see `Query.estimates_over`.
+        """Refuse: one round's counts are not enough for an estimate, see `Query.estimates_over`.
 
         Raises:
             ValueError: always.

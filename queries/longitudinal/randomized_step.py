@@ -1,4 +1,4 @@
-"""What strategies share whose symbol of a round is random already when `step` returns it."""
+"""The base class of strategies whose `step` returns a symbol that is random already."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SendingDrawn(Sending):
     # At the services
 
     def dummies(self, count: int, random: Random) -> bytes:
-        """Return uniform symbols: they add noise to every node, and hide nobody's reports over the rounds."""
+        """Return uniform symbols: they add noise to every node, but hide no person's reports over the rounds."""
         return self._symbols.dummies(count, random)
 
     def likelihoods(self, reports: bytes, symbol: int) -> Weights:
@@ -48,7 +48,7 @@ class SendingDrawn(Sending):
         return self._symbols.tally(reports)
 
     def check(self, tally: Tally) -> None:
-        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
+        """Return only if the tally can be this randomizer's; raise ValueError otherwise."""
         self._symbols.check(tally)
 
     def debias(self, tally: Tally, dummies: int) -> tuple[Weights, Weights]:
@@ -60,26 +60,26 @@ class SendingDrawn(Sending):
 
     @property
     def _symbols(self) -> KRandomizedResponse:
-        # A symbol is written and counted as kRR's are; γ is of no matter to that.
+        # Symbols are encoded and counted as those of kRR; γ does not matter for that.
         return KRandomizedResponse(self.symbols, 1)
 
     @property
     def support_gap(self) -> float:
-        """A report is the symbol."""
+        """1: a report is its symbol."""
         return 1.0
 
     @property
     def support_other(self) -> float:
-        """A report is no other symbol."""
+        """0: a report is no other symbol."""
         return 0.0
 
     @property
     def dummy_mean(self) -> float:
-        """A dummy is each symbol equally often."""
+        """A dummy is each symbol with the same probability."""
         return 1 / self.symbols
 
     def variances(self, weights: Weights) -> Weights:
-        """Return zeros: the symbol is sent as it is."""
+        """Return zeros: the symbol is sent unchanged."""
         return 0 * weights
 
     def dummy_variance(self, weights: Weights) -> float:

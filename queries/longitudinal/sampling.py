@@ -1,7 +1,7 @@
-"""Exact draws of a boolean that changes over time: whole numbers only, from randomness that is handed in.
+"""Draws the random values of longitudinal strategies exactly, in whole numbers, from given random bytes.
 
-What is drawn is what `hubbub.accountant.mechanisms.longitudinal` certifies. A level, a vector, and the number of the
-change that is kept are drawn once for the whole horizon and kept; drawing them again would be another release.
+The laws are those that `hubbub.accountant.mechanisms.longitudinal` certifies. A level, a vector, and the number of the
+kept change are drawn once for the whole horizon and stored; another draw would be another release.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random, draw, unifor
 
 
 def level(horizon: Horizon, random: Random) -> int:
-    """Return a level, uniform on those that have a node that ends."""
+    """Return a level, uniform on the levels with a node that ends within the horizon."""
     return uniform(horizon.levels, random)
 
 
@@ -32,10 +32,10 @@ def change_sign(sampled: Sampled, change: int, random: Random) -> int:
 
 
 def sign_vector(vector: Vector, random: Random) -> tuple[int, ...]:
-    """Return v: k signs, of weight E where at most r of them are −1, else of weight 1."""
+    """Return v: k signs, with weight E if at most r of them are −1, else with weight 1."""
     changes = vector.horizon.changes
     drawn, minuses = _below(sum(vector.weights), random), 0
-    # The number of −1 first, by its weight; then which ones, each choice being as likely as any other.
+    # First the number of −1, by its weight; then their places, with every choice equally likely.
     while drawn >= vector.weights[minuses]:
         drawn -= vector.weights[minuses]
         minuses += 1
@@ -48,9 +48,9 @@ def sign_vector(vector: Vector, random: Random) -> tuple[int, ...]:
 
 
 def node_value(node: Node, value: int, random: Random) -> int:
-    """Return what is sent of a node's value: itself, or with probability γ a draw from the blanket.
+    """Return the report of a node's value: the value itself, or with probability γ a draw from the blanket.
 
-    Two 32-bit draws are always taken, so that nothing about the value can be told from how much randomness was used.
+    Two 32-bit draws are always taken, so that the amount of randomness used reveals nothing about the value.
     """
     truthful, place = draw(random, DRAW_BYTES) >= node.gamma, draw(random, DRAW_BYTES)
     if truthful:
@@ -61,5 +61,5 @@ def node_value(node: Node, value: int, random: Random) -> int:
 
 
 def _below(count: int, random: Random) -> int:
-    """Return a uniform number from 0 to `count` − 1, of whatever size."""
+    """Return a uniform number from 0 to `count` − 1, for a `count` of any size."""
     return uniform(count, random, (count.bit_length() + 7) // 8)

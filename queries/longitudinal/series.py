@@ -1,16 +1,18 @@
-"""From the signs counted in the rounds so far, the count after each of them, plain and smoothed.
+"""Estimates the count after each round from the signs counted in the rounds so far, plain and smoothed.
 
-A node's value, what changed in it over all people, is estimated by scale·(plus − minus) of its level in the round that
-it ends with. [1, t] is cut into nodes of distinct levels, whose estimates add up to the count f_t, without bias, and a
-device sends at one level: with n people of each node and dummies D, both known,
+A node's value is the sum of all people's changes within it. It is estimated by scale·(plus − minus) of its level in the
+round that it ends with. [1, t] is divided into nodes of distinct levels, and their estimates add up to the count f_t
+without bias. A device sends at one level. With n people of each node and D dummies, both known,
 
     Var f_t = Σ_nodes (n + D)·scale²/levels − Σ_i st_i(t)
 
-(`signs_variance`; what a person adds to all nodes has the square scale²/levels for each, and the mean st_i(t)).
+(`signs_variance`; a person's contribution to all nodes together has the second moment scale²/levels for each node, and
+the mean st_i(t)).
 
-Smoothed is the least squares fit of all nodes so far to the leaves' changes (Honaker, 2015; Hay and others, 2010): two
-passes over the tree. It is linear and unbiased as well, and at most as noisy. Its standard errors take the nodes'
-noises for independent. Nodes of one person are not quite: what that changes is at most the share of those who changed.
+The smoothed series is the least squares fit of all nodes so far to the leaves' changes (Honaker, 2015; Hay and others,
+2010), computed in two passes over the tree. It is also linear and unbiased, and at most as noisy. Its standard errors
+assume that the nodes' noises are independent. Those of one person's nodes are not quite independent; the effect is at
+most the share of people who changed.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TreeEstimates:
-    """Estimated values and variances of the nodes of each level that ended so far, first to last.
+    """Estimated values and variances of the nodes of each level that have ended so far, in order.
 
-    `values[h]` and `variances[h]` have the shape (periods so far >> h,). A node whose round has no published batch has
-    an infinite variance.
+    `values[h]` and `variances[h]` have the shape (periods so far >> h,). A node has an infinite variance if its round
+    has no published batch.
     """
 
     values: tuple[Numbers, ...]
@@ -64,9 +66,9 @@ class TreeEstimates:
 
 
 def rows_of(strategy: Sampled | Vector, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
-    """Return the rows after round `number`: the count, who answered, and the smoothed counts up to it.
+    """Return the rows after round `number`: the count, how many answered, and the smoothed counts up to it.
 
-    A count has no value where a round that one of its nodes ended with was not published.
+    A count has no value if the last round of one of its nodes was not published.
     """
     nodes, people = (
         TreeEstimates.counted(strategy, number, batches),
@@ -82,7 +84,7 @@ def rows_of(strategy: Sampled | Vector, number: int, batches: Mapping[int, Batch
 def _estimate(value: float, variance: float, people: int) -> Estimate | None:
     if math.isinf(variance):
         return None
-    # Of the people in state yes each makes the variance smaller by 1; their number is what is estimated.
+    # Each person in state yes makes the variance smaller by 1; their estimated number is `value`.
     error = math.sqrt(max(0.0, variance - min(max(value, 0.0), people)))
     return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
 
@@ -90,7 +92,7 @@ def _estimate(value: float, variance: float, people: int) -> Estimate | None:
 def smoothed(nodes: TreeEstimates) -> tuple[list[float], list[float]]:
     """Return the fitted counts after each period so far, and their variances."""
     values, variances, base, spread = [], [], 0.0, 0.0
-    # [1, t] is cut into whole trees, which have no node in common: each is fitted by itself.
+    # [1, t] is divided into whole trees without common nodes, so each is fitted separately.
     period = len(nodes.values[0])
     begin = 0
     for level in reversed(range(period.bit_length())):
@@ -121,30 +123,31 @@ def _tree(nodes: TreeEstimates, height: int, begin: int) -> tuple[Numbers, Numbe
 
 
 def _harmonic(weights: Numbers) -> Numbers:
-    """Return the weight of a sum of two, whose weights are those of each row; 0 where either is unknown."""
+    """Return the weight of a sum of two nodes, for each row of two weights; 0 if either is unknown."""
     product, total = weights.prod(axis=1), weights.sum(axis=1)
     return np.asarray(np.divide(product, total, out=np.zeros_like(total), where=total > 0), dtype=np.float64)
 
 
 def _down(upper: list[Numbers], up: list[Numbers]) -> tuple[Numbers, Numbers]:
-    """Share out what each node's fit differs from its children's sum; return prefix sums and their variances.
+    """Distribute the difference between each node's fit and its children's sum; return prefix sums and variances.
 
-    Given its parent's value u, the left child's is its own estimate and the share a = v/(v + v') of what is left of u,
-    with variance vv'/(v + v'). So a prefix sum is α·u plus what is independent of u, of variance β, and both are found
-    from the leaf upwards: within a left child α·a and β + α²s, after a left child α + (1 − α)a and β + (1 − α)²s.
+    Given its parent's value u, the left child's value is its own estimate plus the share a = v/(v + v') of the rest of
+    u, with variance s = vv'/(v + v'). So a prefix sum is α·u plus a term that is independent of u, with variance β.
+    Both are found from the leaf upwards: within a left child α·a and β + α²s, after a left child α + (1 − α)a and
+    β + (1 − α)²s.
     """
     fitted, leaves = upper[-1], len(upper[0])
     alpha, beta = np.ones(leaves), np.zeros(leaves)
     for level, weight in enumerate(up[:-1]):
         pair = weight.reshape(-1, 2)
         total = pair.sum(axis=1)
-        # A child's share is its variance's: that of the other child's weight.
+        # A child's share is proportional to its variance, so to the other child's weight.
         share = np.divide(pair[:, 1], total, out=np.full(len(total), 0.5), where=total > 0)
         spread = np.divide(1.0, total, out=np.full(len(total), math.inf), where=total > 0)
         parents = np.arange(leaves) >> level + 1
         right = (np.arange(leaves) >> level & 1).astype(bool)
         moved = np.where(right, 1 - alpha, alpha)
-        # 0·∞ is 0 here: where nothing hangs on how two unknown children share, nothing is unknown of the sum.
+        # 0·∞ is 0 here: a sum that does not depend on how two unknown children share has no unknown part.
         beta = beta + np.multiply(moved**2, spread[parents], out=np.zeros(leaves), where=moved != 0)
         alpha = np.where(right, alpha + moved * share[parents], alpha * share[parents])
     for value, weight in reversed(list(zip(upper[:-1], up[:-1], strict=True))):

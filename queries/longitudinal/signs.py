@@ -1,7 +1,7 @@
-"""Each device draws a level of the dyadic tree once, and tells by a sign what changed in each node of it.
+"""The strategies by signs: each device draws a level of the dyadic tree once, and sends a sign for each node of it.
 
-A report is the device's level, drawn uniformly and told openly, and a sign: a fair coin where no node of the level
-ends. The mean sign of a node in which z ∈ {−1, 0, 1} changed is z/scale·levels (erlingsson-2019, section 3).
+A report is the device's level, drawn uniformly and sent in the clear, and a sign: a fair coin if no node of the level
+ends. The mean sign of a node with the change z ∈ {−1, 0, 1} is z/scale·levels (erlingsson-2019, section 3).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ S = TypeVar("S", Sampled, Vector)
 
 @dataclass(frozen=True)
 class SendingSigns(SendingDrawn, Generic[S]):
-    """What `sampled` and `vector` share; `steady` honest people of each level are taken to answer every round."""
+    """The base of `sampled` and `vector`; `steady` honest people of each level are assumed to answer every round."""
 
     kind: ClassVar[str] = OneReport.kind
     most_symbols: ClassVar[int] = 64
@@ -51,13 +51,13 @@ class SendingSigns(SendingDrawn, Generic[S]):
 
     @property
     def symbols(self) -> int:
-        """Two for each level: 2h for a minus, 2h + 1 for a plus."""
+        """Two symbols for each level h: 2h for a minus, 2h + 1 for a plus."""
         return 2 * self.horizon.levels
 
     @cached_property
     def mechanism(self) -> OneReport:
-        """The law of everything that a device sends."""
-        # With few periods no two streams differ as much as two signs can.
+        """The law of all reports of a device over the rounds."""
+        # With few periods, no two streams differ as much as two signs can, so ε is the smaller one.
         whole = self.strategy.epsilon_local()
         return OneReport(whole, min(self.strategy.epsilon_sign, whole), self.steady)
 
@@ -65,7 +65,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
 
     @classmethod
     def read_task(cls, fields: Fields, horizon: Horizon) -> Self:
-        """Read it from a frozen task."""
+        """Read the strategy and `steady` from a frozen task."""
         return cls(cls._read_strategy(fields, horizon), _whole(fields, "steady", fields["steady"]))
 
     @classmethod
@@ -74,7 +74,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
         """Read the strategy from a frozen task."""
 
     def content(self) -> dict[str, Any]:
-        """Return its parameters. The odds, over 2³², are a text: readers of JSON round whole numbers above 2⁵³."""
+        """Return its parameters. The odds, over 2³², are a text, because JSON readers round whole numbers above 2⁵³."""
         return {"steady": self.steady, "odds": str(self.strategy.weight)}
 
     def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:
@@ -84,7 +84,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
         most = steady_people(self.horizon.levels, honest, share, delta)
         if self.steady > most:
             problem = f"is {self.steady}; of {honest} honest people at the minimum at most {most} are sure to hide one"
-            raise FieldError(table, "steady", f"{problem} over all rounds: plan the task anew")
+            raise FieldError(table, "steady", f"{problem} over all rounds: plan the task again")
 
     # On the device
 
@@ -92,7 +92,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
         """Return the level and the sign of the round."""
         kept = dict(self._begun(random) if memory is None else memory)
         level, period = kept["level"], after.period
-        # The node that the period is in began since the last answer: its start has the state that was last known.
+        # If the period's node began since the last answer, its start has the last known state.
         if before.period <= (period - 1) >> level << level:
             kept |= {"base": before.state, "pending": 0}
         kept |= after.content()
@@ -106,15 +106,15 @@ class SendingSigns(SendingDrawn, Generic[S]):
         return uniform(self.symbols, random)
 
     def _begun(self, random: Random) -> dict[str, int]:
-        """Draw the level, and what hides the changes, once for all rounds."""
+        """Draw the level, and the random values that hide the changes, once for all rounds."""
         return {"base": 0, "level": sampling.level(self.horizon, random), "pending": 0}
 
     def _note(self, kept: dict[str, int], before: Stream, after: Stream) -> None:
-        """Take note of a change, where the node's end does not show which one it was."""
+        """Record a change, if the state at the node's end does not show which one it was."""
 
     @abstractmethod
     def _sign(self, kept: dict[str, int], after: Stream, random: Random) -> int:
-        """Return what is sent at a node's end, +1 or −1."""
+        """Return the sign to send at a node's end, +1 or −1."""
 
     # Estimates
 
@@ -127,7 +127,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
 
 @dataclass(frozen=True)
 class SendingOneChange(SendingSigns[Sampled]):
-    """erlingsson-2019, Alg. 1, with errata 3 and 11: of a stream's changes one is kept, and its node sends its sign."""
+    """erlingsson-2019, Alg. 1, with errata 3 and 11: one of a stream's changes is kept, and its node sends its sign."""
 
     @classmethod
     def _read_strategy(cls, fields: Fields, horizon: Horizon) -> Sampled:
@@ -147,7 +147,7 @@ class SendingOneChange(SendingSigns[Sampled]):
 
 @dataclass(frozen=True)
 class SendingVector(SendingSigns[Vector]):
-    """All changes are kept: the i-th node with a change, of sign s, sends s·v_i of the vector that was drawn once."""
+    """All changes are kept: the i-th node with a change, of sign s, sends s·v_i, with the vector v drawn once."""
 
     @classmethod
     def _read_strategy(cls, fields: Fields, horizon: Horizon) -> Vector:
@@ -171,16 +171,17 @@ class SendingVector(SendingSigns[Vector]):
 
 
 def steady_people(levels: int, honest: int, share: float, delta: float) -> int:
-    """Return how many people of one level take part in every round, of a share of the `honest` ones at the minimum.
+    """Return how many people of one level answer every round, given their share of the `honest` ones at the minimum.
 
-    Who misses a round shows their level to whoever knows everybody else's, so only people of that level hide them.
+    If a person misses a round, an observer who knows everybody else's level learns theirs. So only people of that level
+    hide them.
     """
     return level_people(levels, max(1, floor(Fraction(str(share)) * honest)), delta)
 
 
 def _odds(fields: Fields) -> int:
     text = fields["odds"]
-    # Bounded before it is read: a number of a million digits would take minutes.
+    # The length is bounded before it is parsed: a number of a million digits would take minutes.
     if not isinstance(text, str) or not text.isdecimal() or len(text) > 40:
         raise FieldError(fields.table, "odds", f"is {shown(text)}; it must be a whole number, as a text")
     return int(text)

@@ -1,4 +1,4 @@
-"""All ways to send a stream, by their words. A new one is one more line here."""
+"""All strategies to send a stream, by name. To add one, add a line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a strategy sends a stream of states, a report a round; a randomizer whose rounds hang together.
+"""The base class of strategies: randomizers that send a stream of states, one report a round, with linked rounds.
 
 To add a strategy, write a class with these members and a randomizer's, and add its line to `strategies`.
 """
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 
 
 STEADY_MISSING = (
-    "is certified by the people of one level who answer every round; say steady_share in the query, the share of the "
+    "is certified by the people of one level who answer every round; set steady_share in the query, the share of the "
     "minimum's honest people who do"
 )
-"""What is told where a strategy needs to know who is steady, and nobody says it."""
+"""The words of an error if a strategy needs the steady share, and the query has none."""
 
 
 class Sending(OverRounds):
     """A randomizer of a whole stream.
 
-    The symbol of a round is made by `step`. Where that takes it from what was drawn once for all rounds, it is random
-    already, and `randomize` sends it as it is; `mechanism` is then the law of everything that is sent over all rounds.
+    `step` makes the symbol of a round. If it uses values that were drawn once for all rounds, the symbol is random
+    already, and `randomize` sends it unchanged. Then `mechanism` is the law of all reports over all rounds.
     """
 
     counts_on_steady: ClassVar[bool] = False
     """Whether its certificate over rounds rests on people who answer every round."""
 
     strategy: Strategy
-    """Its exact law, its local ε and its errors."""
+    """The strategy's exact law, local ε and errors."""
 
     @classmethod
     def read(cls, fields: Fields, symbols: int) -> Self:
-        """Refuse: only a question over time is asked so.
+        """Refuse: only a longitudinal question has a strategy.
 
         Raises:
             FieldError: always.
@@ -71,16 +71,16 @@ class Sending(OverRounds):
         """Read the parameters in a frozen task's query.
 
         Raises:
-            FieldError, AccountingError: naming the value that is not allowed.
+            FieldError, AccountingError: if a value is not allowed; it is named.
         """
 
     @abstractmethod
     def step(self, memory: Memory | None, before: Stream, after: Stream, random: Random) -> Encoded:
-        """Return the symbol of the round that `after` ends with, and what to keep, the stream included."""
+        """Return the symbol of the last round of `after`, and the memory to keep, which includes the stream."""
 
     @abstractmethod
     def erased(self, random: Random) -> int:
-        """Return a symbol that depends on nothing, for a device that erased what it kept."""
+        """Return a symbol that does not depend on any answer, for a device that erased its memory."""
 
     @property
     def rounds(self) -> int:
@@ -90,7 +90,7 @@ class Sending(OverRounds):
     def encode_at(
         self, answer: Value, encode: Callable[[Value, Random], int], moment: RoundContext, random: Random
     ) -> Encoded:
-        """Return the symbol of a round; where there is no answer, that of the last state."""
+        """Return the symbol of a round; without an answer, the symbol of the last state."""
         state = None if answer is None else encode(answer, random)
         if moment.memory == ERASED:
             return Encoded(self.erased(random), ERASED)

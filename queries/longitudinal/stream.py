@@ -1,4 +1,4 @@
-"""A person's states as their device saw them; it is kept in the clear, on the device alone."""
+"""A person's stream of states as their device saw it; it is kept in the clear, on the device only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hubbub.queries.longitudinal.over_rounds import Memory
 class Stream:
     """A stream up to `period` (from 1; 0 before the first answer).
 
-    A state is carried over periods without an answer, and is 0 before the first. After the last of the changes that
-    the question allows further ones are clipped: the state stays.
+    A state continues over periods without an answer, and is 0 before the first. Changes beyond the number that the
+    question allows are clipped: the state stays.
     """
 
     period: int = 0
@@ -22,7 +22,7 @@ class Stream:
 
     @classmethod
     def read(cls, memory: Memory) -> Stream:
-        """Take the stream from a memory."""
+        """Read the stream from a memory."""
         return cls(memory["period"], memory["state"], memory["changes"])
 
     def content(self) -> dict[str, int]:
@@ -30,15 +30,15 @@ class Stream:
         return {"changes": self.changes, "period": self.period, "state": self.state}
 
     def at(self, period: int, state: int | None, most: int) -> Stream:
-        """Return the stream with the state at a later period, clipped to `most` changes; None is no news.
+        """Return the stream with the state at a later period, clipped to `most` changes; None keeps the last state.
 
         Raises:
-            AnswerError: where that period is not later.
+            AnswerError: if that period is not later.
         """
         if period <= self.period:
             raise AnswerError(
-                f"round {period - 1} comes too late: this device answered round {self.period - 1}, and a question over "
-                "time is answered in the order of its rounds; answer a later one"
+                f"round {period - 1} comes too late: this device answered round {self.period - 1}, and a longitudinal "
+                "question is answered in the order of its rounds; answer a later one"
             )
         if state is None or state == self.state or self.changes >= most:
             return Stream(period, self.state, self.changes)

@@ -1,7 +1,7 @@
-"""In every round, what changed in the tree's longest node that ends with it, zeros too.
+"""The tree strategy: in every round a device sends its change within the longest node that ends then, also if it is 0.
 
-[1, t] is cut into the nodes of t's binary ones, and each of them is the longest that ends with its last period. So one
-report a round tells all that any count needs, and what a node's values are is told by its reports alone.
+[1, t] is divided into the nodes of t's binary ones, and each of them is the longest node that ends with its last
+period. So one report a round is enough for every count, and a node's value is estimated from its own reports only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hubbub.queries.randomizers.sampling import Random
 
 @dataclass(frozen=True)
 class SendingNodes(SendingDrawn):
-    """The value of a node, −1, 0 or 1, as one `Node` sends it; every level's values are sent alike."""
+    """Sends the value of a node, −1, 0 or 1, by one `Node`, which is the same for every level."""
 
     kind: ClassVar[str] = TreeNodes.kind
     most_symbols: ClassVar[int] = 3
@@ -41,19 +41,19 @@ class SendingNodes(SendingDrawn):
 
     @cached_property
     def strategy(self) -> Tree:  # type: ignore[override]
-        """Its local ε and its errors."""
+        """The strategy's local ε and errors."""
         return Tree(self.horizon, self.mechanism.node)
 
     @property
     def symbols(self) -> int:
-        """One for each value of a node, the least first."""
+        """One symbol for each value of a node, the least first."""
         return len(self.mechanism.node.values)
 
     @classmethod
     def read_task(cls, fields: Fields, horizon: Horizon) -> SendingNodes:
         """Read γ and b, each as [w, 2³²]."""
         gamma = fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer")
-        side = fields.ratio("side", "at 0 a change could be told for certain")
+        side = fields.ratio("side", "at 0 a change would be certain")
         return cls(TreeNodes(horizon.periods, horizon.changes, gamma, side))
 
     def content(self) -> dict[str, Any]:
@@ -61,18 +61,18 @@ class SendingNodes(SendingDrawn):
         return {"gamma": [self.mechanism.gamma, DENOMINATOR], "side": [self.mechanism.side, DENOMINATOR]}
 
     def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:
-        """Every round is a batch by itself, so nobody need answer all of them."""
+        """Every round is a separate batch, so nobody has to answer all of them."""
 
     # On the device
 
     def step(self, memory: Memory | None, before: Stream, after: Stream, random: Random) -> Encoded:
-        """Return what is sent of the node that ends with the period.
+        """Return the report of the node that ends with the period.
 
-        `bases` has a bit for each level: the state before the start of the level's node that the period is in.
+        `bases` has a bit for each level: the state before the start of the level's node that contains the period.
         """
         bases, period = 0 if memory is None else memory["bases"], after.period
         for level in range(self.horizon.levels):
-            # The node began since the last answer: its start has the state that was last known.
+            # If the node began since the last answer, its start has the last known state.
             if before.period <= (period - 1) >> level << level:
                 bases = bases & ~(1 << level) | before.state << level
         level, _ = self.horizon.ending(period)
@@ -80,7 +80,7 @@ class SendingNodes(SendingDrawn):
         return Encoded(self._drawn(value, random), {**after.content(), "bases": bases})
 
     def erased(self, random: Random) -> int:
-        """Return what is sent of a value 0."""
+        """Return a report of the value 0."""
         return self._drawn(0, random)
 
     def _drawn(self, value: int, random: Random) -> int:
@@ -90,10 +90,10 @@ class SendingNodes(SendingDrawn):
     # Estimates
 
     def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
-        """Return the count after the round, how many answered it, and where states change once the series so far.
+        """Return the count after the round and how many answered it; if states change once, also the series so far.
 
-        The count has no value where a round that one of its nodes ended with was not published. As many nodes are told
-        as there are counts, so only that a count cannot fall makes any of them better known.
+        The count has no value if the last round of one of its nodes was not published. There are as many nodes as
+        counts, so only the fact that a count cannot fall can improve an estimate.
         """
         from hubbub.queries.longitudinal.monotone import rising_rows
 
@@ -107,11 +107,11 @@ class SendingNodes(SendingDrawn):
         return (Row("count", counts[number]), answered, *(rising_rows(known) if never_falls else ()))
 
     def _ends(self, number: int) -> list[int]:
-        """Return the rounds that the nodes of the count after a round end with."""
+        """Return the last rounds of the nodes of the count after a round."""
         return [(place << level) - 1 for level, place in self.horizon.cover(number + 1)]
 
     def _count(self, number: int, nodes: Mapping[int, tuple[float, float]]) -> Estimate | None:
-        """Return the count after a round, from its nodes' values and variances; None where one of them is unknown."""
+        """Return the count after a round, from its nodes' values and variances; None if one of them is unknown."""
         from hubbub.queries.estimation.bands import Z_95
 
         ends = self._ends(number)
@@ -121,12 +121,12 @@ class SendingNodes(SendingDrawn):
         return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
 
     def _node(self, batch: Batch) -> tuple[float, float]:
-        """Return a node's estimated sum of values, and its variance at the estimated number of those that are not 0."""
+        """Return a node's estimated sum of values, and its variance at the estimated number of nonzero values."""
         node, people = self.mechanism.node, batch.tally.valid - batch.dummies
         counts = dict(zip(node.values, map(int, batch.tally.counts), strict=True))
         plus, minus, each = counts[1], counts.get(-1, 0), batch.dummies / self.symbols
         truthful, edge, sides = float(1 - node.blanket), float(node.blanket * node.edge), self.symbols - 1
-        # A dummy is each symbol with the same chance: its mean is 0 where there is a −1, else ½.
+        # A dummy is a uniform symbol: its mean is 0 if there is a −1, else ½.
         mean = batch.dummies * (0.0 if node.signed else 0.5)
         value = (plus - minus - people * float(node.bias) - mean) / truthful
         nonzero = (plus + minus - sides * (people * edge + each)) / truthful

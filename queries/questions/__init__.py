@@ -1,1 +1,1 @@
-"""What can be asked of a device, one question a module."""
+"""The kinds of questions, one in each module."""

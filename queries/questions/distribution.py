@@ -1,15 +1,15 @@
 """The question how a number is distributed over buckets, with its cumulative distribution and quantiles.
 
 With c_j people in bucket j and A who answered, F(e) = (Σ_{j up to e} c_j)/A is the share of people whose number is at
-most e. Its estimate F̂(e) = (Σ ĉ_j)/Â is linear in the debiased counts where everybody answers, and so unbiased; it may
-be below 0, above 1 or fall. Its standard error is that of Σ ĉ_j − F̂(e)·Â, divided by Â (the delta method; Â is n
-where everybody answers). The consistent version beside it rises from 0 to 1, and is biased.
+most e. Its estimate is F̂(e) = (Σ ĉ_j)/Â. If everybody answers, it is linear in the debiased counts, and so unbiased. It
+may be below 0, above 1 or fall. Its standard error is that of Σ ĉ_j − F̂(e)·Â, divided by Â (the delta method; Â is n
+if everybody answers). The consistent version, published with it, rises from 0 to 1, and is biased.
 
 A quantile has an interval and no standard error. The interval is the inversion of a band that covers F at all inner
-edges at once with a chance of at least 95 % (`simultaneous`): all quantiles' intervals hold at once with that chance,
-whatever the distribution within a bucket is. Its ends are edges, so it is as wide as a bucket at least. The point
-estimate is read off the consistent F, linear within a bucket: as good as the assumption that people spread evenly
-there.
+edges at once with a probability of at least 95 % (`simultaneous`). So all quantiles' intervals cover at once with that
+probability, whatever the distribution within a bucket is. Its ends are edges, so it is at least as wide as a bucket.
+The point estimate is read from the consistent F, linear within a bucket: it is as accurate as the assumption that
+people are spread evenly there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import Vector
 
 QUARTILES = (0.25, 0.5, 0.75)
-"""The quantiles that are estimated where a draft names none."""
+"""The quantiles that are estimated if a draft names none."""
 
 MOST_QUANTILES = 100
 """Most quantiles of one question."""
@@ -43,9 +43,9 @@ MOST_QUANTILES = 100
 
 @dataclass(frozen=True)
 class Distribution:
-    """How many hold a number of each bucket, F at every inner edge, and the quantiles, of a number in `unit`.
+    """How many people have a number in each bucket, F at every inner edge, and the quantiles, of a number in `unit`.
 
-    Of `edges` e_0 < … < e_K the buckets are: up to e_1, above e_1 up to e_2, …, above e_{K−1}. What is below e_0 or
+    Of `edges` e_0 < … < e_K the buckets are: up to e_1, above e_1 up to e_2, …, above e_{K−1}. A number below e_0 or
     above e_K is clipped to it, which changes no count and no F at an inner edge.
     """
 
@@ -78,7 +78,7 @@ class Distribution:
 
     @property
     def parts(self) -> tuple[Distribution, ...]:
-        """An answer answers this question alone."""
+        """The question itself: an answer has one part."""
         return (self,)
 
     @classmethod
@@ -93,17 +93,17 @@ class Distribution:
         return cls(edges=edges, quantiles=quantiles, unit=fields.get("unit", ""), **fields.shared())
 
     def check(self, table: str) -> None:
-        """Check what is shared, that the edges rise and are enough, and that the quantiles rise within (0, 1)."""
+        """Check the shared fields, that the edges rise and are enough, and that the quantiles rise within (0, 1)."""
         check_shared(table, self.name, self.optional, self.weight)
         check_unit(table, self.unit)
         if not 3 <= len(self.edges) < MAXIMUM_SYMBOLS:
             limit = f"from 3 to {MAXIMUM_SYMBOLS - 1}, the ends included"
             raise FieldError(
-                table, "edges", f"holds {len(self.edges)} numbers; give {limit}: there are two buckets or more"
+                table, "edges", f"has {len(self.edges)} numbers; give {limit}: there must be two buckets or more"
             )
         for edge in self.edges:
             if not is_finite_number(edge) or abs(edge) > LARGEST_BOUND:
-                raise FieldError(table, "edges", f"holds {shown(edge)}; each must be a number from -1e300 to 1e300")
+                raise FieldError(table, "edges", f"has {shown(edge)}; each must be a number from -1e300 to 1e300")
         _check_rising(table, "edges", self.edges)
         if len(self.quantiles) > MOST_QUANTILES or not all(0 < each < 1 for each in self.quantiles):
             limit = f"at most {MOST_QUANTILES} probabilities above 0 and below 1, such as 0.5 for the median"
@@ -127,7 +127,7 @@ class Distribution:
         return parsed(self.name, text)
 
     def encode(self, answer: Value, random: Random) -> int:  # noqa: ARG002 - numbers in steps need it
-        """Return the bucket's place."""
+        """Return the bucket's index."""
         # Python compares whole numbers and floats exactly.
         return bisect_left(self._inner, finite(self.name, answer))
 
@@ -137,7 +137,7 @@ class Distribution:
 
     @property
     def sizes(self) -> range:
-        """The one size there is: the number of its buckets."""
+        """The only size: the number of its buckets."""
         return range(self.answers, self.answers + 1)
 
     def sized(self, answers: int) -> Distribution:
@@ -153,7 +153,7 @@ class Distribution:
 
     @property
     def planned_for(self) -> str:
-        """What the expected error is of."""
+        """The statistic of the expected error."""
         return f"the number of people up to the middle edge, {_written(self.edges[self._middle])}"
 
     @property
@@ -168,7 +168,7 @@ class Distribution:
         return (np.arange(symbols_of(self)) < self._middle).astype(np.float64)
 
     def worst(self, variances: Vector) -> float:
-        """Return the largest of them: a bucket is encoded without rounding, so nothing is added."""
+        """Return the largest variance: a bucket is encoded without rounding, so nothing is added."""
         return float(variances.max())
 
     def estimates(self, debiased: Debiased) -> Estimates:
@@ -189,7 +189,7 @@ class Distribution:
         return Estimates(self.kind, tuple(rows), self.unit, (self.edges[0], self.edges[-1]))
 
     def _share(self, debiased: Debiased, buckets: int, answered: float) -> Estimate | None:
-        """Return F at the edge after so many buckets; None where nobody can be said to have answered."""
+        """Return F at the edge after so many buckets; None if the estimated number of answers is not positive."""
         if answered <= 0:
             return None
         import numpy as np
@@ -209,7 +209,7 @@ class Distribution:
         return within(interpolated(self.edges, shares, probability), ends)
 
     def truth(self, answers: Iterable[Value]) -> Truth:
-        """Count the answers by bucket, add them up, and take the quantiles of the clipped numbers themselves."""
+        """Return the true counts by bucket and shares up to each edge, and the quantiles of the clipped numbers."""
         numbers = sorted(min(max(number, self.edges[0]), self.edges[-1]) for number in numbers_of(answers))
         found = Counter(bisect_left(self._inner, number) for number in numbers)
         truth: dict[tuple[str, str | None], float] = {("answered", None): float(len(numbers))}
@@ -225,7 +225,7 @@ class Distribution:
 
 
 def _shares(counts: list[float]) -> list[float]:
-    """Return counts that are not negative as shares up to each edge, from 0 to 1; none where they are all 0."""
+    """Return counts that are not negative as shares up to each edge, from 0 to 1; an empty list if all are 0."""
     total = sum(counts)
     if total <= 0:
         return []
@@ -239,4 +239,4 @@ def _written(number: float) -> str:
 def _check_rising(table: str, key: str, numbers: tuple[float, ...]) -> None:
     for low, high in pairwise(numbers):
         if not low < high:
-            raise FieldError(table, key, f"holds {low:g} before {high:g}; write them rising, each once")
+            raise FieldError(table, key, f"has {low:g} before {high:g}; write them in rising order, each once")

@@ -1,11 +1,11 @@
-"""Another question by one or two attributes, asked of each person as one joint answer.
+"""The grouped question: another question by one or two attributes, asked of each person as one joint answer.
 
-A person's group and answer are one symbol, group · symbols + answer, and one report: nothing is spent twice, and which
-group a person is in is as private as the answer. Every number of a group, of an attribute's value over the other
-attribute, and of everybody is taken of the same joint counts (`marginals`), so totals are the sums of their groups.
+A person's group and answer are one symbol, group · symbols + answer, and one report. So nothing is spent twice, and a
+person's group is as private as the answer. The numbers of a group, of an attribute's value over the other attribute,
+and of everybody are computed from the same joint counts (`marginals`), so totals are the sums of their groups.
 
-For kRR a count of one of G groups has about the error that the count of everybody has with G times the symbols. What is
-planned for is the inner question's statistic in one group, at worst: when everybody is in it.
+For kRR a count of one of G groups has about the error that the count of everybody has with G times the symbols.
+Planning uses the inner question's statistic in one group, in the worst case: everybody is in it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Grouped:
     """The question `of` by each of the attributes `by`, whose values are named categories.
 
     An answer maps each attribute's name to its value, and the query's own name to the answer to `of`, which may be None
-    where `of` is optional. Where the grouped question itself is optional, a person may also give no answer at all.
+    if `of` is optional. If the grouped question itself is optional, a person may also give no answer at all.
     """
 
     kind: ClassVar[str] = "grouped"
@@ -68,12 +68,12 @@ class Grouped:
 
     @property
     def answers(self) -> int:
-        """A symbol for each group and symbol of the question asked."""
+        """How many symbols encode answers: one for each group and symbol of the inner question."""
         return self.groups * symbols_of(self.of)
 
     @property
     def parts(self) -> tuple[Question, ...]:
-        """The attributes, and the question that is asked by them, which has the query's name."""
+        """The attributes, and the inner question, which has the query's name."""
         return (*self.by, self.of)
 
     @classmethod
@@ -87,14 +87,14 @@ class Grouped:
         return cls(by=by, of=_inner(fields), **fields.shared())
 
     def check(self, table: str) -> None:
-        """Check what is shared, each attribute, the question asked, that names differ, and the number of symbols."""
+        """Check the shared fields, each attribute, the inner question, that names differ, and the number of symbols."""
         check_shared(table, self.name, self.optional, self.weight)
         if not 1 <= len(self.by) <= MOST_ATTRIBUTES:
-            raise FieldError(table, "by", f"holds {len(self.by)} attributes; give one or two")
+            raise FieldError(table, "by", f"has {len(self.by)} attributes; give one or two")
         for place, attribute in enumerate(self.by):
             attribute.check(f"{table}.by[{place}]")
             if attribute.name in {self.name, *(other.name for other in self.by[:place])}:
-                problem = f"is {attribute.name!r}, as the query's or another attribute's; give each its own"
+                problem = f"is {attribute.name!r}, the name of the query or another attribute; use another name"
                 raise FieldError(f"{table}.by[{place}]", "name", problem)
         self.of.check(f"{table}.of")
         least = self.groups * (self.of.sizes.start + (1 if self.of.optional else 0))
@@ -116,7 +116,7 @@ class Grouped:
         }
 
     def parse(self, text: str) -> Value:
-        """Return the answer in one line of CSV: the attributes' values in their order, then the answer, maybe empty."""
+        """Return the answer in a line of CSV: the attributes' values in order, then the answer, which may be empty."""
         cells = next(csv.reader([text], skipinitialspace=True), [])
         if len(cells) != len(self.parts):
             order = ",".join(part.name for part in self.parts)
@@ -130,10 +130,10 @@ class Grouped:
         return answer
 
     def encode(self, answer: Value, random: Random) -> int:
-        """Return the place of the group times the symbols of the question asked, and the answer's symbol added."""
+        """Return the group's index times the number of inner symbols, plus the answer's inner symbol."""
         if not isinstance(answer, Mapping) or not set(answer) <= {part.name for part in self.parts}:
             names = ", ".join(part.name for part in self.parts)
-            raise AnswerError(f"the answer to {self.name} is no mapping with the keys {names}; give one")
+            raise AnswerError(f"the answer to {self.name} must be a mapping with the keys {names}")
         group = 0
         for attribute in self.by:
             group = group * attribute.answers + attribute.encode(answer.get(attribute.name), random)
@@ -151,23 +151,23 @@ class Grouped:
 
     @property
     def sizes(self) -> range:
-        """The numbers of answers to choose from: those of the question asked, in each group."""
+        """The numbers of answers to choose from: those of the inner question, times the groups."""
         inner, silent = self.of.sizes, 1 if self.of.optional else 0
         first, last = self.groups * (inner.start + silent), self.groups * (inner[-1] + silent)
         return range(first, max(first, min(last, MAXIMUM_SYMBOLS - 1)) + 1, self.groups)
 
     def sized(self, answers: int) -> Grouped:
-        """Return the question with the one asked encoded into its share of so many answers."""
+        """Return the question with the inner one encoded into its part of so many answers."""
         return replace(self, of=self.of.sized(answers // self.groups - (1 if self.of.optional else 0)))
 
     @property
     def planned_for(self) -> str:
-        """What the expected error is of."""
+        """The statistic of the expected error."""
         return f"{self.of.planned_for} in one group"
 
     @property
     def extent(self) -> float:
-        """That of the question asked."""
+        """The inner question's extent."""
         return self.of.extent
 
     def headline(self) -> Vector:
@@ -178,12 +178,12 @@ class Grouped:
         return np.concatenate([inner, np.zeros(symbols_of(self) - len(inner))])
 
     def worst(self, variances: Vector) -> float:
-        """Return the larger of the worst in that group, its encoding's variance included, and in all others."""
+        """Return the larger of the worst variance in that group, including its encoding's, and that in all others."""
         inside = symbols_of(self.of)
         return max(self.of.worst(variances[:inside]), float(variances[inside:].max()))
 
     def estimates(self, debiased: Debiased) -> Estimates:
-        """Return the rows of the question asked for everybody, for each attribute's values, and for each group."""
+        """Return the rows of the inner question for everybody, for each attribute's values, and for each group."""
         from hubbub.queries.questions.marginals import Marginal
 
         size, rows, first = symbols_of(self.of), [], None
@@ -203,7 +203,7 @@ class Grouped:
         joint = np.arange(self.groups * size).reshape(*(each.answers for each in self.by), size) % size
         spare = np.full(symbols_of(self) - self.answers, -1)
         for chosen in self._choices():
-            # Attributes that are not fixed are taken whole.
+            # An attribute that is not fixed includes all its values.
             index = tuple(slice(None) if value is None else value for value in chosen)
             place = np.full(joint.shape, -1)
             place[index] = joint[index]
@@ -219,7 +219,7 @@ class Grouped:
         return tuple((each.name, each.categories[value]) for each, value in fixed if value is not None)
 
     def truth(self, answers: Iterable[Value]) -> Truth:
-        """Take the inner truth of everybody and of each group."""
+        """Return the inner question's true values for everybody and for each group."""
         known = [answer for answer in answers if isinstance(answer, Mapping)]
         truth: dict[tuple[str, str | None], float] = {}
         for chosen in self._choices():
@@ -245,13 +245,13 @@ def _attribute(table: str, content: Any) -> Histogram:
 
 
 def _inner(fields: Fields) -> Question:
-    """Read the question asked; its name is the query's."""
+    """Read the inner question; its name is the query's."""
     table, content = f"{fields.table}.of", fields["of"]
     if not isinstance(content, dict):
-        raise FieldError(fields.table, "of", f"is {shown(content)}; it must be a table with a kind of its own")
+        raise FieldError(fields.table, "of", f"is {shown(content)}; it must be a table with its own kind")
     for key in _OWN:
         if key in content:
-            raise FieldError(table, key, "is the whole query's; write it there, or leave it out")
+            raise FieldError(table, key, "belongs to the whole query; move it there, or leave it out")
     kind = content.get("kind")
     found = OF.get(kind) if isinstance(kind, str) else None
     if found is None:

@@ -1,4 +1,4 @@
-"""The question how many people hold each of the named categories."""
+"""The question how many people have each of the named categories."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many hold each of the named categories; `optional` where a device may have no answer.
+    """How many people have each of the named categories; `optional` if a device may have no answer.
 
-    `share` is for planning, and not in a task: what is made smallest is the largest error of a category that up to that
-    share of people hold.
+    `share` is for planning only, and not in a task: planning minimizes the largest error of a category that up to that
+    share of people have.
     """
 
     kind: ClassVar[str] = "histogram"
@@ -54,7 +54,7 @@ class Histogram:
 
     @property
     def parts(self) -> tuple[Histogram, ...]:
-        """An answer answers this question alone."""
+        """The question itself: an answer has one part."""
         return (self,)
 
     @classmethod
@@ -62,7 +62,7 @@ class Histogram:
         """Read a table; see `Question.read`."""
         fields.check_keys({"categories"}, {"share"})
         shared, categories = fields.shared(), fields.items("categories", "names")
-        # Where there is only one kind of randomizer to size, the worst case tells it; many cells serve rare categories.
+        # Other randomizers are planned for the worst case. Hashed ones need the share: rare categories need many cells.
         sized = shared["randomizer"] in (AUTO, HashedResponse.kind)
         share = fields.number("share", _usual_share(len(categories)) if sized else 1.0)
         return cls(categories=categories, share=share, **shared)
@@ -71,16 +71,16 @@ class Histogram:
         """Check the shared fields, and that the categories are distinct printable texts and not too few or many."""
         check_shared(table, self.name, self.optional, self.weight)
         check_share(table, self.share)
-        # One category is enough where "no answer" is the second symbol.
+        # One category is enough if "no answer" is the second symbol.
         least = 1 if self.optional else 2
         if not least <= len(self.categories) < MAXIMUM_SYMBOLS:
             limit = f"from {least} to {MAXIMUM_SYMBOLS - 1}"
-            raise FieldError(table, "categories", f"holds {len(self.categories)} names; give {limit} of them")
+            raise FieldError(table, "categories", f"has {len(self.categories)} names; give {limit} of them")
         seen: set[str] = set()
         for category in self.categories:
             _check_label(table, category)
             if category in seen:
-                raise FieldError(table, "categories", f"holds {category!r} twice; remove one")
+                raise FieldError(table, "categories", f"has {category!r} twice; remove one")
             seen.add(category)
 
     def content(self) -> dict[str, Any]:
@@ -101,10 +101,10 @@ class Histogram:
         return text
 
     def encode(self, answer: Value, random: Random) -> int:  # noqa: ARG002 - numbers need it
-        """Return the category's place."""
+        """Return the category's index."""
         place = _places(self.categories).get(answer) if isinstance(answer, str) else None
         if place is None:
-            known = f"it takes one of the texts {listed(self.categories)}"
+            known = f"it must be one of {listed(self.categories)}"
             raise AnswerError(f"the answer to {self.name} is not one of its categories; {known}")
         return place
 
@@ -114,7 +114,7 @@ class Histogram:
 
     @property
     def sizes(self) -> range:
-        """The one size there is: the number of its categories."""
+        """The only size: the number of its categories."""
         return range(self.answers, self.answers + 1)
 
     def sized(self, answers: int) -> Histogram:
@@ -125,7 +125,7 @@ class Histogram:
 
     @property
     def planned_for(self) -> str:
-        """What the expected error is of."""
+        """The statistic of the expected error."""
         return "one count" if self.share == 1 else f"one count of at most {self.share:.3g} of the people"
 
     @property
@@ -142,8 +142,8 @@ class Histogram:
         return weights
 
     def worst(self, variances: Vector) -> float:
-        """Return the largest where up to `share` of people hold a category: it is encoded without rounding."""
-        # All categories but the headline's, the first, are alike to it.
+        """Return the largest variance if up to `share` of people have a category, which is encoded without rounding."""
+        # The headline is the first category; all other symbols have the same variance.
         hit, miss = float(variances[0]), float(variances[1])
         return max(miss, self.share * hit + (1 - self.share) * miss)
 
@@ -169,15 +169,15 @@ class Histogram:
 def _check_label(table: str, category: Any) -> None:
     if not isinstance(category, str) or not 0 < len(category) <= MAXIMUM_LABEL_LENGTH or not category.isprintable():
         limit = f"a text of 1 to {MAXIMUM_LABEL_LENGTH} printable characters"
-        raise FieldError(table, "categories", f"holds {shown(category)}; each name is {limit}")
+        raise FieldError(table, "categories", f"has {shown(category)}; each name must be {limit}")
 
 
 @lru_cache(maxsize=64)
 def _places(categories: tuple[str, ...]) -> dict[str, int]:
-    # Kept between answers: a fleet encodes thousands for one question.
+    # Cached between answers, because a fleet encodes thousands for one question.
     return {category: place for place, category in enumerate(categories)}
 
 
 def _usual_share(categories: int) -> float:
-    """Return the share of people to plan for where a draft does not say it: of k categories one holds 1/k at least."""
+    """Return the share to plan for if a draft has none: the largest of k categories has at least 1/k of the people."""
     return max(TYPICAL_SHARE, 1 / max(categories, 1))

@@ -1,11 +1,11 @@
 """The part of a batch's debiased counts that is about one group, or about several groups together.
 
-Joint symbols are pairs of a group and an answer, so a statistic of one group is linear in the joint counts with weights
-that are 0 elsewhere, and its variance is that of those weights over all reports: people of other groups add noise too.
-Every slice is taken of the same joint counts. So the sums over groups are the totals' numbers, and the consistent ones,
-which add up one projection of all joint counts, agree as well.
+Joint symbols are pairs of a group and an answer. So a statistic of one group is linear in the joint counts, with
+weights that are 0 elsewhere. Its variance is that of those weights over all reports: people of other groups add noise
+too. Every slice uses the same joint counts. So the sums over groups equal the totals. The consistent counts also agree,
+because they are sums of one projection of all joint counts.
 
-How many people a group has is an estimate, the sum of its symbols' ĉ_j, also where everybody answers.
+The number of people in a group is an estimate, the sum of its symbols' ĉ_j, even if everybody answers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Marginal(Debiased):
     """The debiased counts of `whole` for the symbols of one question, in some of the groups.
 
-    `place`, shape (joint symbols,), is the question's symbol that a joint symbol stands for, and −1 outside the groups;
-    `size` is the number of the question's symbols, each of which stands for equally many joint ones.
+    `place`, shape (joint symbols,), is the question's symbol that a joint symbol belongs to, and −1 outside the groups.
+    `size` is the number of the question's symbols, each of which has equally many joint ones.
     """
 
     whole: Debiased = field(repr=False)
@@ -62,7 +62,7 @@ class Marginal(Debiased):
         return self.whole.intervals_of_sums(self.counts, together, self._added(self.whole.further))
 
     def p_values(self) -> Vector:
-        """Return, by the question's symbol, how often noise alone counts as many where none of them holds it."""
+        """Return, by the question's symbol, how often noise alone gives as large a count if nobody there has it."""
         inside = self.place >= 0
         if int(inside.sum()) == self.size:
             return self._added(self.whole.p_values())
@@ -70,11 +70,11 @@ class Marginal(Debiased):
         return normal_p_values(self.counts, noise + self._added(self.whole.further))
 
     def silent(self, answers: int) -> Vector:
-        """Return 1 for the question's "no answer" where there is one, and 0 elsewhere."""
+        """Return 1 for the question's "no answer", if there is one, and 0 for other symbols."""
         return (np.arange(self.size) >= answers).astype(np.float64)
 
     def answered(self, answers: int) -> Estimate:
-        """Return how many of the groups gave one of the first `answers` symbols: the sum of these ĉ_s."""
+        """Return how many people of the groups gave one of the first `answers` symbols: the sum of these ĉ_s."""
         weights = self.answering(answers)
         return self.interval(self.total(weights), self.variance(weights))
 

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import Vector
 
 LARGEST_BOUND = 1e300
-"""Bounds of the interval are below this in size, so that their difference is finite."""
+"""Largest absolute value of an interval's end, so that the width is finite."""
 
 LEVELS_LIMIT = 100_000
-"""Most steps that planning tries; more would not change an error that anyone can see."""
+"""Most steps that planning tries; more would not change an error visibly."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """The sum, and the mean, of a number clipped to [lower, upper], in `unit`.
+    """The sum and the mean of a number clipped to [lower, upper], in `unit`.
 
-    `levels` is the number of steps of its fixed-point encoding, chosen in planning: symbols 0 … levels encode evenly
-    spaced values from lower to upper (balle-2019, Alg. 2). It is None in a draft.
+    `levels` is the number of steps of its fixed-point encoding, which planning chooses: symbols 0 … levels encode
+    evenly spaced values from lower to upper (balle-2019, Alg. 2). It is None in a draft.
     """
 
     kind: ClassVar[str] = "sum"
@@ -56,7 +56,7 @@ class Number:
 
     @property
     def answers(self) -> int:
-        """How many symbols encode an answer: one for each end of a step."""
+        """How many symbols encode an answer: one more than there are steps."""
         return self._steps + 1
 
     @property
@@ -72,7 +72,7 @@ class Number:
 
     @property
     def parts(self) -> tuple[Number, ...]:
-        """An answer answers this question alone."""
+        """The question itself: an answer has one part."""
         return (self,)
 
     @classmethod
@@ -84,7 +84,7 @@ class Number:
         return cls(lower=lower, upper=upper, unit=fields.get("unit", ""), levels=levels, **fields.shared())
 
     def check(self, table: str) -> None:
-        """Check what is shared, the interval, the unit, and the levels where they are chosen."""
+        """Check the shared fields, the interval, the unit, and the levels if they are chosen."""
         check_shared(table, self.name, self.optional, self.weight)
         if self.randomizer == AUTO:
             limit = "planning compares randomizers by the errors of counts; name krr or unary, or leave it out"
@@ -126,7 +126,7 @@ class Number:
             return 0
         if number >= self.upper:
             return levels
-        # In whole numbers: rounding in floats would shift the probabilities, and with them the estimate's mean.
+        # In whole numbers, because rounding in floats would shift the probabilities, and so the estimate's mean.
         begin, begin_part, scale, scale_part = _scale(self.lower, self.upper, levels)
         above, part = number.as_integer_ratio()
         whole = part * begin_part * scale_part
@@ -134,7 +134,7 @@ class Number:
         return below + happens_in(rest, whole, random)
 
     def distinct_answers(self) -> tuple[Value, ...]:
-        """Return both ends, and their middle where there is a symbol between them."""
+        """Return both ends, and their middle if there is a symbol between them."""
         middle = (self.lower / 2 + self.upper / 2,) if self.answers > 2 else ()
         return (self.lower, self.upper, *middle)
 
@@ -149,7 +149,7 @@ class Number:
 
     @property
     def planned_for(self) -> str:
-        """What the expected error is of: where A, who answered, is estimated, lower·A has an error of its own."""
+        """The statistic of the expected error, without lower·A, which adds its own error if A is estimated."""
         return "the sum" if self.lower == 0 else "the sum, with values counted from lower"
 
     @property
@@ -168,8 +168,8 @@ class Number:
         """Return the largest variance over all values in [0, 1], randomized rounding included, and "no answer".
 
         A value f of the way from step s to the next has variance (1−f) v_s + f v_{s+1} + f(1−f)/levels²: the mean of
-        the report's variance, and the variance of its mean. In f that is a concave parabola. Over the cells, v is
-        quadratic in s: convex, so that an end cell is worst, or concave and monotone, with the same outcome.
+        the report's variance, plus the variance of its mean. This is a concave parabola in f. Over the cells, v is
+        quadratic in s: either convex, so that an end cell is worst, or concave and monotone, with the same result.
         """
         levels, cells = self._steps, {0, self._steps - 1}
         values = [_worst_in_cell(float(variances[s]), float(variances[s + 1]), levels) for s in cells]
@@ -179,10 +179,11 @@ class Number:
     def estimates(self, debiased: Debiased) -> Estimates:
         """Return how many answered, their sum, and the mean.
 
-        The sum is lower·A + (upper−lower)·T: A those who answered, T the sum of their values scaled to [0, 1].
+        The sum is lower·A + (upper−lower)·T, with A people who answered, and T the sum of their values scaled to
+        [0, 1].
         """
         scaled, answered = self.headline(), debiased.answered(self.answers)
-        # No statistic of the reports tells how much rounding added; this is the most it can have.
+        # No statistic of the reports shows the variance of rounding; this is its maximum.
         rounding = min(max(answered.value, 0.0), float(debiased.reports)) / (4 * self._steps**2)
         weights = scaled + self.lower / self.width * debiased.answering(self.answers)
         value = self.lower * answered.value + self.width * debiased.total(scaled)
@@ -198,15 +199,15 @@ class Number:
     def _mean(self, debiased: Debiased, scaled: Vector, answered: float, rounding: float) -> Estimate:
         """Return lower + (upper−lower)·T/A, with A = `answered`.
 
-        Its standard error is the delta method's: that of T − (T/A)·A, T/A held fixed, divided by A. The covariance of T
-        and A is in it. Where everybody answers A is n, and the mean is unbiased as the sum is.
+        Its standard error is by the delta method: that of T − (T/A)·A, with the ratio T/A fixed, divided by A. It
+        includes the covariance of T and A. If everybody answers, A is n, and the mean is unbiased as the sum is.
         """
         ratio = debiased.total(scaled) / answered
         variance = debiased.variance(scaled - ratio * debiased.answering(self.answers), rounding) / answered**2
         return debiased.interval(self.lower + self.width * ratio, variance, self.width)
 
     def truth(self, answers: Iterable[Value]) -> Truth:
-        """Add the clipped values; `raw_mean` is the mean of the values as they are."""
+        """Return the true values, from the clipped numbers; `raw_mean` is the mean of the numbers before clipping."""
         numbers = numbers_of(answers)
         total = math.fsum(min(max(value, self.lower), self.upper) for value in numbers)
         found: dict[tuple[str, str | None], float] = {("answered", None): float(len(numbers)), ("sum", None): total}
@@ -226,6 +227,6 @@ def _worst_in_cell(low: float, high: float, levels: int) -> float:
 @lru_cache(maxsize=64)
 def _scale(lower: float, upper: float, levels: int) -> tuple[int, int, int, int]:
     """Return `lower`, and the steps in a unit, exactly: numerator and denominator of each."""
-    # Kept between answers, and not as fractions: exact ones are slow to make, and slower to calculate with.
+    # Cached between answers, as integers: fractions are slow to create, and slower to calculate with.
     scale = levels / (Fraction(upper) - Fraction(lower))
     return *Fraction(lower).as_integer_ratio(), *scale.as_integer_ratio()

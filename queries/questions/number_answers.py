@@ -1,4 +1,4 @@
-"""What the questions about a number have in common: how an answer and a unit are read and checked."""
+"""Reads and checks answers and units, for all questions about a number."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def finite(name: str, answer: object) -> int | float:
     if type(answer) is float:
         number = answer
     elif isinstance(answer, bool) or not isinstance(answer, Real):
-        raise AnswerError(f"the answer to {name} is a {type(answer).__name__}; it takes a number")
+        raise AnswerError(f"the answer to {name} is a {type(answer).__name__}; it must be a number")
     elif isinstance(answer, Integral):
         return int(answer)
     else:
         number = float(answer)
     if not math.isfinite(number):
-        raise AnswerError(f"the answer to {name} is not finite; give a number, or None where there is none")
+        raise AnswerError(f"the answer to {name} is not finite; give a finite number, or None for no answer")
     return number
 
 

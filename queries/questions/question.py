@@ -1,6 +1,6 @@
-"""What one query asks. Everything that depends on a question's kind is a method of its class.
+"""The protocol of a question. Everything that depends on a question's kind is a method of its class.
 
-To add a kind: a module with a frozen dataclass that has these members, and its line in `registry`.
+To add a kind, write a module with a frozen dataclass that has these members, and add its line to `registry`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from hubbub.queries.fields import Fields
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    # A device loads no numpy: only those who count and plan do.
+    # A device loads no numpy; only counting and planning need it.
     from hubbub.queries.estimation.debiased import Debiased
     from hubbub.queries.randomizers.randomizer import Vector
 
 Scalar = str | int | float | None
-"""One part of an answer: a category's name, a number in the query's unit, or None where there is none."""
+"""One part of an answer: a category's name, a number in the query's unit, or None for no answer."""
 
 Value = Scalar | Mapping[str, Scalar]
 """An answer; one of several parts is a mapping from the parts' names."""
@@ -31,7 +31,7 @@ class Question(Protocol):
     """The word for it in drafts, tasks and results."""
 
     column: ClassVar[type]
-    """What a table's column of answers holds: `str` or `float`."""
+    """The type of the answers in a table's column: `str` or `float`."""
 
     @property
     def name(self) -> str:
@@ -55,26 +55,26 @@ class Question(Protocol):
 
     @property
     def parts(self) -> tuple[Question, ...]:
-        """The questions that one answer answers, each with a column of its own: itself alone for most kinds.
+        """The questions that one answer answers, each with its own column; most kinds have only themselves.
 
-        Where there are several, an answer is a mapping from their names, and needs one to each that is not optional.
+        If there are several, an answer is a mapping from their names. It needs an answer to each that is not optional.
         """
 
     # Reading and writing
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """Read a draft's table or a frozen task's; values are still to be checked.
+        """Read a draft's table or a frozen task's; `check` checks the values.
 
         Raises:
-            FieldError: where a key is missing, unknown or of another type.
+            FieldError: if a key is missing, unknown or of another type.
         """
 
     def check(self, table: str) -> None:
         """Return only if every value is within its limits.
 
         Raises:
-            FieldError: naming the first that is not, in the table of that name.
+            FieldError: if one is not; it names the first, in the table of that name.
         """
 
     def content(self) -> dict[str, Any]:
@@ -86,27 +86,27 @@ class Question(Protocol):
         """Return the answer that a person typed.
 
         Raises:
-            AnswerError: where the text is not an answer to this question.
+            AnswerError: if the text is not an answer to this question.
         """
 
     def encode(self, answer: Value, random: Random) -> int:
         """Return the symbol in range(answers) that encodes an answer, which is not None.
 
         Raises:
-            AnswerError: where it does not fit; the message never repeats it.
+            AnswerError: if it does not fit; the message never repeats it.
         """
 
     def distinct_answers(self) -> tuple[Value, ...]:
-        """Return up to three answers that are encoded into symbols of their own; an audit has people hold them.
+        """Return up to three answers with different symbols; an audit's people give these answers.
 
-        None of them is "no answer". A number that lies between symbols is encoded into either, by a draw.
+        None of them is "no answer". A number between two symbols is encoded into either of them, by a random draw.
         """
 
     # Planning
 
     @property
     def sizes(self) -> range:
-        """The numbers of answers that its encoding may have, for planning to choose from."""
+        """The numbers of answers that the encoding may have; planning chooses from them."""
 
     def sized(self, answers: int) -> Self:
         """Return the question encoded into that many answers."""
@@ -139,14 +139,14 @@ class Question(Protocol):
 
 @runtime_checkable
 class Shared(Protocol):
-    """A question of counts, planned for those up to a share of the people."""
+    """A question of counts that is planned for counts up to a share of the people."""
 
     def for_share(self, share: float) -> Question:
-        """Return the question planned for answers that up to that share of the people hold."""
+        """Return the question planned for answers that at most this share of the people give."""
 
 
 def symbols_of(question: Question) -> int:
-    """Return how many symbols a question is encoded into: its answers, and one for "no answer" where it is optional."""
+    """Return how many symbols a question is encoded into: its answers, and one for "no answer" if it is optional."""
     return question.answers + (1 if question.optional else 0)
 
 
@@ -155,6 +155,6 @@ SHOWN_NAMES = 10
 
 
 def listed(names: tuple[str, ...] | list[str]) -> str:
-    """Return names as an error lists them: the first few, quoted, since a name may hold a comma."""
+    """Return names as an error lists them: the first few, quoted, because a name may contain a comma."""
     shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
     return f"{shown} … ({len(names)} in all)" if len(names) > SHOWN_NAMES else shown

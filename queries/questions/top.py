@@ -1,13 +1,13 @@
-"""The question which of many named categories are held at all, and by how many, most of which nobody may hold.
+"""The question which of many named categories anybody has, and how many people; most categories may be empty.
 
 Only categories that are significantly different from zero are published, largest first. Each has the exact p-value of
-its count where nobody holds it (`zero`), and those published are Benjamini and Yekutieli's: of m categories with
+its count if nobody has the category (`significance`). Benjamini and Yekutieli's procedure selects: of m categories with
 p-values in order, the first i for the last i with p_(i) ≤ i·q/(m·(1 + 1/2 + … + 1/m)). On average a share of at most q
-of them, the `false_discovery_rate`, is held by nobody, under whatever dependence the counts have.
+of the published ones, the `false_discovery_rate`, is empty, under any dependence of the counts.
 
-A category that is published because its count is large has noise in its favour: such counts are too high on average,
-the smaller the more. So their intervals are those of a band over all m categories: whichever are chosen, all intervals
-hold at once with a chance of 95 %.
+A category that is published because its count is large has noise in its favor: such counts are too high on average, and
+small ones most. So their intervals are those of a band over all m categories: whichever are selected, all intervals
+cover at once with a probability of 95 %.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from hubbub.queries.estimation.debiased import Debiased
 
 USUAL_RATE = 0.05
-"""The false-discovery rate where a draft names none."""
+"""The false-discovery rate if a draft names none."""
 
 
 @dataclass(frozen=True)
 class Top(Histogram):
-    """Which of the named categories are held, and by how many; `false_discovery_rate` is q."""
+    """Which of the named categories anybody has, and how many people; `false_discovery_rate` is q."""
 
     kind: ClassVar[str] = "top"
 
@@ -44,7 +44,7 @@ class Top(Histogram):
         return cls(categories=fields.items("categories", "names"), false_discovery_rate=rate, **fields.shared())
 
     def check(self, table: str) -> None:
-        """Check what a histogram's question does, and the rate."""
+        """Check the fields of a histogram, and the rate."""
         super().check(table)
         rate = self.false_discovery_rate
         if not is_finite_number(rate) or not 0 < rate <= 0.5:
@@ -89,7 +89,7 @@ class Top(Histogram):
 
 
 def _in_band(estimate: Estimate, width: float, selected: bool = False) -> Estimate:
-    """Return an estimate with its interval of the band; one that was selected has no other."""
+    """Return an estimate with its interval of the band, which replaces every interval of a selected one."""
     reach = width * (estimate.standard_error or 0.0)
     ends = (estimate.value - reach, estimate.value + reach)
     if selected:

@@ -1,28 +1,28 @@
-"""The question for the variance of a number, beside its sum and its mean.
+"""The question for the variance of a number, with its sum and its mean.
 
-What is estimated is σ² = (1/A) Σ (x_i − x̄)² over the A people who answered, of their numbers clipped to [lower,
-upper].
+The estimand is σ² = (1/A) Σ (x_i − x̄)² over the A people who answered, of their numbers clipped to [lower, upper].
 
-**Encoding.** Rounding to two neighbouring steps leaves the mean right and adds f(1−f)·step² to the square, f of the way
-between them: a bias of σ² that depends on everybody's f, and with one step there would be nothing to tell the variance
-from at all. So a number is rounded to three neighbours of a grid, with chances that add the same to every square. The
-grid has levels + 2 points, t_j = (j − ½)/levels in units of the interval, half a step beyond either end. With s the
-number's place on it, j the nearest point and f = s − j in [−½, ½], the neighbours j − 1, j, j + 1 are drawn with
+**Encoding.** Rounding to two neighbouring steps keeps the mean and adds f(1−f)·step² to the square, if the number is f
+of the way between them. That is a bias of σ² that depends on everybody's f; with one step nothing would show the
+variance at all. So a number is rounded to three neighbours of a grid, with probabilities that add the same amount to
+every square. The grid has levels + 2 points, t_j = (j − ½)/levels in units of the interval, half a step beyond either
+end. With s the number's place on it, j the nearest point and f = s − j in [−½, ½], the neighbours j − 1, j, j + 1 have
+the probabilities
 
     (½ − f)²/2,    ¾ − f²,    (½ + f)²/2.
 
-The mean is s, and the variance exactly ¼ of a squared step, whatever f is. So t_j and t_j² − 1/(4·levels²) are unbiased
-for z and z², z the number scaled to [0, 1], and one step is enough.
+The mean is s, and the variance is exactly ¼ of a squared step, whatever f is. So t_j and t_j² − 1/(4·levels²) are
+unbiased for z and z², with z the number scaled to [0, 1], and one step is enough.
 
-**Estimate.** With T₁ and T₂ the debiased totals of t − ½ and (t − ½)² − 1/(4·levels²), and m = T₁/A the mean counted
-from the middle: σ̂² = T₂/A − m² + V̂(m), where V̂(m) is the estimated variance of m, as m² is too large by it on
-average. Where everybody answers, σ̂² is unbiased, up to the clipping of V̂ (`debiased`); where some do not, A is
-estimated, and the bias is of the order of σ²/A. It may be negative.
+**Estimate.** Let T₁ and T₂ be the debiased totals of t − ½ and (t − ½)² − 1/(4·levels²), and m = T₁/A the mean counted
+from the middle. Then σ̂² = T₂/A − m² + V̂(m). V̂(m) is the estimated variance of m, by which m² is too large on
+average. If everybody answers, σ̂² is unbiased, up to the clipping of V̂ (`debiased`). If some do not, A is estimated, and
+the bias is of the order of σ²/A. The estimate may be negative.
 
-**Standard error.** By the delta method, of the linear statistic with weights (t − ½ − m)², and 2V̂(m)² for the square
-of m's own error. A person's rounding has the variance h²(z−m)² + 4h³(z−m)(f/4 − f³) + h⁴(3/16 − 3f²/2 + 3f⁴) there,
-for z counted from the middle and h = 1/levels, so that all together have at most A(h²σ² + h³σ/√27 + 3h⁴/16): f/4 − f³
-is at most 1/√432, and Σ|z−m| at most Aσ.
+**Standard error.** It is that of the linear statistic with weights (t − ½ − m)², by the delta method, plus 2V̂(m)² in
+the variance for the square of m's own error. In this statistic a person's rounding has the variance
+h²(z−m)² + 4h³(z−m)(f/4 − f³) + h⁴(3/16 − 3f²/2 + 3f⁴), for z counted from the middle and h = 1/levels. All people
+together have at most A(h²σ² + h³σ/√27 + 3h⁴/16), because f/4 − f³ is at most 1/√432, and Σ|z−m| at most Aσ.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _HALF = Fraction(1, 2)
 
 FURTHEST = 1e150
-"""Furthest end of an interval from 0: squares beyond are no doubles."""
+"""Furthest end of an interval from 0: larger squares overflow a double."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Variance(Number):
         return self._steps + 2
 
     def check(self, table: str) -> None:
-        """Check what a sum's question does, and that the grid is within the limit."""
+        """Check the fields of a sum, and that the grid is within the limit."""
         super().check(table)
         if max(abs(self.lower), abs(self.upper)) > FURTHEST:
             raise FieldError(table, "upper", f"is {self.upper:g}; the ends of a variance are within ±{FURTHEST:g}")
@@ -75,14 +75,14 @@ class Variance(Number):
             raise FieldError(table, "levels", f"is {self.levels}; {limit}")
 
     def encode(self, answer: Value, random: Random) -> int:
-        """Clip to [lower, upper] and draw one of three neighbours on the grid, with exactly their chances."""
+        """Clip to [lower, upper] and draw one of three neighbours on the grid, with exactly their probabilities."""
         nearest, below, above = self.neighbours(finite(self.name, answer))
         if happens(above, random):
             return nearest + 1
         return nearest - happens(below / (1 - above), random)
 
     def neighbours(self, number: int | float) -> tuple[int, Fraction, Fraction]:
-        """Return the place of the nearest point, and the chances of the point below it and of the one above."""
+        """Return the index of the nearest point, and the probabilities of the points below and above it."""
         clipped = min(max(number, self.lower), self.upper)
         # Fractions: rounding in floats would shift the probabilities, and with them the estimate's mean.
         share = (Fraction(clipped) - Fraction(self.lower)) / (Fraction(self.upper) - Fraction(self.lower))
@@ -102,12 +102,12 @@ class Variance(Number):
 
     @property
     def planned_for(self) -> str:
-        """What the expected error is of."""
+        """The statistic of the expected error."""
         return "the variance times the number of people, at most, wherever their mean is"
 
     @property
     def extent(self) -> float:
-        """A quarter of the squared width: the largest variance there is."""
+        """A quarter of the squared width: the largest possible variance."""
         return self.width**2 / 4
 
     def _grid(self) -> Vector:
@@ -121,25 +121,25 @@ class Variance(Number):
         return self.lower / 2 + self.upper / 2
 
     def _padded(self, weights: Vector) -> Vector:
-        """Return the weights with a 0 for "no answer", where there is one."""
+        """Return the weights with a 0 for "no answer", if the question is optional."""
         import numpy as np
 
         return np.append(weights, 0.0) if self.optional else weights
 
     def headline(self) -> Vector:
-        """Return the weights of Σ z², z the number's share of the interval, in units of the largest variance.
+        """Return the weights of Σ z², with z the number scaled to [0, 1], in units of the largest variance.
 
-        The variance of a person's part of Σ (z−m)² is convex in m, so it is largest where m is an end of the interval,
-        and both ends are alike: what is planned for bounds the error of the variance over all means, and for kRR is
-        reached at an end.
+        The variance of a person's part of Σ (z−m)² is convex in m, so it is largest if m is an end of the interval, and
+        both ends are alike. So the planned error bounds the error of the variance over all means; for kRR it is reached
+        at an end.
         """
         return self._padded(4 * ((self._grid() + 0.5) ** 2 - 1 / (4 * self._steps**2)))
 
     def worst(self, variances: Vector) -> float:
         """Return the largest variance over all numbers, randomized rounding included, and "no answer".
 
-        In each cell it is a polynomial of degree 4 in f. It is evaluated at 9 places in every cell and at 1,001 in the
-        three best ones, which finds the largest to a millionth.
+        In each cell it is a polynomial of degree 4 in f. It is evaluated at 9 points in every cell, and at 1,001 in the
+        three largest ones. That finds the maximum to a millionth.
         """
         import numpy as np
 
@@ -192,12 +192,12 @@ class Variance(Number):
         return mean, debiased.interval(self.width**2 * spread, of_spread, self.width**2)
 
     def _rounding_of_squares(self, spread: float) -> float:
-        """Return σ² + hσ/√27 + 3h²/16: h² of it is the most that rounding adds to the variance, a person."""
+        """Return σ² + hσ/√27 + 3h²/16; times h² it is the most that rounding adds to the variance for each person."""
         step = 1 / self._steps
         return spread + step * math.sqrt(spread / 27) + 3 * step**2 / 16
 
     def truth(self, answers: Iterable[Value]) -> Truth:
-        """Add what a sum's question does, and the variance of the clipped values."""
+        """Return the true values of a sum, and the variance of the clipped values."""
         given = list(answers)
         numbers = [min(max(number, self.lower), self.upper) for number in numbers_of(given)]
         found = dict(super().truth(given))

@@ -1,1 +1,1 @@
-"""Local randomizers, each with its exact law, and how reports are counted."""
+"""Local randomizers, each with its exact law, and the counting of their reports."""

@@ -1,15 +1,15 @@
-"""The public hash functions of hashed reports, in whole numbers; devices load this, and no numpy.
+"""The public hash functions of hashed reports, in integer arithmetic; devices load this module, without numpy.
 
-The hash functions are fixed by the randomizer's numbers alone, so nobody chooses them. A symbol's 64 bits are mixed,
-x = (x₀, x₁) of 32 bits each, and with words a₀, a₁, b of 64 bits, drawn for each row by BLAKE2b,
+The randomizer's numbers determine the hash functions, so no party can choose them. A symbol's 64 bits are mixed into
+x = (x₀, x₁) of 32 bits each. With words a₀, a₁, b of 64 bits, drawn for each row by BLAKE2b,
 
     h_r(x) = ⌊g · ⌊((a₀x₀ + a₁x₁ + b) mod 2⁶⁴) / 2³²⌋ / 2³²⌋.
 
 Vector multiply-shift (Dietzfelbinger 1996; Thorup, "High speed hashing for integers and strings", 2015) is strongly
 universal: for uniform words and two symbols the inner floors are independent and uniform on 2³² values. So two symbols
-collide in a row with probability exactly κ = (m(q+1)² + (g−m)q²)/2⁶⁴, where 2³² = qg + m: 1/g where g is a power of
-two, and less than 1 + (g/2³²)²/4 times that always. Mixing takes differences of neighbours' numbers apart, which
-multiplication would keep. Privacy needs none of this: it holds whatever the functions are.
+collide in a row with probability exactly κ = (m(q+1)² + (g−m)q²)/2⁶⁴, with 2³² = qg + m. This is 1/g if g is a power of
+two, and always less than 1 + (g/2³²)²/4 times 1/g. Mixing breaks up regular differences between the numbers of
+neighbouring symbols, which multiplication would keep. Privacy needs none of this: it does not depend on the functions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cell_of(cells: int, rows: int, gamma: int, row: int, symbol: int) -> int:
 
 
 def mix(symbol: int) -> int:
-    """Return the 64 bits of a symbol mixed, one to one (the finalizer of SplitMix64)."""
+    """Return the mixed 64 bits of a symbol, a bijection (the finalizer of SplitMix64)."""
     mixed = symbol
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % WORD
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % WORD
@@ -43,7 +43,7 @@ def mix(symbol: int) -> int:
 @lru_cache(maxsize=2 * MOST_ROWS)
 def words(cells: int, rows: int, gamma: int, row: int) -> tuple[int, int, int]:
     """Return a row's words a₀, a₁ and b: BLAKE2b of the randomizer's numbers and the row's."""
-    # A fleet draws the same rows again and again.
+    # Cached, because a fleet draws the same rows again and again.
     said = f"{cells} {rows} {gamma} {row}".encode()
     digest = hashlib.blake2b(said, digest_size=24, person=b"hubbub-hashed-1").digest()
     low, high, shift = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))

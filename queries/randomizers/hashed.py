@@ -1,7 +1,7 @@
-"""For large domains and for texts. A report is a cell (row, hash), in four bytes, however many symbols.
+"""Hashed response, for large domains and for texts: a report is a cell (row, hash), in four bytes for any domain.
 
-A row r is drawn uniformly and is public; the symbol's hash h_r, one of g cells, goes through kRR over these. Counts are
-decoded afterwards (`queries.randomizers.hashed_decoding`).
+A row r is drawn uniformly and is public. The symbol's hash h_r, one of g cells, is randomized by kRR over the g cells.
+Counts are decoded afterwards (`queries.randomizers.hashed_decoding`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 ROWS = 256
-"""Rows of a planned randomizer. Collisions add about Σc²/(gR) to a variance, and decoding takes R steps a text."""
+"""R, the rows of a planned randomizer. Collisions add about Σc²/(gR) to a variance; decoding takes R steps a text."""
 
 MOST_CELLS = 2**20
 """Most cells of a row: with the most rows they fit the 32 bits of a report."""
@@ -31,10 +31,10 @@ LEAST_CELLS = 3
 _CELL_BYTES = 4
 
 _STEPS = (*(round(2 ** (quarter / 4)) for quarter in range(14, 80)), MOST_CELLS)
-"""Numbers of cells to plan with: each about a fifth more than the one before, powers of two among them."""
+"""Numbers of cells to plan with: each about a fifth larger than the one before; they include powers of two."""
 
 SHOWN_CELLS = (2**10, 2**12, 2**14, 2**16, 2**18)
-"""Numbers of cells that a comparison shows, beside the one with the least error up to the share that matters."""
+"""Numbers of cells that a comparison shows, next to the one with the least error up to the planned share."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class HashedResponse:
         return Hashed.from_numerator(self.cells, self.rows, self.gamma)
 
     def content(self) -> dict[str, Any]:
-        """Return the mechanism's form."""
+        """Return the form of the mechanism."""
         return self.mechanism.content()
 
     @property
@@ -76,7 +76,7 @@ class HashedResponse:
 
     @classmethod
     def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
-        """Return one for each number of cells, in which γ rises: few cells for common symbols, many for rare ones."""
+        """Return one for each number of cells, with rising γ: few cells for common symbols, many for rare ones."""
         return tuple(OfCells(symbols, cells) for cells in _STEPS)
 
     @classmethod
@@ -93,8 +93,8 @@ class HashedResponse:
     def randomize(self, symbol: int, random: Random) -> bytes:
         """Return the report for a symbol in range(symbols).
 
-        A 32-bit draw is compared with w, row and uniform cell are drawn by rejection: the law is exactly the one that
-        the certificate is computed for.
+        A 32-bit draw is compared with `gamma`, and row and uniform cell are drawn by rejection: the law is exactly the
+        one that the certificate is computed for.
         """
         row = uniform(self.rows, random)
         uniformly = draw(random, DRAW_BYTES) < self.gamma
@@ -117,28 +117,28 @@ class HashedResponse:
 
         found = np.frombuffer(reports, dtype=">u4").astype(np.int64)
         own = np.array([row * self.cells + self.place(row, symbol) for row in range(self.rows)], dtype=np.int64)
-        # A number that is no cell is none of the symbol's either.
+        # A number that is not a cell matches no cell of the symbol either.
         rows = np.minimum(found // self.cells, self.rows - 1)
         uniform_cell = self.gamma / DENOMINATOR / self.cells
         return np.where(found == own[rows], self.truthful + uniform_cell, uniform_cell)
 
     def tally(self, reports: bytes) -> Tally:
-        """Keep the cells themselves, which are fewer than there are counts; a number that is no cell is invalid."""
+        """Keep the cells themselves, because there are too many symbols to count; other numbers are invalid."""
         from hubbub.queries.randomizers.hashed_decoding import cells_in
 
         return cells_in(reports, self.rows * self.cells)
 
     def check(self, tally: Tally) -> None:
-        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
+        """Return only if the tally can be this randomizer's; raise ValueError otherwise."""
         from hubbub.queries.randomizers.hashed_decoding import check_cells
 
         check_cells(tally, self.rows * self.cells)
 
     def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
-        """Decode every symbol: return their counts, and what collisions add to each one's variance, or take from it.
+        """Decode every symbol: return the counts, and the (signed) contribution of collisions to each variance.
 
         Raises:
-            ValueError: where there are too many symbols to decode them all.
+            ValueError: if there are too many symbols to decode them all.
         """
         from hubbub.queries.randomizers.hashed_decoding import every_symbol
 
@@ -157,12 +157,12 @@ class HashedResponse:
 
     @property
     def support_gap(self) -> float:
-        """(1−γ)(1−κ): a true report counts for its symbol, and by collision for another one too."""
+        """(1−γ)(1−κ): a true report counts for its own symbol always, and for another by collision."""
         return self.truthful * (1 - self.collision)
 
     @property
     def support_other(self) -> float:
-        """A report of another symbol counts where the two collide, or by a uniform draw."""
+        """A report of another symbol counts if the two collide, or by a uniform draw."""
         return self.truthful * self.collision + self.gamma / DENOMINATOR / self.cells
 
     @property
@@ -174,8 +174,8 @@ class HashedResponse:
         """Return v_p Σ_j w_j² + (v_q − v_p) w_y², over the report and the hash functions.
 
         v_q = q(1−q)/keep² for the symbol's own count, q = 1−γ+γ/g, and v_p = p(1−p)/keep² for another, p = `base`.
-        Whether different symbols are hit is uncorrelated, as their hashes are. What people of one symbol have in
-        common, since their collisions are the same, is not in here: `debias` states it.
+        Hits of different symbols are uncorrelated, because their hashes are. People of one symbol share its collisions;
+        this covariance is not included here: `debias` returns it.
         """
         own, other = self.support_gap + self.support_other, self.support_other
         hit, miss = own * (1 - own) / self.support_gap**2, other * (1 - other) / self.support_gap**2
@@ -189,11 +189,11 @@ class HashedResponse:
 
 @dataclass(frozen=True)
 class OfCells:
-    """The family of one number of cells, in which γ rises."""
+    """The family of one number of cells, with rising γ."""
 
     symbols: int
     cells: int
 
     def at(self, noise_level: int) -> HashedResponse:
-        """Return the randomizer whose γ is `strength` / 2³²."""
+        """Return the randomizer whose γ is `noise_level` / 2³²."""
         return HashedResponse(self.symbols, self.cells, ROWS, noise_level)

@@ -1,23 +1,24 @@
-"""From the cells of hashed reports to the counts of any symbols, with their standard errors.
+"""Decodes the cells of hashed reports into the counts of any symbols, with their standard errors.
 
 N_x is the number of reports in the cell of x in their row. With n people, D dummies, keep = (1−γ)(1−κ), and κ the
 probability that two symbols share a cell (`queries.randomizers.hash_functions`),
 
     ĉ_x = (N_x − n·base − D/g) / keep
 
-is unbiased over the reports and the hash functions. Its variance is, with c_x people of x,
+is unbiased over the reports and the hash functions. With c_x people of x, its variance is
 
     c_x·q(1−q)/keep² + (n−c_x)·p(1−p)/keep² + D·(1/g)(1−1/g)/keep² + Σ_{j≠x} c_j(c_j−1)·κ/((1−κ)R)
 
-q = 1−γ+γ/g, p = base. The last term, about Σc²/(gR), is what people of one symbol have in common: they collide with x
-in the same rows. Three steps make it small and known:
+with q = 1−γ+γ/g and p = base. The last term, about Σc²/(gR), is the covariance between people of one symbol: they
+collide with x in the same rows. Three steps make this term small and known:
 
-- The common symbols among those decoded are *explained*: what (1−γ)ĉ_j reports are expected to add to each row is taken
-  out of the table before the others are decoded, and put back for j itself. Only the others are left in the sum.
-- What is explained is still there as noise, in the cells where it is: x has the variance of its own cells' reports, in
-  place of the mean over all cells that the formula has.
-- What is left is measured, whatever the texts are and whether or not they were looked for: people of one symbol make
-  the squares of the table's counts larger. With S = Σ(T − mean)² over the residual table of N reports,
+- The common symbols among those decoded are *explained*: the reports that (1−γ)ĉ_j people are expected to add to each
+  row are subtracted from the table before the others are decoded, and added back for j itself. The sum then runs over
+  the other symbols only.
+- Explained reports still cause noise in the cells where they are. So x gets the variance of the reports in its own
+  cells, instead of the mean over all cells that the formula has.
+- The rest of the term is measured, whatever the texts are and whether or not they were looked for: people of one symbol
+  make the squares of the table's counts larger. With S = Σ(T − mean)² over the residual table of N reports,
   (S − N(1 − 1/(gR)))/(1−γ)² estimates Σ c(c−1)/R.
 """
 
@@ -41,22 +42,22 @@ if TYPE_CHECKING:
 Symbols = npt.NDArray[np.uint64]
 
 MOST_DECODED = 2**24
-"""Most symbols decoded at once: some 400 MB, and a minute."""
+"""Most symbols decoded at once: about 400 MB, and a minute."""
 
 EXPLAINED = 1000
 """Most symbols that are explained, the most common ones."""
 
 COMMON = 6.0
-"""In standard errors of an absent symbol: from here on one is explained."""
+"""From so many standard errors of an absent symbol on, a symbol is explained."""
 
 SEARCHED = 8
-"""Common symbols are looked for in an eighth of the rows, where their counts are known well enough."""
+"""Common symbols are searched in an eighth of the rows, which give their counts accurately enough."""
 
 SEARCHES = 2
-"""How often: in the first, many seem common that only collide with one that is, and these are out of the way then."""
+"""Number of searches. The first also finds symbols that only collide with a common one; the second sorts them out."""
 
 REFINEMENTS = 12
-"""Most steps in which the counts of common symbols are fitted together; few are needed, as few collide often."""
+"""Most steps that fit the counts of common symbols jointly; few are needed, because few symbols collide often."""
 
 _AT_ONCE = 2**15
 """Symbols hashed together: their words stay in the processor's cache."""
@@ -66,7 +67,7 @@ _LOW = np.uint64(2**32 - 1)
 
 
 class _Hashing(Protocol):
-    """What decoding needs of the randomizer; its members are those of `hashed.HashedResponse`."""
+    """The members of `hashed.HashedResponse` that decoding needs."""
 
     @property
     def symbols(self) -> int: ...
@@ -91,7 +92,7 @@ class _Hashing(Protocol):
 
 
 class Cells(Tally):
-    """A tally whose `counts` are not by symbol: they are the cells that were reported, each as often as it was."""
+    """A tally whose `counts` are not by symbol: they are the reported cells, one for each valid report."""
 
     def __add__(self, other: Tally) -> Cells:
         joined = np.concatenate([self.counts, other.counts])
@@ -99,24 +100,24 @@ class Cells(Tally):
 
     @property
     def canonical(self) -> Counts:
-        """The cells, sorted: in which order reports came says nothing."""
+        """The cells, sorted: the order of the reports carries no information."""
         ordered: Counts = np.sort(self.counts)
         return ordered
 
     def written(self) -> bytes:
-        """Return the cells as they travel (`packed`)."""
+        """Return the cells as bytes (`packed`)."""
         return packed(self)
 
     @classmethod
     def read(cls, written: bytes, valid: int) -> Cells:
-        """Return the tally that `packed` wrote; raises ValueError where the bytes are something else."""
+        """Return the tally that `packed` wrote; raise ValueError if the bytes are something else."""
         return unpacked(written, valid)
 
 
 def packed(tally: Tally) -> bytes:
-    """Return the cells of a tally as they travel: compressed differences of neighbours, sorted."""
+    """Return the cells of a tally as bytes: sorted, as compressed differences of neighbours."""
     gaps = np.diff(np.sort(tally.counts), prepend=0).astype("<u4")
-    # Bytes of one weight together, so that the high ones, nearly all 0, take no room.
+    # Bytes of one significance are grouped, because the high bytes are nearly all 0 and compress to almost nothing.
     return zlib.compress(gaps.view(np.uint8).reshape(-1, 4).T.tobytes(), 6)
 
 
@@ -124,7 +125,7 @@ def unpacked(table: bytes, valid: int) -> Cells:
     """Return the cells that `packed` wrote, one for each valid report.
 
     Raises:
-        ValueError: where the bytes are something else.
+        ValueError: if the bytes are something else.
     """
     reader = zlib.decompressobj()
     try:
@@ -145,18 +146,18 @@ def cells_in(reports: bytes, cells: int) -> Cells:
 
 
 def check_cells(tally: Tally, cells: int) -> None:
-    """Return only if a tally holds one cell of range(cells) for each valid report; raises ValueError otherwise."""
+    """Return only if a tally has one cell of range(cells) for each valid report; raise ValueError otherwise."""
     counts: Counts = tally.counts
     if counts.shape != (tally.valid,) or (counts < 0).any() or (counts >= cells).any():
-        raise ValueError(f"cells of shape {counts.shape}, {tally.valid} numbers from 0 to {cells - 1} are expected")
+        raise ValueError(f"cells of shape {counts.shape}; {tally.valid} numbers from 0 to {cells - 1} are expected")
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Counts of the symbols asked for, their variances, and what chance has to do with them; shape (symbols,) each.
+    """Counts of the requested symbols, their variances, and bounds of their p-values; shape (symbols,) each.
 
-    `log_chances` are the logarithms of bounds on how often so many reports are in the cells of a symbol that nobody
-    holds (`noise.Noise`).
+    `log_chances` are the logarithms of bounds on the probability that the cells of a symbol that nobody has contain so
+    many reports (`hashed_noise.Noise`).
     """
 
     counts: Vector
@@ -165,13 +166,13 @@ class Decoded:
 
 
 def every_symbol(randomizer: _Hashing, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
-    """Decode all symbols there are; return their counts, and by how much each variance differs from the mean one.
+    """Decode all symbols; return their counts, and by how much each variance differs from the mean one.
 
     Raises:
-        ValueError: where they are too many, as those of a text.
+        ValueError: if there are too many, as for a text.
     """
     if randomizer.symbols > MOST_DECODED:
-        raise ValueError(f"{randomizer.symbols} symbols are more than {MOST_DECODED}; decode those that you look for")
+        raise ValueError(f"{randomizer.symbols} symbols are more than {MOST_DECODED}; decode only those you look for")
     decoded = decode(randomizer, tally, dummies, np.arange(randomizer.symbols, dtype=np.uint64))
     indicator, people = np.array([1.0, 0.0]), tally.valid - dummies
     hit, miss = randomizer.variances(indicator).tolist()
@@ -183,7 +184,7 @@ def every_symbol(randomizer: _Hashing, tally: Tally, dummies: int) -> tuple[Vect
 def decode(randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols) -> Decoded:
     """Return the counts of distinct symbols, from a batch's cells with that many dummies among them.
 
-    Takes about 5 ns a symbol and row.
+    It takes about 5 ns for each symbol and row.
     """
     table = _Table(randomizer, tally, dummies)
     mixed = _mixed(symbols)
@@ -192,7 +193,7 @@ def decode(randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols) -
         common = _searched(table, mixed, common)
     gathered = table.counts(mixed, common)
     counts, spread = gathered.counts, gathered.expected + gathered.known + gathered.collisions
-    # What explains a symbol stands for its own people, who are counted, and add their own variance.
+    # An explained symbol's reports come from its own people, who are counted here and add their own variance.
     counts[common.places] += common.counts
     gathered.known[common.places] -= randomizer.truthful * common.counts
     spread[common.places] -= randomizer.truthful * common.counts
@@ -206,10 +207,14 @@ def decode(randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols) -
 
 @dataclass(frozen=True, eq=False)
 class _CellSums:
-    """What the cells of symbols hold: ĉ among the people who are not explained, and the explained reports expected.
+    """The sums over the cells of symbols.
 
-    `expected` are the other reports expected of each, `collisions` what those of people who are alike add to the
-    variance of their number, and `noise` is its law where nobody holds the symbol.
+    Attributes:
+        counts: ĉ among the people who are not explained.
+        known: the explained reports expected in the cells.
+        expected: the other reports expected of each symbol.
+        collisions: the variance that people of one symbol add to the number of these reports.
+        noise: the law of that number if nobody has the symbol.
     """
 
     counts: Vector
@@ -221,21 +226,21 @@ class _CellSums:
 
 @dataclass(frozen=True, eq=False)
 class _Explained:
-    """Symbols, by their places among those decoded and mixed, whose people are taken out, and how many these are."""
+    """The explained symbols: their indices among those decoded, their mixed bits, and the people of each."""
 
     places: npt.NDArray[np.intp]
     mixed: Symbols
     counts: Vector
 
     def above(self, least: float) -> _Explained:
-        """Return the most common ones, those that hold more than `least` people."""
+        """Return the most common ones, with more than `least` people each."""
         order = np.argsort(self.counts)[::-1][:EXPLAINED]
         order = order[self.counts[order] > least]
         return _Explained(self.places[order], self.mixed[order], self.counts[order])
 
 
 def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
-    """Return the symbols that are common, beside those known."""
+    """Return the common symbols, given those that are known already."""
     counts = table.counts(mixed, known, SEARCHED).counts
     counts[known.places] += known.counts
     every = _Explained(np.arange(len(mixed)), mixed, counts)
@@ -263,15 +268,15 @@ class _Table:
 
     @property
     def error(self) -> float:
-        """The standard error of a symbol that nobody holds, without what collisions add."""
+        """The standard error of a symbol that nobody has, without the part of collisions."""
         indicator, randomizer = np.array([1.0, 0.0]), self._randomizer
         people = self._people * float(randomizer.variances(indicator)[1])
         return float(np.sqrt(people + self._dummies * randomizer.dummy_variance(indicator)))
 
     def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> _CellSums:
-        """Return what the cells of each symbol hold.
+        """Return the sums over the cells of each symbol.
 
-        Only every `step`-th row is looked at, and stands for those that are not.
+        Only every `step`-th row is read; the sums are scaled up for the other rows.
         """
         randomizer, square, seen = self._randomizer, 0.0, NoiseSamples()
         found, known, looked_at = np.zeros(len(mixed)), np.zeros(len(mixed)), range(0, randomizer.rows, step)
@@ -295,12 +300,13 @@ class _Table:
         return _CellSums(counts, known * whole, expected, collisions, seen.noise(randomizer.rows))
 
     def fitted(self, mixed: Symbols) -> Vector:
-        """Return the counts of a few symbols that explain the reports in their cells best together, shape (symbols,).
+        """Return the counts of a few symbols that jointly explain the reports in their cells best, shape (symbols,).
 
-        Where one is very common, many others seem so that collide with it in the same row, and with each other: taking
-        out what each explains in turn need not converge. The counts solve M·c = ĉ, where ĉ is what each one's cells say
-        by themselves, and M_ij = (the share of rows in which i and j collide − κ)/(1 − κ), a Gram matrix but for κ's
-        last digits. So conjugate gradients approach them, in few steps where few collide often.
+        If one symbol is very common, many others that collide with it in some row seem common too, and collide with
+        each other. Subtracting the reports of each in turn need not converge. Instead the counts solve M·c = ĉ. Here ĉ
+        is the estimate from each symbol's cells alone, and M_ij = (the share of rows in which i and j collide − κ)/(1 −
+        κ) is a Gram matrix up to the last digits of κ. So conjugate gradients approach the solution, in few steps if
+        few symbols collide often.
         """
         randomizer, held = self._randomizer, np.zeros(len(mixed))
         cells = np.empty((randomizer.rows, len(mixed)), dtype=np.int64)
@@ -321,7 +327,7 @@ class _Table:
         return _solved(explained, (held - self._expected(nobody)) / randomizer.support_gap)
 
     def _expected(self, explained: _Explained) -> float:
-        """Return how many reports of people who are not explained, and uniform ones, are expected of a symbol."""
+        """Return how many reports of people who are not explained, and uniform reports, are expected for a symbol."""
         randomizer = self._randomizer
         by_collision = randomizer.truthful * randomizer.collision
         left = self._people - float(explained.counts.sum())
@@ -342,7 +348,7 @@ class _Table:
         return np.uint64(low), np.uint64(high), np.uint64(shift)
 
     def _gather(self, row: int, mixed: Symbols, gathered: Sequence[tuple[npt.NDArray[np.float32], Vector]]) -> None:
-        """Add to each symbol what its cell of the row holds, in each of the tables that are given with a sum."""
+        """Add the content of each symbol's cell of the row to its sum, for each pair of a table and sums."""
         cells, row_words = np.uint64(self._randomizer.cells), self._words(row)
         for start in range(0, len(mixed), _AT_ONCE):
             hashed = _hashed(row_words, mixed[start : start + _AT_ONCE], cells)
@@ -351,7 +357,7 @@ class _Table:
 
 
 def _solved(multiplied: Callable[[Vector], Vector], wanted: Vector) -> Vector:
-    """Return what a positive semidefinite matrix multiplies to `wanted`, nearly: by conjugate gradients."""
+    """Return an approximate x with M·x = `wanted`, for a positive semidefinite matrix M, by conjugate gradients."""
     solution = np.zeros_like(wanted)
     direction = left = wanted
     for _ in range(REFINEMENTS):
@@ -366,7 +372,7 @@ def _solved(multiplied: Callable[[Vector], Vector], wanted: Vector) -> Vector:
 
 
 def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, cells: np.uint64) -> Symbols:
-    """Return h_r of mixed symbols, as `hashing.cell_of` does: arithmetic of 64-bit words wraps around."""
+    """Return h_r of mixed symbols, as `hash_functions.cell_of` does: arithmetic of 64-bit words wraps around."""
     low, high, shift = row_words
     hashed = mixed & _LOW
     hashed *= low

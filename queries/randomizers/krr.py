@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 SYMBOL_BYTES = 4
-"""A report is the symbol it names, big-endian; four bytes hold every symbol there may be."""
+"""A report is a symbol, big-endian; every symbol fits into four bytes."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class KRandomizedResponse:
         return KRR.from_numerator(self.symbols, self.gamma)
 
     def content(self) -> dict[str, Any]:
-        """Return the mechanism's own form."""
+        """Return the form of the mechanism."""
         return self.mechanism.content()
 
     @property
@@ -46,25 +46,25 @@ class KRandomizedResponse:
     @classmethod
     def read(cls, fields: Fields, symbols: int) -> KRandomizedResponse:
         """Read γ as [w, 2³²]."""
-        # Never 0 or 1: at 0 each report is the answer itself, and at 1 no estimate can be made of the reports.
+        # Never 0 or 1: at 0 each report is the answer itself, and at 1 the reports allow no estimate.
         return cls(symbols, fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer"))
 
     @classmethod
     def families(cls, symbols: int) -> Sequence[RandomizerFamily]:
-        """Return one family, in which γ rises."""
+        """Return one family, with rising γ."""
         return (_ByGamma(symbols),)
 
     @classmethod
     def shown_families(cls, symbols: int) -> Sequence[RandomizerFamily]:  # noqa: ARG003 - one number of symbols has one law
-        """Return none: there is nothing to choose but what `families` says."""
+        """Return none: `families` has all there are."""
         return ()
 
     def randomize(self, symbol: int, random: Random) -> bytes:
         """Return the report for a symbol in range(symbols).
 
-        A 32-bit draw is compared with w, and the uniform symbol is drawn by rejection: the law is exactly the one that
-        the certificate is computed for. For every two symbols and every report, the probabilities' ratio is at most
-        e^epsilon_local, with epsilon_local = ln(1 + k (1 - γ) / γ) and k = `symbols`.
+        A 32-bit draw is compared with `gamma`, and the uniform symbol is drawn by rejection: the law is exactly the one
+        that the certificate is computed for. For every two symbols and every report, the ratio of the report's
+        probabilities is at most e^epsilon_local, with epsilon_local = ln(1 + k (1 - γ) / γ) and k = `symbols`.
         """
         reported = uniform(self.symbols, random) if draw(random, DRAW_BYTES) < self.gamma else symbol
         return reported.to_bytes(SYMBOL_BYTES, "big")
@@ -94,7 +94,7 @@ class KRandomizedResponse:
         return Tally(counts, len(inside), len(found) - len(inside))
 
     def check(self, tally: Tally) -> None:
-        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
+        """Return only if the tally can be this randomizer's; raise ValueError otherwise."""
         from hubbub.queries.randomizers.counting import check_counts
 
         check_counts(tally, self.symbols)
@@ -127,8 +127,9 @@ class KRandomizedResponse:
     def variances(self, weights: Vector) -> Vector:
         """Return γ [(1−γ)(w_y − w̄)² + Var_U(w)] / (1−γ)², w̄ and Var_U(w) over the k symbols.
 
-        The report is y with probability 1−γ, uniform with γ: its variance given which of the two is γ Var_U(w), and
-        that of its mean given which, w_y or w̄, is γ (1−γ) (w_y − w̄)². Written so, no digits cancel where γ is small.
+        The report is y with probability 1−γ, and uniform with γ. By the law of total variance over these two cases, the
+        expected variance within a case is γ Var_U(w), and the variance of the case's mean, w_y or w̄, is
+        γ (1−γ) (w_y − w̄)². In this form no digits cancel if γ is small.
         """
         deviations = (weights - weights.mean()) ** 2
         variances: Vector = self._gamma * (self.support_gap * deviations + deviations.mean()) / self.support_gap**2

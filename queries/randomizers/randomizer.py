@@ -1,6 +1,6 @@
-"""How a symbol becomes a report, the exact law of that report, and how its bias is undone.
+"""The protocol of a local randomizer: how a symbol becomes a report, the report's exact law, and debiasing.
 
-To add one: a module with a frozen dataclass that has these members, and its line in `registry`.
+To add a randomizer, write a module with a frozen dataclass that has these members, and add its line to `registry`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hubbub.queries.fields import Fields
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
-    # A device loads no numpy: only those who count and plan do.
+    # A device does not load numpy; only counting and planning do.
     import numpy as np
     import numpy.typing as npt
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class Tally:
     """A batch's counts: one for each symbol, the number of valid reports, and the number of invalid ones.
 
-    A report may count for several symbols, or for none, so `valid` is not the sum of the counts. A randomizer of more
-    symbols than can be counted keeps what was reported instead, as a subclass of this: its counts are for it to read.
+    A report may count for several symbols, or for none, so `valid` is not the sum of the counts. If a randomizer has
+    too many symbols to count, its tally is a subclass that keeps the reports themselves in `counts`. Only that
+    randomizer can interpret them.
     """
 
     counts: Counts
@@ -42,19 +43,19 @@ class Tally:
 
     @property
     def canonical(self) -> Counts:
-        """The counts in the one order in which they are hashed and published, whichever they were counted in."""
+        """The counts in the one order in which they are hashed and published, whatever order they were counted in."""
         return self.counts
 
     def written(self) -> bytes:
-        """Return the canonical counts as they travel: eight bytes each, little-endian."""
+        """Return the canonical counts as bytes: eight bytes each, little-endian."""
         return self.canonical.astype("<i8").tobytes()
 
     @classmethod
     def read(cls, written: bytes, valid: int) -> Tally:
-        """Return the tally of so many valid reports that `written` wrote.
+        """Return the tally of `valid` reports that `written` wrote.
 
         Raises:
-            ValueError: where the bytes are something else.
+            ValueError: if the bytes are something else.
         """
         import numpy as np
 
@@ -62,24 +63,24 @@ class Tally:
 
 
 def tally_of(randomizer: Randomizer, counts: Counts, valid: int) -> Tally:
-    """Return a tally as `randomizer` makes it, of counts that were stored: a plain one, or one that keeps reports."""
+    """Return a tally of stored counts, in the class that `randomizer` uses."""
     return type(randomizer.tally(b""))(counts, valid)
 
 
 def read_tally(randomizer: Randomizer, written: bytes, valid: int) -> Tally:
-    """Return the tally, as `randomizer` makes it, of so many valid reports that `Tally.written` wrote.
+    """Return the tally of `valid` reports that `Tally.written` wrote, in the class that `randomizer` uses.
 
     Raises:
-        ValueError: where the bytes are something else.
+        ValueError: if the bytes are something else.
     """
     return type(randomizer.tally(b"")).read(written, valid)
 
 
 class RandomizerFamily(Protocol):
-    """Randomizers of one kind and one number of symbols, from the least private to the most: w from 1 to 2³² - 1."""
+    """Randomizers of one kind and number of symbols, by noise level from 1 (least private) to 2³² - 1 (most)."""
 
     def at(self, noise_level: int) -> Randomizer:
-        """Return the randomizer at that level of noise: the larger, the more private."""
+        """Return the randomizer at that noise level; a larger level is more private."""
 
 
 class Randomizer(Protocol):
@@ -87,17 +88,17 @@ class Randomizer(Protocol):
 
     Its numbers are linear: N_j counted for symbol j among n reports and D dummies has the mean
     keep·c_j + base·n + dummy_mean·D, where c_j people encoded j. So ĉ_j = (N_j − base·n − dummy_mean·D)/keep is
-    unbiased. Means and variances are over the reports, and over hash functions where it has some.
+    unbiased. Means and variances are over the reports, and over hash functions if the randomizer has them.
     """
 
     kind: ClassVar[str]
-    """The word for it in drafts and tasks; ledgers and certificates name the mechanism."""
+    """Its name in drafts and tasks; ledgers and certificates name the mechanism."""
 
     most_symbols: ClassVar[int]
     """Most symbols that it takes."""
 
     needs_known_domain: ClassVar[bool]
-    """Whether the answers must be listed: a report is made from an answer's place among all."""
+    """Whether the answers must be listed, because a report is made from an answer's index."""
 
     one_symbol_per_report: ClassVar[bool]
     """Whether each valid report adds 1 to the sum of a tally's counts, so that the sum is their number."""
@@ -111,10 +112,10 @@ class Randomizer(Protocol):
         """The exact law of a report, for the accountant."""
 
     def content(self) -> dict[str, Any]:
-        """Return what `read` reads, as JSON values: `mechanism`, which is the kind, and exact numbers as [w, 2³²].
+        """Return the content that `read` reads, as JSON values: `mechanism` (the kind), and exact numbers as [w, 2³²].
 
-        Where the mechanism has a form of its own, as kRR and unary encoding have, that is it; its number of categories
-        is the question's. A law can be long, so who states one writes the numbers that it follows from.
+        If the mechanism has its own form, as kRR and unary encoding have, this is that form; its number of categories
+        is the question's. A law can be long, so the content has the numbers that determine it, not the law.
         """
 
     @property
@@ -126,7 +127,7 @@ class Randomizer(Protocol):
         """Read the randomizer of a frozen task's query.
 
         Raises:
-            FieldError: naming the value that is not allowed.
+            FieldError: if a value is not allowed; it is named.
         """
 
     @classmethod
@@ -134,12 +135,12 @@ class Randomizer(Protocol):
         """Return the families worth planning with.
 
         Raises:
-            TaskError: where there are more symbols than it takes.
+            TaskError: if there are more symbols than it takes.
         """
 
     @classmethod
     def shown_families(cls, symbols: int) -> Sequence[RandomizerFamily]:
-        """Return families that a comparison shows beside the best one, for somebody who wants to see what they cost."""
+        """Return further families that a comparison shows next to the best one."""
 
     # On the device
 
@@ -149,18 +150,18 @@ class Randomizer(Protocol):
     # At the shuffler
 
     def dummies(self, count: int, random: Random) -> bytes:
-        """Return `count` reports, joined without separators, that carry nobody's answer: those of uniform symbols."""
+        """Return `count` reports of uniform symbols, joined without separators; no person's answer is in them."""
 
     # At the analyzer
 
     def likelihoods(self, reports: bytes, symbol: int) -> Vector:
-        """Return the probability of each of the joined reports where `symbol` was encoded, shape (reports,).
+        """Return the probability of each of the joined reports if `symbol` was encoded, shape (reports,).
 
-        Up to a factor for each report that is the same for all symbols: what an attacker compares symbols with.
+        It is up to a factor for each report that is the same for all symbols. An attacker compares symbols by it.
         """
 
     def tally(self, reports: bytes) -> Tally:
-        """Count reports that are joined without separators; a report that no symbol can give is invalid."""
+        """Count reports that are joined without separators; a report that no symbol can produce is invalid."""
 
     def check(self, tally: Tally) -> None:
         """Return only if a tally, read back from its counts, can be this randomizer's.
@@ -170,17 +171,17 @@ class Randomizer(Protocol):
         """
 
     def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
-        """Return ĉ_j by symbol, and by how much each one's variance differs from what `variances` say; (symbols,) both.
+        """Return ĉ_j by symbol, and by how much each one's variance differs from `variances`, shape (symbols,) both.
 
-        It differs where reports of one symbol have more in common than the symbol: where hash functions collide.
+        The difference is not 0 if reports of one symbol are dependent given the symbol, as by colliding hashes.
 
         Raises:
-            ValueError: where there are too many symbols for all to be counted.
+            ValueError: if there are too many symbols to count them all.
         """
 
     @property
     def support_gap(self) -> float:
-        """How much more probably a report counts for the symbol that was encoded than for another; 0 says nothing."""
+        """How much more probably a report counts for its own symbol than for another (p − q); 0 is no information."""
 
     @property
     def support_other(self) -> float:
@@ -191,12 +192,12 @@ class Randomizer(Protocol):
         """The probability that a dummy counts for a given symbol."""
 
     def variances(self, weights: Vector) -> Vector:
-        """Return the variance of one report's part of Σ_j w_j ĉ_j, for each symbol it may be the report of."""
+        """Return the variance of one report's part of Σ_j w_j ĉ_j, for each symbol that it may encode."""
 
     def dummy_variance(self, weights: Vector) -> float:
         """Return the variance of one dummy's part of Σ_j w_j ĉ_j."""
 
 
 def task_content(randomizer: Randomizer) -> dict[str, Any]:
-    """Return a randomizer's content as a task's query holds it; the number of categories follows from the question."""
+    """Return a randomizer's content as in a task's query, without the categories, which the question determines."""
     return {key: value for key, value in randomizer.content().items() if key != "categories"}

@@ -1,4 +1,4 @@
-"""A uniform number and a biased coin from whole random bytes, without floating point."""
+"""Draws uniform numbers and biased coins from random bytes, exactly, without floating point."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 Random = Callable[[int], bytes]
-"""Returns that many uniform, independent bytes. The default everywhere is `os.urandom`."""
+"""Returns so many uniform, independent bytes. The default everywhere is `os.urandom`."""
 
 DRAW_BYTES = 4
 """Width of a draw: γ is a whole number over 2³², so 32 bits decide it exactly."""
@@ -20,7 +20,7 @@ def draw(random: Random, width: int = DRAW_BYTES) -> int:
 def uniform(count: int, random: Random, width: int = DRAW_BYTES) -> int:
     """Return a number from 0 to `count` - 1, exactly uniform; `count` is at most 256 ** `width`.
 
-    Draws above the largest multiple of `count` are rejected, so each residue is hit by equally many draws.
+    Draws at or above the largest multiple of `count` are rejected, so equally many draws give each number.
     """
     span = 256**width
     limit = span - span % count
@@ -39,7 +39,8 @@ def happens_in(count: int, whole: int, random: Random, width: int = DRAW_BYTES) 
     """Return True with exactly the probability `count` / `whole`, in [0, 1); they may have common factors.
 
     The digits of a uniform real number in base 256 ** `width` are drawn until one differs from the probability's digit
-    at that place: it is then known whether the real number is below the probability. One draw is nearly always enough.
+    at that place. This digit decides whether the real number is below the probability. One draw is nearly always
+    enough.
     """
     rest = count
     span: int = 256**width
@@ -48,6 +49,6 @@ def happens_in(count: int, whole: int, random: Random, width: int = DRAW_BYTES) 
         drawn = draw(random, width)
         if drawn != digit:
             return drawn < digit
-        # The probability has no further digits, so the real number is not below it, whatever digits would follow.
+        # All further digits of the probability are 0, so the real number is not below it.
         if rest == 0:
             return False

@@ -1,4 +1,4 @@
-"""Unary encoding (basic one-time RAPPOR): a report has a bit for each symbol, and each is randomized independently."""
+"""Unary encoding (basic one-time RAPPOR): a report has a bit for each symbol, each randomized independently."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class UnaryEncoding:
         return RAPPOR.from_numerators(self.symbols, self.truthful, self.other)
 
     def content(self) -> dict[str, Any]:
-        """Return the mechanism's own form."""
+        """Return the form of the mechanism."""
         return self.mechanism.content()
 
     @property
@@ -76,11 +76,11 @@ class UnaryEncoding:
 
     @classmethod
     def shown_families(cls, symbols: int) -> Sequence[RandomizerFamily]:  # noqa: ARG003 - one number of symbols has one law
-        """Return none: there is nothing to choose but what `families` says."""
+        """Return none: `families` has all there are."""
         return ()
 
     def randomize(self, symbol: int, random: Random) -> bytes:
-        """Return the report for a symbol in range(symbols): each bit from a 32-bit draw of its own, exactly."""
+        """Return the report for a symbol in range(symbols); each bit has its own 32-bit draw, so its law is exact."""
         drawn, bits = random(DRAW_BYTES * self.symbols), 0
         for place in range(self.symbols):
             number = int.from_bytes(drawn[DRAW_BYTES * place : DRAW_BYTES * (place + 1)], "big")
@@ -88,7 +88,7 @@ class UnaryEncoding:
         return bits.to_bytes(self.report_bytes, "little")
 
     def dummies(self, count: int, random: Random) -> bytes:
-        """Return reports of uniform symbols: what the accountant counts as further people (accounting-crowds.md)."""
+        """Return reports of uniform symbols; the accountant counts them as further people (accounting-crowds.md)."""
         import numpy as np
 
         from hubbub.queries.randomizers.counting import uniform_symbols
@@ -104,9 +104,10 @@ class UnaryEncoding:
         return b"".join(parts)
 
     def likelihoods(self, reports: bytes, symbol: int) -> Vector:
-        """Return t/o where the symbol's bit is 1, (1 − t)/(1 − o) where it is 0, shape (reports,).
+        """Return t/o if the symbol's bit is 1 and (1 − t)/(1 − o) if it is 0, shape (reports,).
 
-        t and o are the probabilities of the symbol's bit and of another: all other bits are as likely for every symbol.
+        t and o are the probabilities of a 1 in the symbol's bit and in another bit. The common factor, the probability
+        of the report if every bit were another symbol's, is left out.
         """
         import numpy as np
 
@@ -121,7 +122,7 @@ class UnaryEncoding:
         from hubbub.queries.randomizers.randomizer import Tally
 
         rows = np.frombuffer(reports, dtype=np.uint8).reshape(-1, self.report_bytes)
-        # A set bit beyond the last symbol's can only come from a report that was not made as prescribed.
+        # Only a report that does not follow the protocol has a set bit beyond the last symbol's.
         spare = 0xFF << ((self.symbols - 1) % 8 + 1) & 0xFF
         good = rows[(rows[:, -1] & spare) == 0]
         counts = np.zeros(self.symbols, dtype=np.int64)
@@ -132,7 +133,7 @@ class UnaryEncoding:
         return Tally(counts, len(good), len(rows) - len(good))
 
     def check(self, tally: Tally) -> None:
-        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
+        """Return only if the tally can be this randomizer's; raise ValueError otherwise."""
         from hubbub.queries.randomizers.counting import check_counts
 
         check_counts(tally, self.symbols)
@@ -149,7 +150,7 @@ class UnaryEncoding:
 
     @property
     def support_gap(self) -> float:
-        """How much more probably the bit of one's own symbol is 1 than another bit."""
+        """How much more probably the bit of the own symbol is 1 than another bit."""
         return (self.truthful - self.other) / DENOMINATOR
 
     @property
@@ -159,12 +160,12 @@ class UnaryEncoding:
 
     @property
     def dummy_mean(self) -> float:
-        """A dummy's bit is that of its symbol with probability 1/k."""
+        """Each bit belongs to a dummy's symbol with probability 1/k."""
         return self.support_other + self.support_gap / self.symbols
 
     @property
     def _bit_variances(self) -> tuple[float, float]:
-        """Return p(1−p)/(p−q)² for one's own bit and q(1−q)/(p−q)² for another, p = truthful and q = other."""
+        """Return p(1−p)/(p−q)² for the own bit and q(1−q)/(p−q)² for another, with p = truthful and q = other."""
         own, another = self._truthful * (1 - self._truthful), self.support_other * (1 - self.support_other)
         return own / self.support_gap**2, another / self.support_gap**2
 
@@ -175,7 +176,7 @@ class UnaryEncoding:
         return variances
 
     def dummy_variance(self, weights: Vector) -> float:
-        """Return the mean of `variances` over its uniform symbol, and the variance of its mean, w_y, over that."""
+        """Return the mean of `variances` over the dummy's uniform symbol y, plus the variance of its mean w_y."""
         return float(self.variances(weights).mean() + weights.var())
 
 

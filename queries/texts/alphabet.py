@@ -1,4 +1,4 @@
-"""The characters that unknown texts are looked for in, as the bytes that may continue a beginning."""
+"""The characters in which unknown texts are searched, as the bytes that may continue a beginning."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 Level = Mapping[bytes, list[bytes]]
-"""Continuations of one length, by what they have of a character that they end within; b"" where they end with one."""
+"""Continuations of one length, by the incomplete character at their end; b"" if the last character is complete."""
 
 LEFT_OUT = frozenset({"Cc", "Cs", "Co", "Cn"})
-"""Categories of Unicode that no text is looked for in by default: controls, surrogates, private and no characters."""
+"""Categories of Unicode that are left out by default: controls, surrogates, private use and unassigned."""
 
 
 @dataclass(frozen=True)
 class Alphabet:
-    """What may follow each part of a character, b"" being none: the bytes that begin or continue one.
+    """The bytes that may follow each incomplete character; b"" means that no character is begun.
 
-    `after[part]` holds, by the byte that follows, the part that it leads to, b"" where it ends the character.
+    `after[part]` maps each byte that may follow to the part that it leads to, b"" if it completes the character.
     """
 
     after: Mapping[bytes, Mapping[bytes, bytes]]
@@ -32,7 +32,7 @@ class Alphabet:
         """Return the alphabet of some characters.
 
         Raises:
-            UnicodeEncodeError: where one cannot be written in UTF-8.
+            UnicodeEncodeError: if one cannot be written in UTF-8.
         """
         after: dict[bytes, dict[bytes, bytes]] = defaultdict(dict)
         for character in characters:
@@ -58,13 +58,13 @@ class Alphabet:
         return ends + (further_on if unended else 0)
 
     def continuations(self, beginning: bytes, length: int) -> tuple[list[bytes], list[bytes]]:
-        """Return what may follow a beginning: ends of texts in 1 to `length` bytes, and what goes on after `length`."""
+        """Return the continuations of a beginning: ends of texts in 1 to `length` bytes, unended ones in `length`."""
         part = part_of(beginning)
         ends = [each for place in range(1, length + 1) for each in self._level(part, place).get(b"", ())]
         return ends, [each for words in self._level(part, length).values() for each in words]
 
     def _level(self, part: bytes, length: int) -> Level:
-        # Kept, because most beginnings end with a whole character and so have the same continuations.
+        # Cached, because most beginnings end with a whole character and so have the same continuations.
         if length == 0:
             return {part: [b""]}
         if (part, length) not in self._levels:
@@ -77,7 +77,7 @@ class Alphabet:
 
 
 def part_of(beginning: bytes) -> bytes:
-    """Return what a beginning has of the character that it ends within; b"" where it ends with a whole one."""
+    """Return the bytes of the incomplete character that a beginning ends with; b"" if it ends with a whole one."""
     # A character has at most four bytes, and only the first of them is not 10xxxxxx.
     for place in range(1, min(3, len(beginning)) + 1):
         byte = beginning[-place]
@@ -89,6 +89,6 @@ def part_of(beginning: bytes) -> bytes:
 
 @lru_cache(maxsize=1)
 def every_character() -> Alphabet:
-    """Return the alphabet of all characters that Unicode assigns, but for controls."""
+    """Return the alphabet of all characters that Unicode assigns, without the categories in `LEFT_OUT`."""
     points = map(chr, range(sys.maxunicode + 1))
     return Alphabet.of(each for each in points if unicodedata.category(each) not in LEFT_OUT)

@@ -1,16 +1,16 @@
 """Finds texts that nobody listed, from the tables of rounds that asked for longer and longer beginnings.
 
-In the first round's table every beginning of that length is looked up; in each later one, what may follow the
-beginnings that stood out of the one before, and the texts that had ended there. A text is found where each of its
-beginnings stood out, and then it does itself.
+In the first round's table every beginning of that length is looked up. In each later table, the continuations of the
+beginnings that stood out of the table before are looked up, and the texts that had ended there. A text is found if each
+of its beginnings stood out, and then the text itself.
 
-Error rates: what is looked up in a round depends on the rounds before alone, whose randomness is independent of its
-own: reports are drawn anew, and each length's digests are others. So in each round Benjamini and Yekutieli's procedure
-keeps the expected share of false discoveries, given all that came before, at most `lookup.FALSE_DISCOVERIES`. Estimates
-are one round's, not a mean over rounds: other people may have answered those.
+Error rates: the look-ups of a round depend only on earlier rounds, whose randomness is independent of the round's own.
+Reports are drawn again, and each length has other digests. So in each round Benjamini and Yekutieli's procedure keeps
+the expected share of false discoveries, given all earlier rounds, at most `lookup.FALSE_DISCOVERIES`. Estimates are
+those of one round, not a mean over rounds, because other people may have answered the earlier rounds.
 
-A beginning that nothing longer was found of is returned as one. False discoveries hardly ever go on, so among
-these their share may be larger than in their round.
+If nothing longer was found for a beginning, it is returned as a beginning. False discoveries are hardly ever
+continued, so among these beginnings their share may be larger than in their round.
 """
 
 from __future__ import annotations
@@ -34,16 +34,21 @@ from hubbub.queries.texts.lookup import FALSE_DISCOVERIES, OfTexts, answered, ro
 from hubbub.queries.texts.prefixes import Digests, Prefix
 
 MOST_LOOKED_UP = 5_000_000
-"""Most that is looked up in one round: some twenty seconds, and a gigabyte."""
+"""Most look-ups in one round: about twenty seconds, and a gigabyte."""
 
 
 @dataclass(frozen=True)
 class PrefixStep:
-    """One round's work: the bytes it asks for (None: all), the look-ups of one beginning, and how many fit the limit.
+    """The work of one round.
 
-    `stands_out_from` is the count that stands out of as many look-ups as these are together, and `found_from` is how
-    many people must hold a text for its count to be as large in 39 of 40 rounds; both without what collisions of common
-    texts add to the noise.
+    Attributes:
+        round: its number.
+        length: the bytes that it asks for; None if it asks for whole texts.
+        look_ups: the number of look-ups for one beginning.
+        beginnings: how many beginnings fit the limit.
+        stands_out_from: the count that stands out of all these look-ups together.
+        found_from: how many people must have a text for its count to be as large in 39 of 40 rounds. Both counts leave
+            out the noise from collisions of common texts.
     """
 
     round: int
@@ -56,7 +61,7 @@ class PrefixStep:
 
 @runtime_checkable
 class HeavyHitterQuestion(Protocol):
-    """A question whose answers are found by prefixes over rounds, where it has `prefixes`."""
+    """A question whose answers are found by prefixes over rounds, if it has `prefixes`."""
 
     @property
     def prefixes(self) -> tuple[int, ...]:
@@ -68,11 +73,11 @@ class HeavyHitterQuestion(Protocol):
         """Return the texts that are frequent, from the batches of the rounds up to `number`."""
 
     def steps(self, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
-        """Return what each round takes to be decoded, and what stands out of it."""
+        """Return the work to decode each round, and the counts that stand out of it."""
 
 
 class _OfPrefixes(OfTexts, Protocol):
-    """What discovery needs of the question; its members are those of `text.Text`."""
+    """The members of `text.Text` that the search needs."""
 
     @property
     def name(self) -> str: ...
@@ -83,7 +88,7 @@ class _OfPrefixes(OfTexts, Protocol):
 
 @dataclass(frozen=True)
 class _FoundText:
-    """What stood out of a round's table, the most frequent first."""
+    """A beginning or a text that stood out of a round's table."""
 
     round: int
     said: Prefix
@@ -92,10 +97,10 @@ class _FoundText:
 
 @dataclass(frozen=True)
 class _SearchState:
-    """What is known after the rounds so far, the last of which asked for beginnings of `length` bytes.
+    """The state after the rounds so far; the last one asked for beginnings of `length` bytes.
 
-    `ended` are whole texts that stood out of the last round, `beginnings` are those that may be continued, by their
-    bytes; `leaves` are those of earlier rounds that were not.
+    `ended` are the whole texts that stood out of the last round. `beginnings` are the beginnings that may be continued,
+    by their bytes. `leaves` are the beginnings of earlier rounds that were not continued.
     """
 
     length: int
@@ -107,13 +112,13 @@ class _SearchState:
 
 @dataclass(frozen=True)
 class _LookedUp:
-    """What one round looks up: blocks of a beginning, what may follow it, and whether the text then ends."""
+    """The look-ups of one round: blocks of a beginning, its continuations, and whether the text ends after them."""
 
     blocks: Sequence[tuple[bytes, Sequence[bytes], bool]]
 
     @cached_property
     def ends(self) -> npt.NDArray[np.int64]:
-        """The places where the blocks end, shape (blocks,)."""
+        """The indices where the blocks end, shape (blocks,)."""
         return np.cumsum([len(block[1]) for block in self.blocks], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -137,19 +142,18 @@ def find_heavy_hitters(
     alphabet: Alphabet | None,
     say: Callable[[str], None],
 ) -> Estimates:
-    """Return what stands out of the table of round `number`, and the beginnings that nothing longer was found of.
+    """Return the texts that stand out of the table of round `number`, and the beginnings without a longer find.
 
-    `batches` are those that were published, by round; of a round that is missing the next one continues in longer
-    steps. Texts are looked for in the characters of the `alphabet`, in all that Unicode assigns where it is None; `say`
-    is told what is looked up.
+    `batches` are the published ones, by round. If a round is missing, the next one continues in longer steps. Texts are
+    searched in the characters of the `alphabet`; None means all characters that Unicode assigns. `say` is called with a
+    line on the look-ups of each round.
 
     Raises:
-        ValueError: where the question has no prefixes, or more would have to be looked up than the limit even for one
-            beginning.
+        ValueError: if the question has no prefixes, or one beginning alone needs more look-ups than the limit.
     """
     if not question.prefixes:
-        raise ValueError(f"{question.name} asks every round for whole texts; look candidates up instead")
-    # Of the rounds for whole texts the last alone: they share their digests, so what it finds must not hang on others.
+        raise ValueError(f"{question.name} asks every round for whole texts; look up candidates instead")
+    # Only the last of the rounds for whole texts: they share their digests, so its finds must not depend on the others.
     rounds = [each for each in sorted(batches) if each == number or each < min(number, len(question.prefixes))]
     state = _SearchState(0, (), {b"": None})
     characters = alphabet or every_character()
@@ -194,7 +198,7 @@ def _step(
             f"; of {len(state.beginnings):,} beginnings the {len(kept):,} most frequent were continued, as at most "
             f"{MOST_LOOKED_UP:,} are looked up: a smaller alphabet reaches more, and so do shorter steps"
         )
-    # A text that ended before is no continuation of the beginning that it equals.
+    # A text that ended earlier does not count as a continuation of the beginning that it equals.
     continued = {each.said.content[: state.length] for each in found if len(each.said.content) > state.length}
     leaves = [each for beginning, each in state.beginnings.items() if each is not None and beginning not in continued]
     return _SearchState(
@@ -217,7 +221,7 @@ def _kept(state: _SearchState, alphabet: Alphabet, reach: int, unended: bool, mo
     if state.beginnings and not kept:
         raise ValueError(
             f"one beginning of {state.length} bytes has {total:,} continuations of {reach} bytes, and at most "
-            f"{MOST_LOOKED_UP:,} are looked up; name the characters that texts are made of, or ask shorter steps"
+            f"{MOST_LOOKED_UP:,} are looked up; name the characters that texts are made of, or ask for shorter steps"
         )
     return kept
 
@@ -236,12 +240,12 @@ def _blocks(
 
 
 def last_step(prefixes: Sequence[int]) -> int:
-    """Return by how many bytes at most a whole text is longer than the last beginning, to be found: the last step."""
+    """Return the most bytes by which a text may exceed the last beginning and still be found: the last step."""
     return prefixes[-1] - (prefixes[-2] if len(prefixes) > 1 else 0)
 
 
 def steps_of(question: _OfPrefixes, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
-    """Return what each round takes to be decoded, of so many people and dummies, and what stands out of it."""
+    """Return the work to decode each round with so many people and dummies, and the counts that stand out of it."""
     hit, miss = randomizer.variances(np.array([1.0, 0.0])).tolist()
     variance = people * miss + dummies * randomizer.dummy_variance(np.array([1.0, 0.0]))
     alphabet, before, steps = every_character(), 0, []
@@ -249,7 +253,7 @@ def steps_of(question: _OfPrefixes, randomizer: Randomizer, people: int, dummies
         length = question.length_in(number)
         reach = last_step(question.prefixes) if length is None else length - before
         each = alphabet.count(b"", reach, length is not None)
-        # The first round continues the empty beginning alone.
+        # The first round continues only the empty beginning.
         fitting = min(MOST_LOOKED_UP // each, 1) if number == 0 else MOST_LOOKED_UP // each
         least = stands_out_from(variance * randomizer.support_gap**2, max(each * fitting, 1)) / randomizer.support_gap
         found = _found_from(least, variance, hit - miss)

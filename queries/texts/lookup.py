@@ -1,17 +1,17 @@
-"""Which of many candidate texts people hold, from a batch's table of reported cells.
+"""Looks up which of many candidate texts people have, in a batch's table of reported cells.
 
-A candidate stands out where its count is larger than chance makes those of texts that nobody holds. How often chance
-does is bounded from the table itself (`noise.Noise`), with every common text in it, looked for or not. (The normal
-law would promise too much: with 15 reports to a cell its tail at five deviations is thirty times too small.) Benjamini
-and Yekutieli's procedure on these bounds keeps the expected share of false discoveries at most `FALSE_DISCOVERIES`,
-however the counts depend on each other.
+A candidate stands out if its count is larger than chance explains for a text that nobody has. The probability of such a
+count is bounded from the table itself (`hashed_noise.Noise`), which includes every common text, looked for or not. (The
+normal law would promise too much: with 15 reports to a cell its tail at five deviations is thirty times too small.)
+Benjamini and Yekutieli's procedure on these bounds keeps the expected share of false discoveries at most
+`FALSE_DISCOVERIES`, however the counts depend on each other.
 
-Where the reports in a text's cells that are not its own people's are a sum of independent parts of at most 1, of
-variance V, as they are where no text is common, that bound is about Bennett's inequality,
+If no text is common, the reports of other people in a text's cells are a sum of independent parts of at most 1, with
+variance V. Then that bound is about Bennett's inequality,
 
     P[N ≥ μ + t] ≤ exp(−V·h(t/V)),   h(u) = (1+u)·ln(1+u) − u,
 
-which planning goes by (`stands_out_from`).
+which planning uses (`stands_out_from`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizers.randomizer import Vector
 
 FALSE_DISCOVERIES = 0.05
-"""Expected share of texts that nobody holds among those that are said to stand out."""
+"""Expected share of texts that nobody has, among those reported to stand out."""
 
 MOST_CANDIDATES = 10_000_000
 """Most candidates of one lookup: about a minute, and a gigabyte for their texts."""
@@ -45,18 +45,18 @@ MOST_CANDIDATES = 10_000_000
 
 @runtime_checkable
 class Decodable(Protocol):
-    """A question whose answers the task does not list: candidates are decoded from what is published."""
+    """A question whose answers the task does not list: candidates are decoded from the published table."""
 
     def decode(self, debiased: Debiased, candidates: Sequence[str], number: int = 0) -> Estimates:
         """Return the counts of the candidates that stand out of the table of round `number`.
 
         Raises:
-            AnswerError: where a candidate cannot be an answer.
+            AnswerError: if a candidate cannot be an answer.
         """
 
 
 class OfTexts(Protocol):
-    """What looking up needs of the question; its members are those of `text.Text`."""
+    """The members of `text.Text` that a look-up needs."""
 
     kind: ClassVar[str]
 
@@ -66,17 +66,17 @@ class OfTexts(Protocol):
 
     @property
     def answers(self) -> int:
-        """How many symbols stand for answers; the next one is "no answer"."""
+        """How many symbols encode answers; the next one is "no answer"."""
 
     def said(self, answer: Value, number: int) -> Prefix:
-        """Return what round `number` asks for of an answer."""
+        """Return the part of an answer that round `number` asks for."""
 
     def symbol(self, said: Prefix, number: int) -> int:
-        """Return the symbol of what was said in round `number`."""
+        """Return the symbol of a beginning, or a text, in round `number`."""
 
 
 def answered(question: OfTexts, debiased: Debiased) -> Estimate:
-    """Return how many answered: all but those of "no answer", where that is one."""
+    """Return how many answered: everybody, except "no answer" if the question is optional."""
     if not question.optional:
         return debiased.interval(float(debiased.reports), 0.0)
     decoded = _decoded(debiased, np.array([question.answers], dtype=np.uint64))
@@ -100,12 +100,12 @@ def row_of(said: Prefix, estimate: Estimate, number: int) -> Row:
 
 
 def standing_out(question: OfTexts, debiased: Debiased, symbols: Symbols) -> list[tuple[int, Estimate]]:
-    """Return which of distinct symbols stand out, by their places, and their counts; the largest first.
+    """Return the indices of the distinct symbols that stand out, and their counts; the largest first.
 
-    Each has the interval of a band over all that were looked up and the number who answered: it holds of those that are
-    returned, although these were chosen by their counts.
+    Each has the interval of a band over all look-ups and the number who answered. So the intervals of the returned ones
+    are valid, although these were selected by their counts.
     """
-    # "No answer" is decoded with them: as a common symbol it would be noise for the others.
+    # "No answer" is decoded with them, because as a common symbol it would be noise for the others.
     silent = np.array([question.answers] if question.optional else [], dtype=np.uint64)
     decoded = _decoded(debiased, np.concatenate([symbols, silent]))
     counts, logs = decoded.counts[: len(symbols)], decoded.log_chances[: len(symbols)]
@@ -117,10 +117,11 @@ def standing_out(question: OfTexts, debiased: Debiased, symbols: Symbols) -> lis
 
 
 def stands_out_from(spread: float, looked_up: int) -> float:
-    """Return how many reports above the mean make one of so many look-ups stand out by itself.
+    """Return how many reports above the mean make one of so many look-ups stand out alone.
 
-    `spread` is the variance of the reports in the cells of a text that nobody holds. It is the root of V·h(t/V) =
-    ln(m·H_m/q), the smallest p-value that Benjamini and Yekutieli's procedure asks for; others beside it ask for less.
+    `spread` is V, the variance of the reports in the cells of a text that nobody has. The result is the root t of
+    V·h(t/V) = ln(m·H_m/q): a single discovery must have this smallest p-value of Benjamini and Yekutieli's procedure.
+    If other look-ups stand out too, less is enough.
     """
     needed = math.log(looked_up * float((1 / np.arange(1, looked_up + 1)).sum()) / FALSE_DISCOVERIES)
     low, high = 0.0, 1.0
@@ -137,7 +138,7 @@ def _bennett(over: float) -> float:
 
 
 def found_words(found: int, candidates: int) -> str:
-    """Say how many of the candidates stand out."""
+    """Return a sentence: how many of the candidates stand out."""
     rate = f"false-discovery rate {FALSE_DISCOVERIES:.0%}"
     if not found:
         return f"none of the {candidates} candidates stands out of the noise ({rate})"
@@ -158,14 +159,14 @@ def _hashed(debiased: Debiased) -> HashedResponse:
 
 
 def _discoveries(counts: Vector, logs: Vector) -> np.ndarray:
-    """Return the places of those that stand out, the largest first: Benjamini and Yekutieli's procedure.
+    """Return the indices of those that stand out by Benjamini and Yekutieli's procedure, the largest count first.
 
-    It holds however the counts depend on each other: candidates share cells of the table. `logs` are logarithms of
-    bounds on how often a text that nobody holds has as large a count.
+    The procedure is valid under any dependence of the counts; candidates share cells of the table. `logs` are
+    logarithms of bounds on the probability that a text that nobody has gets as large a count.
     """
     order = np.argsort(logs, kind="stable")
-    # The i-th smallest of m may be at most i/m times the rate over 1 + 1/2 + … + 1/m; all before the last that is are
-    # discoveries.
+    # The i-th smallest of m passes if it is at most i/m times the rate over 1 + 1/2 + … + 1/m. All up to the last that
+    # passes are discoveries.
     places = np.arange(1, len(order) + 1)
     allowed = np.log(FALSE_DISCOVERIES * places / max(len(order), 1) / max(float((1 / places).sum()), 1.0))
     within = np.flatnonzero(logs[order] <= allowed)

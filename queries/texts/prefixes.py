@@ -1,8 +1,8 @@
-"""The beginnings of texts that a device reports where a question is asked by prefixes over rounds.
+"""The beginnings of texts that a device reports if a question is asked by prefixes over rounds.
 
-A text's beginning is its first bytes in UTF-8, of Unicode's composed form (NFC). Bytes, not characters: whatever the
-script, a byte has some two hundred continuations, and all of them can be looked up without knowing what people write.
-A beginning may so end within a character.
+A text's beginning is its first bytes in UTF-8, of Unicode's composed form (NFC). It is measured in bytes, not
+characters: in every script a byte has about two hundred continuations, and all of them can be looked up without knowing
+what people write. So a beginning may end within a character.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_PREFIXES = 64
 """Most rounds that ask for beginnings."""
 
 LONGEST_PREFIX = 1024
-"""Bytes of the longest beginning."""
+"""Most bytes of a beginning."""
 
 _END = b"\xff"
 """The end mark: UTF-8 has no such byte, so no beginning of another text is a text with its end."""
@@ -28,17 +28,17 @@ _END = b"\xff"
 
 @dataclass(frozen=True)
 class Prefix:
-    """The beginning of a text in UTF-8; all of the text where it has `ended`."""
+    """The beginning of a text in UTF-8; the whole text if `ended` is true."""
 
     content: bytes = field(repr=False)
     ended: bool
 
     @classmethod
     def of(cls, text: str, length: int | None) -> Prefix:
-        """Return a text's first `length` bytes, or all of it where it has no more, or `length` is None.
+        """Return a text's first `length` bytes, or all of it if it has no more, or `length` is None.
 
         Raises:
-            UnicodeEncodeError: where it cannot be written in UTF-8.
+            UnicodeEncodeError: if it cannot be written in UTF-8.
         """
         written = unicodedata.normalize("NFC", text).encode()
         ended = length is None or len(written) <= length
@@ -46,13 +46,13 @@ class Prefix:
 
     @property
     def label(self) -> str:
-        """What people read: the text, or its beginning and `…`; a byte of half a character stands as its number."""
+        """The text, or its beginning and `…`, to show; bytes of an incomplete character are shown as numbers."""
         return self.content.decode("utf-8", "backslashreplace") + ("" if self.ended else "…")
 
 
 @dataclass(frozen=True)
 class Digests:
-    """The digests of one round, eight bytes: of a `head`, what is said, and an `end` where the text has ended."""
+    """The digests of one round, eight bytes each: of a `head`, the beginning, and an `end` if the text has ended."""
 
     head: bytes
     person: bytes
@@ -60,10 +60,10 @@ class Digests:
 
     @classmethod
     def at(cls, name: str, length: int | None) -> Digests:
-        """Return those of a query's round that asks for beginnings of `length` bytes; for whole texts where it is None.
+        """Return the digests of a round that asks for beginnings of `length` bytes, or for whole texts if it is None.
 
-        The length is part of what is hashed, so that a text that is reported in several rounds collides with others
-        each time anew: what stood out of one round's table by a collision does not stand out of the next one's too.
+        The length is part of the hashed bytes. So a text that is reported in several rounds collides with other texts
+        independently in each: a text that stood out of one table by a collision does not stand out of the next one too.
         """
         if length is None:
             return cls(f"{name}\0".encode(), b"hubbub-text-1", b"")
@@ -80,7 +80,7 @@ def read_prefixes(table: str, value: Any) -> tuple[int, ...]:
     """Return the lengths in a draft's or a task's `prefixes`.
 
     Raises:
-        FieldError: where it is not a list of rising whole numbers from 1.
+        FieldError: if it is not a list of rising whole numbers from 1.
     """
     limit = f"from 1 to {LONGEST_PREFIX}, each above the one before, such as [2, 4, 6]; or leave it out"
     if not isinstance(value, list) or not 0 < len(value) <= MOST_PREFIXES:

@@ -1,13 +1,13 @@
-"""The question which texts people hold, where the task does not list them. Candidates are decoded afterwards.
+"""The question which texts people have, if the task does not list them. Candidates are decoded afterwards.
 
-A device encodes a text into 64 bits, by BLAKE2b of the query's name and the text in Unicode's composed form (NFC). What
-the analyzer publishes is the table of reported cells; whoever has it looks up any texts in it, as often as they like:
-that is post-processing of what was released, and costs no privacy.
+A device encodes a text into 64 bits, by BLAKE2b of the query's name and the text in Unicode's composed form (NFC). The
+analyzer publishes the table of reported cells. Readers can look up any texts in it, as often as they like: that is
+post-processing of a release, and costs no privacy.
 
-Where no list of candidates is known, the question is asked by `prefixes`, lengths in bytes: round r asks for the first
-`prefixes[r]` bytes of the text, every round after those for all of it. A text that is no longer is reported with its
-end. What stands out of one round's table is continued in the next one's (`queries.texts.heavy_hitters`). Every device
-answers every round, and what a round asks for is fixed by the task, so that rounds compose as those of any question do,
+If no list of candidates is known, the question is asked by `prefixes`, lengths in bytes: round r asks for the first
+`prefixes[r]` bytes of the text, and every later round for all of it. A text that is not longer is reported with an end
+mark. The texts that stand out of one round's table are continued in the next one's (`queries.texts.heavy_hitters`).
+Every device answers every round, and the task fixes what each round asks for. So rounds compose as for any question,
 whether or not a person's text is the same in all of them.
 """
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from hubbub.queries.texts.heavy_hitters import PrefixStep
 
 RANDOMIZERS = (HashedResponse.kind, AUTO)
-"""What a text can be asked through; with `auto` planning finds that it is the first."""
+"""The randomizers that a text may name; `auto` makes planning choose the first."""
 
 MAXIMUM_TEXT_LENGTH = 10_000
-"""Characters of an answer: far more than what many people hold alike."""
+"""Most characters of an answer: far more than a text that many people have in common."""
 
 DIGESTS = 2**64 - 1
-"""How many texts' digests there are; one number more is left for "no answer"."""
+"""The number of digests of texts; one further number is left for "no answer"."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Which texts people hold; `optional` where a device may have no answer.
+    """Which texts people have; `optional` if a device may have no answer.
 
-    `share` is for planning, and not in a task: the largest error of a text that up to that share of people hold is made
-    smallest. `prefixes` are the lengths in bytes of the beginnings that the first rounds ask for; none where every
-    round asks for whole texts.
+    `share` is for planning only, and not in a task: planning minimizes the largest error of a text that up to that
+    share of people have. `prefixes` are the lengths in bytes of the beginnings that the first rounds ask for; empty if
+    every round asks for whole texts.
     """
 
     kind: ClassVar[str] = "text"
@@ -95,7 +95,7 @@ class Text:
         """Check that after the rounds for its prefixes there is one that asks for whole texts.
 
         Raises:
-            FieldError: where there is none.
+            FieldError: if there is none.
         """
         if self.prefixes and rounds <= len(self.prefixes):
             needed = f"{self.name} takes one for each of its {len(self.prefixes)} prefixes and one for whole texts"
@@ -124,23 +124,23 @@ class Text:
         return self.digest(self._checked(answer))
 
     def encode_in(self, answer: Value, number: int, random: Random) -> int:  # noqa: ARG002 - numbers need it
-        """Return the digest of what round `number` asks for: of the text, or of its beginning."""
+        """Return the digest of the text, or of the beginning that round `number` asks for."""
         return self.symbol(self.said(answer, number), number)
 
     def length_in(self, number: int) -> int | None:
-        """Return how many bytes of the text round `number` asks for; None where it asks for all of it."""
+        """Return how many bytes of the text round `number` asks for; None if it asks for all of it."""
         return self.prefixes[number] if number < len(self.prefixes) else None
 
     def said(self, answer: Value, number: int) -> Prefix:
-        """Return what round `number` asks for of an answer.
+        """Return the part of an answer that round `number` asks for.
 
         Raises:
-            AnswerError: where the answer is not a text, too long, or cannot be written in UTF-8.
+            AnswerError: if the answer is not a text, too long, or cannot be written in UTF-8.
         """
         return self._written(self._checked(answer), self.length_in(number))
 
     def symbol(self, said: Prefix, number: int) -> int:
-        """Return the number in range(`DIGESTS`) that stands for what was said in round `number`."""
+        """Return the number in range(`DIGESTS`) that encodes a beginning, or a text, in round `number`."""
         return self._number(said, self.length_in(number))
 
     def _number(self, said: Prefix, length: int | None) -> int:
@@ -156,10 +156,10 @@ class Text:
         return answer
 
     def digest(self, text: str) -> int:
-        """Return the number in range(`DIGESTS`) that stands for a text.
+        """Return the number in range(`DIGESTS`) that encodes a text.
 
         Raises:
-            AnswerError: where it cannot be written in UTF-8.
+            AnswerError: if it cannot be written in UTF-8.
         """
         return self._number(self._written(text, None), None)
 
@@ -186,7 +186,7 @@ class Text:
 
     @property
     def planned_for(self) -> str:
-        """What the expected error is of."""
+        """The statistic of the expected error."""
         return f"one text that at most {self.share:.3g} of the people hold"
 
     @property
@@ -195,13 +195,13 @@ class Text:
         return 1.0
 
     def headline(self) -> Vector:
-        """Return the weights of one text's count: that text, and one that stands for all others, which are alike."""
+        """Return the weights of one text's count: for that text, and for any other, because all others are alike."""
         import numpy as np
 
         return np.array([1.0, 0.0])
 
     def worst(self, variances: Vector) -> float:
-        """Return the largest variance where up to `share` of people hold the text."""
+        """Return the largest variance if up to `share` of people have the text."""
         hit, miss = float(variances[0]), float(variances[1])
         return max(miss, self.share * hit + (1 - self.share) * miss)
 
@@ -214,11 +214,11 @@ class Text:
     def decode(self, debiased: Debiased, candidates: Sequence[str], number: int = 0) -> Estimates:
         """Look candidates up in the table of round `number`; return the counts of those that stand out, largest first.
 
-        Of each candidate what the round asked for is looked up, once: its beginning where that was asked. Of those
-        returned a share of at most `lookup.FALSE_DISCOVERIES` is expected to be held by nobody.
+        The part of each candidate that the round asked for, a beginning or the text, is looked up once. Among the
+        returned ones, the expected share that nobody has is at most `lookup.FALSE_DISCOVERIES`.
 
         Raises:
-            AnswerError: where a candidate cannot be a text.
+            AnswerError: if a candidate cannot be a text.
         """
         from hubbub.queries.texts.lookup import look_up
 
@@ -227,17 +227,17 @@ class Text:
     def discover(
         self, number: int, batches: Mapping[int, Debiased], alphabet: Alphabet | None, say: Callable[[str], None]
     ) -> Estimates:
-        """Find the texts that are frequent, from the batches of the rounds up to `number`; see `discovery.discover`.
+        """Find frequent texts, from the batches of the rounds up to `number`; see `heavy_hitters.find_heavy_hitters`.
 
         Raises:
-            ValueError: where the question has no prefixes, or they are too far apart to be continued.
+            ValueError: if the question has no prefixes, or they are too far apart to be continued.
         """
         from hubbub.queries.texts.heavy_hitters import find_heavy_hitters
 
         return find_heavy_hitters(self, number, batches, alphabet, say)
 
     def steps(self, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
-        """Return what each round takes to be decoded, and what stands out of it; none without prefixes."""
+        """Return the work to decode each round, and the counts that stand out of it; empty without prefixes."""
         from hubbub.queries.texts.heavy_hitters import steps_of
 
         return steps_of(self, randomizer, people, dummies)

@@ -66,7 +66,7 @@ def test_rounds_are_composed_by_a_flag_and_by_a_file(tmp_path: Path) -> None:
         listed = written(tmp_path, [{**rows[0], "law": law}], "rounds.json")
         assert answer("compose", listed, "--delta", "1e-6")["epsilon_upper"] == expected
     listed = written(tmp_path, [rows[0], {**rows[1], "law": "law.json", "reports": 9}], "rounds.json")
-    assert "a law stands by itself" in hubbub("account", "compose", listed, "--delta", "1e-6").err
+    assert "a law needs no mechanism" in hubbub("account", "compose", listed, "--delta", "1e-6").err
 
 
 def test_the_table_of_bounds_says_which_hold(tmp_path: Path) -> None:
@@ -89,18 +89,18 @@ def test_a_law_that_is_krr_gets_its_own_bound(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("no json", "is not JSON that can be read"),
+        ("no json", "cannot be read as JSON"),
         ('{"law": [], "law": []}', "occurs twice"),
         (7, "law is 7, must be an object such as"),
         ({"rows": ROWS}, "must be an object such as"),
         ({"law": ROWS, "note": 1}, "'note' is unknown"),
         ({"law": [["1/2", "1/2"], "1/2"]}, "a row of law"),
-        ({"law": [["1/2", "x"], ["1/2", "1/2"]]}, 'law holds "x"'),
-        ({"law": [["1/2", "1/0"], ["1/2", "1/2"]]}, 'law holds "1/0"'),
-        ({"law": [["1/2", True], ["1/2", "1/2"]]}, "law holds true"),
-        ('{"law": [[0.5, 1e-999999999], [0.5, 0.5]]}', "law holds 1E-999999999"),
+        ({"law": [["1/2", "x"], ["1/2", "1/2"]]}, 'law has "x"'),
+        ({"law": [["1/2", "1/0"], ["1/2", "1/2"]]}, 'law has "1/0"'),
+        ({"law": [["1/2", True], ["1/2", "1/2"]]}, "law has true"),
+        ('{"law": [[0.5, 1e-999999999], [0.5, 0.5]]}', "law has 1E-999999999"),
         ({"law": [["1/2", "1/3"], ["1/2", "1/2"]]}, "row 0 of the law sums to 5/6"),
-        ({"law": [["1", "0"], ["1/2", "1/2"]]}, "tells them apart for certain"),
+        ({"law": [["1", "0"], ["1/2", "1/2"]]}, "distinguishes them with certainty"),
         ({"law": ROWS, "neighbours": [[0, 3]]}, "from 0 to 2"),
         ({"law": ROWS, "neighbours": [0, 1]}, "must be pairs of inputs"),
         ({"law": ROWS, "dummy": 3}, "dummy is 3, must be an input from 0 to 2"),
@@ -123,5 +123,5 @@ def test_what_does_not_go_with_a_law_is_refused(tmp_path: Path) -> None:
     assert "give either ROUNDS.json, or --law with --reports" in hubbub("account", "compose", "--delta", "1e-6").err
     said = hubbub("account", "epsilon", "--law", path, *ASKED, "--dummies", "5")
     assert said.status != 0
-    assert "does not say what a dummy is" in said.err
+    assert "does not define a dummy" in said.err
     assert "No such file" in hubbub("account", "epsilon", "--law", tmp_path / "none.json", *ASKED).err

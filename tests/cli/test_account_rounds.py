@@ -264,7 +264,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         (("--honest-share", "1.5"), "honest_share"),
         (("--honest-share", "0.00001"), "leaves nobody"),
         (("--dummies", "-1"), "dummies"),
-        (("--mixed",), "takes no --mixed; that is for generic"),
+        (("--mixed",), "takes no --mixed; only generic does"),
     ],
 )
 def test_bad_use_over_rounds_says_what_is_wrong(words: tuple[str, ...], says: str) -> None:

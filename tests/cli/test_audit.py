@@ -50,7 +50,7 @@ REFUSED = {
     "certain": (("--confidence", "1"), "--confidence is 1.0; give a number above 0 and below 1"),
     "no delta": (("--delta", "2"), "--delta is 2.0"),
     "hardly a round": (("--rounds", "7"), "--rounds"),
-    "no plot": (("--plot", "audit.gif"), "plots are .svg or .png"),
+    "no plot": (("--plot", "audit.gif"), "name a file that ends in .svg or .png"),
     "nobody else": (("--participants", "1"), "--participants"),
 }
 

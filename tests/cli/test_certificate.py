@@ -73,8 +73,8 @@ def test_a_service_s_new_certificate_is_for_the_hosts_of_the_old_one(tmp_path: P
     shutil.rmtree(folder.of("shuffler"))
     lost = hubbub(*words, "--out", tmp_path / "newer")
     assert lost.status == 2
-    assert "which hosts is the shuffler called by?" in lost.err
-    assert "name them with --host, or that certificate with --old" in lost.err
+    assert "the hosts of the shuffler are not known" in lost.err
+    assert "give them with --host, or name its certificate with --old" in lost.err
     assert not (tmp_path / "newer").exists()
 
     again = hubbub(*words, "--out", tmp_path / "newer", "--old", tmp_path / "new" / "shuffler.pem")
@@ -86,7 +86,7 @@ def test_the_old_certificate_is_that_party_s(operator: Path, tmp_path: Path) -> 
     assert hubbub("certificate", "reader", "--authority", operator, folder=tmp_path).status == 0
     ran = hubbub("certificate", "shuffler", "--authority", operator, "--old", "reader.pem", folder=tmp_path)
     assert ran.status == 1
-    assert "reader.pem is a certificate of reader; name the shuffler's" in ran.err
+    assert "reader.pem is a certificate of reader, not of the shuffler; name the shuffler's" in ran.err
 
 
 def test_who_is_not_called_has_no_hosts(operator: Path, tmp_path: Path) -> None:

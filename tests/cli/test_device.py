@@ -225,7 +225,7 @@ async def test_people_opt_out_in_and_wipe(client: Client) -> None:
     assert (await client.run("submit", *ANSWERS)).status == 0
     assert (await client.run("device", "wipe", "--json")).json == {"wiped": True}
     ran = await client.run("submit", *ANSWERS)
-    assert "round 0 was answered before, and what was stored of it was erased here" in ran.err
+    assert "round 0 was answered before, and the submission was erased here" in ran.err
     assert len(client.shuffler.seen) == 1
 
 
@@ -259,7 +259,7 @@ async def test_a_task_that_promises_too_little_privacy_is_not_answered(client: C
     name = limit.partition("=")[0].replace("-", "_")
     assert refused.status == 1
     assert f"the task promises {name} = " in refused.err
-    assert "have the operator plan a task that promises more privacy, or raise the limit" in refused.err
+    assert "ask the operator for a task that promises more privacy, or raise the limit" in refused.err
 
 
 @pytest.mark.slow
@@ -315,7 +315,7 @@ async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
     (client.folder / "tls" / "authority.pem").write_text("junk")
     ran = await client.run("submit", *ANSWERS)
     assert ran.status == 1
-    assert "tls/authority.pem holds no readable certificate" in ran.err
+    assert "tls/authority.pem has no readable certificate" in ran.err
     assert client.shuffler.fetched == []
 
 

@@ -50,7 +50,7 @@ def test_one_ticket_is_in_a_file_that_only_its_owner_reads(tmp_path: Path, keys:
     assert stat.S_IMODE((tmp_path / "ticket.json").stat().st_mode) == 0o600
     again = hubbub("enroll", tmp_path / "ticket.json", *keys)
     assert again.status == 1
-    assert "exists; a ticket is handed over once, name a new file" in again.err
+    assert "exists, and a ticket is never overwritten; name a new file" in again.err
 
 
 def test_many_tickets_are_one_a_line_and_may_be_countersigned(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
@@ -106,7 +106,7 @@ def test_tickets_are_renewed_for_the_same_devices_one_a_line_and_by_name(
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("a/b", "cannot be the name of a file"), ("..", "cannot be"), ("a\na", "'a' comes twice"), ("\n", "no name")],
+    [("a/b", "cannot be the name of a file"), ("..", "cannot be"), ("a\na", "'a' occurs twice"), ("\n", "no name")],
 )
 def test_a_list_that_gives_no_files_is_refused(
     tmp_path: Path, keys: tuple[str | Path, ...], content: str, says: str

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support import pages
 from support.patience import PATIENCE
 from support.source_tree import ROOT
 
 README = (ROOT / "README.md").read_text()
-BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.M | re.S)
 MOST_LINES = 150
 
 RUN = {
@@ -24,29 +21,12 @@ RUN = {
 """Pages whose blocks are one script, in an empty folder, with some of what it prints."""
 
 
-def script(page: str) -> str:
-    """A page's blocks as one shell script that stops at the first failure, and stops its services at the end."""
-    parts = ["set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT"]
-    for language, block in BLOCK.findall((ROOT / f"docs/howto/{page}.md").read_text()):
-        parts.append(block if language == "sh" else f"python - <<'PROGRAM'\n{block}PROGRAM")
-    return "\n".join(parts)
-
-
 @pytest.mark.slow
+@pytest.mark.timeout(2 * PATIENCE)
 @pytest.mark.parametrize("page", RUN)
 def test_pages_for_newcomers_run_as_they_stand(tmp_path: Path, page: str) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", script(page)],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [text for text in RUN[page] if text not in done.stdout] == []
+    printed = "".join(pages.run(pages.steps(f"howto/{page}"), tmp_path))
+    assert [text for text in RUN[page] if text not in printed] == []
 
 
 def test_the_readme_is_one_screen_that_leads_on() -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from support import pages
+from support.patience import PATIENCE
 from support.source_tree import ROOT
 
 PAGE = ROOT / "docs" / "tutorial.md"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * PATIENCE)
 def test_the_tutorial_runs_to_the_letter(tmp_path: Path) -> None:
     """All but the installation, which this environment stands for."""
     script = pages.steps("tutorial", after="Then make an empty folder")

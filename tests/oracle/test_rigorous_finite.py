@@ -80,7 +80,7 @@ def test_what_is_certified_is_proven_and_less_is_not(mechanism: Finite, reports:
 
 def test_local_epsilons_are_those_of_neighbours() -> None:
     assert prove_local((TERNARY, NEAR), log(45) + log(10) + 1e-9).route == "local"
-    with pytest.raises(NotProvenError, match="is below") as refuted:
+    with pytest.raises(NotProvenError, match="must be at least") as refuted:
         prove_local((TERNARY, NEAR), log(45) + log(10) - 1e-9)
     assert refuted.value.refuted
 

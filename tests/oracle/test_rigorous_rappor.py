@@ -84,7 +84,7 @@ def test_what_is_certified_is_proven_and_less_is_not(
     assert found.route == "blanket"
     assert 0 <= found.looser <= 0.01 + 1e-12
     monkeypatch.setattr("hubbub.accountant.rigorous.prove.TERMS", 4_000)
-    with pytest.raises(NotProvenError, match="decides nothing") as refusal:
+    with pytest.raises(NotProvenError, match="neither proves nor refutes") as refusal:
         prove(mechanism, reports, stated * 0.98, 1e-6, dummies=dummies)
     assert not refusal.value.refuted
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +25,7 @@ FINGERPRINT = re.compile(r"\b[0-9a-f]{8}(-?[0-9a-f]{8}){7}\b|\b[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?")
 LAYOUT = re.compile(r"[━─█▏▎▍▌▋▊▉ ]+")
-BY_CHANCE = "not told from 0"
+BY_CHANCE = "may be 0"
 """A note at counts near zero, which noise gives and takes."""
 
 
@@ -49,8 +52,27 @@ def steps(page: str, after: str = "") -> list[Step]:
     return found
 
 
+@contextlib.contextmanager
+def _usual_ports(script: list[Step]) -> Iterator[None]:
+    """Wait until no other test uses the ports that pages name, if these steps use them."""
+    if not any("hubbub shuffler" in step.commands for step in script):
+        yield
+        return
+    with Path(tempfile.gettempdir(), f"hubbub-usual-ports-{os.getuid()}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def run(script: list[Step], folder: Path, before: str = "") -> list[str]:
-    """Run steps in one shell that stops at the first failure; what each printed on stdout and stderr."""
+    """Run steps in one shell that stops at the first failure; what each printed on stdout and stderr.
+
+    Services of pages have the usual ports. One test has them at a time, so a test may wait for another's.
+    """
+    with _usual_ports(script):
+        return _run(script, folder, before)
+
+
+def _run(script: list[Step], folder: Path, before: str) -> list[str]:
     parts = [*STARTS, before]
     for number, step in enumerate(script):
         parts.append(f"echo '{MARK.format(number)}'\n{step.commands}")

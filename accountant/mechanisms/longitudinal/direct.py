@@ -1,4 +1,4 @@
-"""`direct`: binary randomized response of the boolean itself, anew in every period."""
+"""Defines the strategy `direct`: binary randomized response of the boolean itself, anew in every period."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,8 +14,8 @@ from hubbub.accountant.numbers import fraction_up
 class Direct:
     """In every period each device sends its boolean by kRR of two values with γ = `gamma` / 2³².
 
-    Nothing is lost when a device misses a period. What a person sends adds up over all d periods, locally and
-    centrally, however few changes there are.
+    Nothing is lost if a device misses a period. A person's cost adds up over all d periods, locally and centrally, even
+    if there are few changes.
     """
 
     kind: ClassVar[str] = "direct"
@@ -24,7 +24,7 @@ class Direct:
     gamma: int
 
     def __post_init__(self) -> None:
-        # Refused where γ is 0, which is no privacy, or above 1.
+        # Making it checks γ: 0, which is no privacy, and values above 1 are refused.
         KRR.from_numerator(2, self.gamma)
 
     @cached_property
@@ -33,17 +33,17 @@ class Direct:
         return KRR.from_numerator(2, self.gamma)
 
     def epsilon_local(self, period: int | None = None) -> float:
-        """Return t·ε₀, which two devices reach that hold 0 and 1 throughout."""
+        """Return t·ε₀: two devices whose booleans are always 0 and always 1 reach it."""
         return fraction_up(self.horizon.until(period) * Fraction(self.mechanism.epsilon_local))
 
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
-        """Return n·(γ/2)(1 − γ/2)/(1 − γ)², whatever the booleans are."""
+        """Return n·(γ/2)(1 − γ/2)/(1 − γ)², the same for all booleans."""
         del period, ones, nonzero
         other = self.mechanism.other
         return reports * other * (1 - other) / (1 - self.mechanism.gamma) ** 2
 
     def largest_variance(self, period: int, reports: int) -> Fraction:
-        """Return that of streams that are 0."""
+        """Return the variance for streams that are always 0."""
         return self.variance(period, reports)
 
     def estimate(self, level: int, total: int, reports: int) -> Fraction:

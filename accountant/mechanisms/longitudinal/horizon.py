@@ -1,4 +1,4 @@
-"""The periods of a longitudinal query, and the dyadic intervals of them over which changes are added up."""
+"""Defines the periods of a longitudinal query, and the dyadic intervals of periods over which changes are summed."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,10 +6,10 @@ from functools import cached_property
 from hubbub.accountant.errors import AccountingError, shown
 
 PERIODS_LIMIT = 2**16
-"""Most periods: a round an hour for seven years."""
+"""Most periods: hourly rounds for seven years."""
 
 CHANGES_LIMIT = 256
-"""Most changes of a device's boolean: beyond that no strategy gains from there being few."""
+"""Most changes of a device's boolean: above it no strategy gains from a limit on changes."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Horizon:
     nodes that make up [1, t] have distinct levels, and their values add up to the boolean at t. Nodes that would end
     after d never end, so nobody sends them: levels are those with 2^h ≤ d.
 
-    Raises AccountingError for numbers out of range, and where there would be more changes than periods.
+    Raises AccountingError for numbers out of range, and if there would be more changes than periods.
     """
 
     periods: int
@@ -41,23 +41,23 @@ class Horizon:
         return self.periods.bit_length()
 
     def nodes(self, level: int, period: int | None = None) -> int:
-        """Return how many nodes of `level` have ended when `period` ends; left out, the last one."""
+        """Return how many nodes of `level` have ended by the end of `period` (default: the last)."""
         return self.until(period) >> level
 
     def until(self, period: int | None) -> int:
-        """Return `period`, checked; the last one where it is left out."""
+        """Return `period`, checked; the last one if it is None."""
         if period is None:
             return self.periods
         _check("period", period, self.periods)
         return period
 
     def cover(self, period: int) -> tuple[tuple[int, int], ...]:
-        """Return the nodes (h, j) that make up [1, `period`], the longest first: as many as its binary ones."""
+        """Return the nodes (h, j) that make up [1, `period`], the longest first: one for each set bit of `period`."""
         self.until(period)
         return tuple((level, period >> level) for level in reversed(range(self.levels)) if period >> level & 1)
 
     def ending(self, period: int) -> tuple[int, int]:
-        """Return the longest node (h, j) that ends with `period`, the one that a cover uses: its lowest binary one."""
+        """Return the longest node (h, j) that ends with `period`, as in a cover; its length is the lowest set bit."""
         level = (self.until(period) & -period).bit_length() - 1
         return level, period >> level
 

@@ -1,17 +1,18 @@
-"""Who misses a round shows their level, and then only these hide them."""
+"""Bounds how many people have a person's level: missing a round shows it, and then only these hide the person."""
 
 from math import floor, inf, log
 from typing import Final
 
 LEVEL_SHARE: Final = 1e-3
-"""The chance of fewer devices than are counted on, as a share of δ."""
+"""The chance of fewer devices than `level_people` returns, as a share of δ."""
 
 
 def level_people(levels: int, people: int, delta: float) -> int:
-    """Return how many of `people` have a given device's level at least, itself among them, but for δ·`LEVEL_SHARE`.
+    """Return a lower bound of how many of `people` have a given device's level, the device included.
 
-    Levels are drawn uniformly, so that B(n − 1, p) others have the same one, p = 1/levels. Chernoff's bound:
-    P(B ≤ s) ≤ e^{−(n−1)·KL(s/(n−1) ‖ p)} for s below the mean. The smallest number that is not so unlikely is returned.
+    The bound fails with a chance of at most δ·`LEVEL_SHARE`. Levels are drawn uniformly, so B(n − 1, p) others have the
+    same level, p = 1/levels. Chernoff's bound: P(B ≤ s) ≤ e^{−(n−1)·KL(s/(n−1) ‖ p)} for s below the mean. The smallest
+    number that is not so unlikely is returned.
     """
     if levels == 1 or people <= 1:
         return max(1, people)

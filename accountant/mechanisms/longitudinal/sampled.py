@@ -1,4 +1,7 @@
-"""`sampled`: the paper's own strategy, one change at one level (erlingsson-2019, Alg. 1 and 2; errata 3 and 11)."""
+"""Defines the paper's own strategy, `sampled`: one change at one level.
+
+It is erlingsson-2019, Alg. 1 and 2, with errata 3 and 11.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,10 +18,10 @@ from hubbub.accountant.mechanisms.longitudinal.signs import check_weight, most_s
 class Sampled:
     """Each device draws a level h* and a number κ* in [k], uniformly, and keeps its κ*-th change only.
 
-    At the end of every node of the level it sends a sign: a fair coin, but in the node of that change the change's sign
-    with probability E/(1 + E), E = `weight` / 2³², else the other. It sends at every such time, also where nothing
-    changed, as its silence would tell (erratum 3). The coin's odds are E, not √E as printed: with a fair coin
-    elsewhere the whole sequence is ln E-LDP (erratum 11).
+    At the end of every node of the level it sends a sign. In the node of the kept change it is the change's sign with
+    probability E/(1 + E), E = `weight` / 2³², else the other; in all other nodes it is a fair coin. The device sends at
+    every such time, also if nothing changed, as silence would reveal that (erratum 3). The coin's odds are E, not √E as
+    printed: with a fair coin elsewhere the whole sequence is ln E-LDP (erratum 11).
     """
 
     kind: ClassVar[str] = "sampled"
@@ -46,7 +49,7 @@ class Sampled:
 
     @cached_property
     def scale(self) -> Fraction:
-        """By what a sum of signs is multiplied: k·(⌊log₂ d⌋ + 1)/gap (erratum 3)."""
+        """The factor of a sum of signs: k·(⌊log₂ d⌋ + 1)/gap (erratum 3)."""
         return self.horizon.changes * self.horizon.levels / self.gap
 
     def epsilon_local(self, period: int | None = None) -> float:
@@ -58,7 +61,7 @@ class Sampled:
 
     @property
     def epsilon_sign(self) -> float:
-        """Local ε of one sign by itself, rounded up."""
+        """Local ε of one sign alone, rounded up."""
         return log_above(self._ratio(1, 1))
 
     def _ratio(self, agreeing: int, contradicting: int) -> Fraction:
@@ -66,12 +69,12 @@ class Sampled:
         return (1 + share * agreeing) / (1 - share * contradicting)
 
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
-        """Return n·m·(levels)·k²/gap² − f, m the number of nodes in [1, period]."""
+        """Return n·m·(levels)·k²/gap² − f, with m the number of nodes in [1, period]."""
         del nonzero
         return signs_variance(self.horizon, self.scale, period, reports, ones)
 
     def largest_variance(self, period: int, reports: int) -> Fraction:
-        """Return that of streams that are 0."""
+        """Return the variance for streams that are always 0."""
         return self.variance(period, reports)
 
     def estimate(self, level: int, total: int, reports: int) -> Fraction:

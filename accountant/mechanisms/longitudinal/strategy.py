@@ -1,4 +1,4 @@
-"""How devices tell of a boolean that changes over time, and the registry of all of them."""
+"""Defines the interface of a strategy for a boolean that changes over time, and the registry of all strategies."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -12,39 +12,39 @@ from hubbub.accountant.mechanisms.longitudinal.vector import Vector
 
 
 class Strategy(Protocol):
-    """What every strategy says of itself; all its parameters are whole numbers, so its law is exact."""
+    """The interface of every strategy; all its parameters are whole numbers, so its law is exact."""
 
     kind: ClassVar[str]
-    """The word for it in tasks and results."""
+    """Its name in tasks and results."""
 
     @property
     def horizon(self) -> Horizon:
         """The periods, and how often a boolean changes."""
 
     def epsilon_local(self, period: int | None = None) -> float:
-        """Return the local ε of all that a device has sent when `period` ends (the last one), rounded up.
+        """Return the local ε of all that a device has sent by the end of `period` (default: the last), rounded up.
 
-        It holds however the device's stream reacts to what was published. Never below the truth.
+        It is valid even if the device's stream depends on published results. Never below the truth.
         """
 
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
-        """Return the variance of the estimate of f at `period`, exactly, where `reports` devices took part so far.
+        """Return the exact variance of the estimate of f at `period` if `reports` devices took part so far.
 
-        `ones` devices are at 1; `nonzero` values of devices are not 0, over all nodes that make up [1, period]. What a
-        strategy's error does not depend on it ignores.
+        `ones` devices are at 1; `nonzero` values of devices are not 0, over all nodes that make up [1, period]. A
+        strategy ignores the arguments that do not affect its error.
         """
 
     def largest_variance(self, period: int, reports: int) -> Fraction:
         """Return the largest variance over all streams of the devices, or a little more."""
 
     def estimate(self, level: int, total: int, reports: int) -> Fraction:
-        """Return the unbiased estimate of the sum of a node's values, or of f itself where `level` is of no matter.
+        """Return the unbiased estimate of the sum of a node's values, or of f itself if the strategy has no levels.
 
-        `total` is the sum of what `reports` devices sent for it.
+        `total` is the sum of the values that `reports` devices sent for the node.
         """
 
 
 AnyStrategy = Sampled | Vector | Tree | Direct
 
 STRATEGIES: Mapping[str, type[AnyStrategy]] = {each.kind: each for each in (Sampled, Vector, Tree, Direct)}
-"""Each strategy by its word."""
+"""Each strategy by its name."""

@@ -1,4 +1,4 @@
-"""`tree`: a node of the dyadic tree in every round, from every device. A central promise."""
+"""Defines the strategy `tree`: every device sends a node of the dyadic tree each round. Its promise is central."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,9 +16,9 @@ Law = tuple[tuple[Fraction, ...], ...]
 
 @dataclass(frozen=True)
 class Node:
-    """How a node's value is sent: the truth, but with probability γ = `gamma` / 2³² a value drawn from the blanket.
+    """The randomizer of a node's value: the truth, but with probability γ = `gamma` / 2³² a draw from the blanket.
 
-    The blanket gives +1, and also −1 where `signed`, with probability b = `side` / 2³² each, else 0. A boolean that
+    The blanket gives +1, and also −1 if `signed`, with probability b = `side` / 2³² each, else 0. A boolean that
     changes once never falls, so it needs no −1.
     """
 
@@ -36,7 +36,7 @@ class Node:
 
     @property
     def blanket(self) -> Fraction:
-        """The probability γ of a value drawn from the blanket."""
+        """The probability γ of a draw from the blanket."""
         return Fraction(self.gamma, GAMMA_DENOMINATOR)
 
     @property
@@ -46,7 +46,7 @@ class Node:
 
     @property
     def values(self) -> tuple[int, ...]:
-        """What a node's value can be, and what is sent of it."""
+        """The possible values of a node, which are also the values that are sent."""
         return (-1, 0, 1) if self.signed else (0, 1)
 
     @cached_property
@@ -63,7 +63,7 @@ class Node:
         )
 
     def ratio(self, value: int, other: int) -> Fraction:
-        """Return the largest ratio of the two values' probabilities, of anything sent."""
+        """Return the largest ratio of the two values' probabilities of one output."""
         rows = self.law[self.values.index(value)], self.law[self.values.index(other)]
         return max(top / bottom for top, bottom in zip(*rows, strict=True))
 
@@ -74,7 +74,7 @@ class Node:
 
     @property
     def bias(self) -> Fraction:
-        """Mean of what is sent where the value is 0."""
+        """Mean of the sent value if the true value is 0."""
         return Fraction(0) if self.signed else self.blanket * self.edge
 
     def variance(self, reports: int, nonzero: int) -> Fraction:
@@ -87,9 +87,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """In the round of period t every device sends the value of the longest node that ends with t, 0 too, by `node`.
+    """In the round of period t every device sends by `node` the value of the longest node that ends with t, also if 0.
 
-    It is as long as t's lowest binary one. Only these nodes make up any [1, t], so no others are sent.
+    Its length is t's lowest set bit. Only these nodes make up any [1, t], so no others are sent.
     """
 
     kind: ClassVar[str] = "tree"
@@ -104,8 +104,8 @@ class Tree:
             )
 
     def epsilon_local(self, period: int | None = None) -> float:
-        """Return that of a value for each of the `units` so far. Never below the truth."""
-        # −1 against +1 costs no more than 0 against 1, and is two units.
+        """Return the local ε of a value, times the `units` so far. Never below the truth."""
+        # −1 against +1 costs no more than 0 against 1, but counts as two units.
         return fraction_up(units(self.horizon, self.horizon.until(period)) * Fraction(self.node.single))
 
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
@@ -114,7 +114,7 @@ class Tree:
         return len(self.horizon.cover(period)) * self.node.variance(reports, 0) + self.node.variance(0, nonzero)
 
     def largest_variance(self, period: int, reports: int) -> Fraction:
-        """Return it where each device's values are not 0 in min(k, m) of the m nodes."""
+        """Return the variance if each device's values are not 0 in min(k, m) of the m nodes."""
         changed = min(self.horizon.changes, len(self.horizon.cover(period)))
         return self.variance(period, reports, 0, changed * reports)
 
@@ -125,13 +125,13 @@ class Tree:
 
 
 def units(horizon: Horizon, rounds: int) -> int:
-    """Return by how many units streams differ in any so many of the rounds, however they are chosen; never too few.
+    """Return an upper bound of the units by which two streams differ in any so many of the rounds.
 
-    Values that differ by one are one unit, −1 against +1 two. At a level with N of the nodes that are sent two streams
-    of k changes differ by x + 2w ≤ 2k units, x nodes by one, w by two, and x + w ≤ N; the level's first node cannot
-    differ by two, since a boolean at 0 does not fall. Where k = 1 no node differs by two.
+    Values that differ by one are one unit, −1 against +1 two. At a level with N of the sent nodes, two streams of k
+    changes differ by x + 2w ≤ 2k units, x nodes by one, w by two, and x + w ≤ N. The level's first node cannot differ
+    by two, since a boolean at 0 does not fall. If k = 1 no node differs by two.
     """
-    # Of a level's nodes every other one is sent: those that are not the second half of a longer one.
+    # Every other node of a level is sent: those that are not the second half of a longer one.
     counts = [(horizon.nodes(level) + 1) // 2 for level in range(horizon.levels)]
     if horizon.changes == 1:
         return min(rounds, sum(min(2, count) for count in counts))

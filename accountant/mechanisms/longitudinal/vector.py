@@ -1,4 +1,7 @@
-"""`vector`: all changes at one level, through one vector of coins. A local promise, however many the periods."""
+"""Defines the strategy `vector`: all changes at one level, through one vector of coins.
+
+Its promise is local, for any number of periods.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +18,7 @@ from hubbub.accountant.mechanisms.longitudinal.signs import check_weight, most_s
 
 @dataclass(frozen=True)
 class Vector:
-    """Each device draws a level, uniformly, and once a vector v of k signs.
+    """Each device draws once a uniform level and a vector v of k signs.
 
     v has weight E = `weight` / 2³² if at most `minuses` (r) of its signs are −1, else 1. The i-th node of the level
     whose value is not 0, of sign s, sends s·v_i; nodes of value 0 send fair coins. accounting-longitudinal.md proves
@@ -38,18 +41,18 @@ class Vector:
 
     @classmethod
     def best(cls, horizon: Horizon, epsilon_local: float) -> "Vector":
-        """The strategy of local privacy `epsilon_local` whose signs tell the most."""
+        """Return the strategy of local privacy `epsilon_local` with the largest `gap`."""
         weight = weight_of(epsilon_local)
         return max((cls(horizon, weight, r) for r in range((horizon.changes + 1) // 2)), key=lambda each: each.gap)
 
     @property
     def odds(self) -> Fraction:
-        """E, how much likelier a vector with few −1 is than any other."""
+        """E, the weight of a vector with few −1 relative to any other."""
         return Fraction(self.weight, GAMMA_DENOMINATOR)
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """Whole weights of 0, 1, …, k signs −1, all their places together."""
+        """Whole weights of the vectors with 0, 1, …, k signs −1, summed over their places."""
         k = self.horizon.changes
         return tuple(
             comb(k, count) * (self.weight if count <= self.minuses else GAMMA_DENOMINATOR) for count in range(k + 1)
@@ -63,11 +66,11 @@ class Vector:
 
     @cached_property
     def scale(self) -> Fraction:
-        """By what a sum of signs is multiplied: (⌊log₂ d⌋ + 1)/gap."""
+        """The factor of a sum of signs: (⌊log₂ d⌋ + 1)/gap."""
         return self.horizon.levels / self.gap
 
     def density(self, agreeing: int, contradicting: int) -> Fraction:
-        """Return how likely the first signs of v are these, relative to fair coins: so many +1, so many −1."""
+        """Return the density of so many +1 and so many −1 as the first signs of v, relative to fair coins."""
         seen = agreeing + contradicting
         rest = self.horizon.changes - seen
         found = sum(
@@ -79,8 +82,8 @@ class Vector:
     def epsilon_local(self, period: int | None = None) -> float:
         """Return ln of the largest ratio of densities: ln E once k + 1 periods are over, less before.
 
-        The more of v is seen to be +1, the larger is the density, and the more −1, the smaller; how many can be seen
-        is said by `most_signs`, and is the most at the finest level.
+        The density grows with the number of +1 of v that are seen, and falls with the number of −1. `most_signs` gives
+        how many can be seen; that is the most at the finest level.
         """
         one, other = most_signs(self.horizon, 0, period)
         ratios = (self.density(a, 0) / self.density(0, b) for a, b in ((one, other), (other, one)))
@@ -88,16 +91,16 @@ class Vector:
 
     @property
     def epsilon_sign(self) -> float:
-        """Local ε of one sign by itself, rounded up."""
+        """Local ε of one sign alone, rounded up."""
         return log_above((1 + self.gap) / (1 - self.gap))
 
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
-        """Return n·m·levels/gap² − f, m the number of nodes in [1, period]."""
+        """Return n·m·levels/gap² − f, with m the number of nodes in [1, period]."""
         del nonzero
         return signs_variance(self.horizon, self.scale, period, reports, ones)
 
     def largest_variance(self, period: int, reports: int) -> Fraction:
-        """Return that of streams that are 0."""
+        """Return the variance for streams that are always 0."""
         return self.variance(period, reports)
 
     def estimate(self, level: int, total: int, reports: int) -> Fraction:

@@ -31,7 +31,7 @@ _WHAT = "the TLS authority"
 
 
 class AuthorityRotation:
-    """TLS authorities: one active, at most one pending, any number of retired ones."""
+    """Rotates TLS authorities: one is active, at most one is pending, and any number are retired."""
 
     name = "authority"
 
@@ -45,7 +45,7 @@ class AuthorityRotation:
         return sorted(keys, key=lambda key: ORDER[key.state])
 
     def add(self, location: KeyLocation, _request: KeyRequest) -> str:
-        """Make an authority, and trust its certificates from now on."""
+        """Make a pending authority, whose certificates are trusted from now on."""
         of_operator(location, _WHAT)
         trusted = _trusted(location)
         _active, pending = _key_files(location)
@@ -56,12 +56,16 @@ class AuthorityRotation:
             made.save_key(pending)
             _write(location, [*trusted, made.certificate])
         return (
-            f"give {location.authority} to every party and device in the place of the one they have; once all have it, "
-            "`hubbub keys activate authority`"
+            f"replace every party's and device's file of authorities by {location.authority}; once all have it, "
+            "run `hubbub keys activate authority`"
         )
 
     def activate(self, location: KeyLocation) -> str:
-        """Issue with the pending authority from now on; the private key of the one before is destroyed."""
+        """Issue certificates with the pending authority from now on, and destroy the previous authority's private key.
+
+        Raises:
+            HubbubError: if the pending key has no certificate.
+        """
         of_operator(location, _WHAT)
         trusted = _trusted(location)
         active, pending = _key_files(location)
@@ -73,30 +77,34 @@ class AuthorityRotation:
             _write(location, [following, *(each for each in trusted if each != following)])
             states, trusted = _states(_trusted(location)), _trusted(location)
         elif not pending.exists():
-            return "no authority is pending, so nothing changed; `hubbub keys add authority` makes one"
-        # After a crash between the two files, the same call ends here. A key whose certificate was never written is
-        # another one: it must not take the place of the one that is in use.
+            return "nothing changed: no authority is pending; make one with `hubbub keys add authority`"
+        # After a crash between the two files, the same call ends here. A key whose certificate was never written
+        # does not match the active certificate, and must not replace the active key.
         try:
             check_pair(trusted[0], key_in(pending.read_bytes(), str(pending)), str(location.authority), str(pending))
         except TlsCertificateError as error:
-            what = f"{pending} has no certificate, so nothing changed; `hubbub keys add authority` begins anew"
+            what = f"nothing changed: {pending} has no certificate; `hubbub keys add authority` makes a new one"
             raise HubbubError(what) from error
         pending.replace(active)
         return (
-            "make every party's certificate anew (`hubbub keys add certificate`, or `hubbub certificate`); once all "
-            "use theirs, `hubbub keys remove authority`"
+            "make a new certificate for every party (`hubbub keys add certificate`, or `hubbub certificate`); once "
+            "all are in use, run `hubbub keys remove authority`"
         )
 
     def remove(self, location: KeyLocation) -> str:
-        """Trust the retired authorities no more, once the operator's own certificate is not of one of them."""
+        """End the trust in the retired authorities.
+
+        Raises:
+            TlsCertificateError: if none of the others issued the operator's own certificate.
+        """
         of_operator(location, _WHAT)
         trusted = _trusted(location)
         kept = [each for each, state in zip(trusted, _states(trusted), strict=True) if state is not KeyState.RETIRED]
         chain = certificates_in(location.certificate.read_bytes(), str(location.certificate))
         own = TlsCertificate.of(chain[0], str(location.certificate))
-        check_issued(chain, kept, own, "the authorities that would be left")
+        check_issued(chain, kept, own, "the authorities that would remain")
         _write(location, kept)
-        return f"give {location.authority} to every party and device in the place of the one they have"
+        return f"replace every party's and device's file of authorities by {location.authority}"
 
 
 def _key_files(location: KeyLocation) -> tuple[Path, Path]:
@@ -110,7 +118,7 @@ def _trusted(location: KeyLocation) -> list[x509.Certificate]:
 
 
 def _states(trusted: Sequence[x509.Certificate]) -> list[KeyState]:
-    """Return the state of each authority: by its place for the active one, by its age for all others."""
+    """Return the state of each authority: the first is active, newer ones are pending, older ones are retired."""
     active = trusted[0]
     return [
         KeyState.ACTIVE if each == active else KeyState.PENDING if _made(each) > _made(active) else KeyState.RETIRED

@@ -1,4 +1,4 @@
-"""Rotates a party's own TLS certificate. The next one waits in `next/` in its folder, the previous in `retired/`."""
+"""Rotates a party's own TLS certificate. `next/` in its folder has the pending one, `retired/` the previous."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FOLDERS = {KeyState.ACTIVE: ".", KeyState.PENDING: "next", KeyState.RETIRED: "r
 
 
 class CertificateRotation:
-    """TLS certificates of one party: one active, at most one pending and one retired."""
+    """Rotates the TLS certificates of a party: one is active, at most one is pending, and at most one is retired."""
 
     name = "certificate"
 
     def held(self, location: KeyLocation) -> list[Key]:
-        """Read what is in the active certificate's folder and the two below it."""
+        """Read the certificates in the active one's folder and in its subfolders `next` and `retired`."""
         files = {state: _pair(location, state)[0] for state in _FOLDERS}
         return [
             shown_certificate(self.name, file.stem, state, certificates_in(file.read_bytes(), str(file))[0])
@@ -35,15 +35,19 @@ class CertificateRotation:
         ]
 
     def add(self, location: KeyLocation, request: KeyRequest) -> str:
-        """Make one with the operator's authority, for the hosts of the one that is active."""
+        """Make a pending certificate with the operator's authority, for the hosts given or those of the active one.
+
+        Raises:
+            HubbubError: if the operator's folder is not known.
+        """
         certificate, key = _pair(location, KeyState.PENDING)
         if certificate.exists():
-            return f"{certificate} is pending already; `hubbub keys activate certificate` puts it in place"
+            return f"{certificate} is already pending; activate it with `hubbub keys activate certificate`"
         folder = request.authority or (location.certificate.parent.parent if location.party is Role.OPERATOR else None)
         if folder is None:
             raise HubbubError(
-                f"name the operator's folder with --authority; where it is not on this machine, have the operator run "
-                f"`hubbub certificate {location.name}`, and put both files into {certificate.parent}"
+                f"name the operator's folder with --authority; if it is on another machine, have the operator run "
+                f"`hubbub certificate {location.name}`, and copy both files into {certificate.parent}"
             )
         issuer = Authority.load(folder / "authority.key", folder / "tls" / "authority.pem")
         # Nobody calls the operator, so its certificate names no host.
@@ -53,16 +57,16 @@ class CertificateRotation:
         # A key without its certificate is what a crash here left behind.
         key.unlink(missing_ok=True)
         issuer.issue(location.name, hosts, certificate, key)
-        return f"{certificate} is pending; `hubbub keys activate certificate` puts it in place"
+        return f"{certificate} is pending; activate it with `hubbub keys activate certificate`"
 
     def activate(self, location: KeyLocation) -> str:
-        """Put the pending pair in the place of the active one; a service that runs takes it within seconds."""
+        """Replace the active certificate and key by the pending ones; a running service loads them within seconds."""
         certificate, key = _pair(location, KeyState.PENDING)
         if not certificate.exists() and not key.exists():
-            return f"no certificate is pending in {certificate.parent}, so nothing changed"
-        # A crash between the two files, below, leaves the new key in place: the same call then ends what it began.
+            return f"nothing changed: no certificate is pending in {certificate.parent}"
+        # A crash between the two files, below, leaves the new key in place. Calling this again completes the change.
         left = [(location.certificate_key, key)] if key.exists() else []
-        # All that a service checks, so that it never finds files that it cannot use.
+        # The same checks as a service's, so that it never finds files that it cannot use.
         TLS(location.authority, certificate, key if left else location.certificate_key).check(time.time(), own=True)
         for active, pending in (*left, (location.certificate, certificate)):
             retired = active.parent / _FOLDERS[KeyState.RETIRED] / active.name
@@ -71,10 +75,10 @@ class CertificateRotation:
             retired.unlink(missing_ok=True)
             retired.hardlink_to(active)
             pending.replace(active)
-        return "a service that runs takes it within seconds; `hubbub keys remove certificate` destroys the one before"
+        return "a running service loads it within seconds; `hubbub keys remove certificate` deletes the previous one"
 
     def remove(self, location: KeyLocation) -> str:
-        """Delete the retired pair."""
+        """Delete the retired certificate and its key."""
         for path in _pair(location, KeyState.RETIRED):
             path.unlink(missing_ok=True)
         return ""
@@ -87,6 +91,6 @@ def _pair(location: KeyLocation, state: KeyState) -> tuple[Path, Path]:
 
 
 def shown_certificate(kind: str, name: str, state: KeyState, found: x509.Certificate) -> Key:
-    """Return a TLS certificate as it is shown; its fingerprint is the beginning of its SHA-256."""
+    """Return the shown form of a TLS certificate; the fingerprint is the first 16 hex digits of its SHA-256."""
     digits = found.fingerprint(hashes.SHA256()).hex()[:16]
     return Key(kind, name, state, digits, found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp())

@@ -1,4 +1,4 @@
-"""Rotates the Ed25519 key with which a party signs. A signed succession states from when on another one follows it."""
+"""Rotates the Ed25519 key with which a party signs. A signed succession states from when on a new key replaces it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class _IdentityChange:
 
 
 class IdentityRotation:
-    """A party's identities: retired ones that sign what is left of earlier rounds, one active, at most one pending."""
+    """Rotates a party's identities: one is active, at most one is pending, and retired ones sign for earlier rounds."""
 
     name = "identity"
 
     def held(self, location: KeyLocation) -> list[Key]:
-        """Read the private keys, where this machine has them, and the successions."""
+        """Read the successions, and the private keys that are on this machine."""
         if location.identity is None or not location.identity.exists():
             return []
         chain = _chain(location)
@@ -50,10 +50,14 @@ class IdentityRotation:
         return sorted(keys, key=lambda key: ORDER[key.state])
 
     def add(self, location: KeyLocation, request: KeyRequest) -> str:
-        """Make an identity, and a succession that it and the one before have signed; the witness is still to sign."""
+        """Make an identity, and a succession signed by it and by the previous identity; the witness signs it later.
+
+        Raises:
+            HubbubError: if the party is a hop, the last private key is not here, or the time is too early.
+        """
         if location.party is Role.HOP:
             raise HubbubError(
-                "tasks name a hop's identity and none follows it; make a new one and name it in new tasks"
+                "a hop's identity has no successor; make a new one with `hubbub identity`, and name it in new tasks"
             )
         path = _identity_of(location)
         drafts = sorted(path.parent.glob("succession-*.json"))
@@ -61,10 +65,12 @@ class IdentityRotation:
             return _next(Succession.decode(drafts[0].read_bytes()), drafts[0])
         last = _chain(location)[-1]
         if last.file is None:
-            raise HubbubError("the private key of the last identity is not on this machine; run this where it is")
+            raise HubbubError(
+                "the private key of the last identity is not on this machine; run this on the one that has it"
+            )
         begins = int(time.time()) + LEAD_SECONDS if request.begins is None else request.begins
         if begins <= last.since:
-            raise HubbubError(f"the identity before it signs from {at(last.since)} on; let the next one begin later")
+            raise HubbubError(f"the previous identity signs from {at(last.since)} on; let the next one begin later")
         made, witness = Identity.generate(), _witness(location, request, begins)
         succession = Succession(location.party, last.public, made.public, witness, begins)
         short = made.public.hex()[:8]
@@ -76,11 +82,15 @@ class IdentityRotation:
         return _next(signed, draft)
 
     def activate(self, location: KeyLocation) -> str:
-        """Put the succession among those that the party goes by, once all have signed; it begins at its time."""
+        """Move a fully signed succession into the party's folder of successions; it takes effect at its time.
+
+        Raises:
+            HubbubError: if a signature is missing, or the settings name no folder.
+        """
         path = _identity_of(location)
         drafts = sorted(path.parent.glob("succession-*.json"))
         if not drafts:
-            return "no succession waits here; `hubbub keys add identity` makes one"
+            return "nothing changed: no succession is pending; make one with `hubbub keys add identity`"
         succession = Succession.decode(drafts[0].read_bytes())
         succession.check()
         folder = next((each for each in location.successions if each.is_dir()), None)
@@ -90,18 +100,22 @@ class IdentityRotation:
             )
         drafts[0].replace(folder / drafts[0].name)
         return (
-            f"put {folder / drafts[0].name} into the `successions` of every other party too, and start the services "
-            f"again before {at(succession.begins)}, when it begins"
+            f"copy {folder / drafts[0].name} into the `successions` of every other party too; restart the services "
+            f"before it takes effect, {at(succession.begins)}"
         )
 
     def remove(self, location: KeyLocation) -> str:
-        """Destroy the private keys of retired identities, once no round is left that they sign."""
+        """Destroy the private keys of retired identities.
+
+        Raises:
+            HubbubError: if a round remains that they sign.
+        """
         path, chain = _identity_of(location), _chain(location)
         states = _states(chain, time.time())
         active = states.index(KeyState.ACTIVE)
         retired = [step.file for step in chain[:active] if step.file is not None]
         if not retired:
-            return "no retired identity is here, so nothing changed"
+            return "nothing changed: no private key of a retired identity is on this machine"
         _check_over(location, chain[active].since)
         for file in retired:
             successor = chain[active].file
@@ -110,17 +124,17 @@ class IdentityRotation:
                 successor.replace(path)
             else:
                 file.unlink()
-        return "start the service again"
+        return "restart the service"
 
 
 def _identity_of(location: KeyLocation) -> Path:
     if location.identity is None:
-        raise HubbubError("the settings name no identity; add it")
+        raise HubbubError("the settings name no identity; add `identity`")
     return location.identity
 
 
 def _chain(location: KeyLocation) -> list[_IdentityChange]:
-    """Return the party's identities, oldest first, by the successions that it goes by."""
+    """Return the party's identities, oldest first, by the successions in its settings."""
     path = _identity_of(location)
     own, found = Identity.load(path).public, _successions(location)
     ours = sorted((each for each in found if each.role is location.party), key=lambda each: each.begins)
@@ -156,11 +170,11 @@ def _public(file: Path) -> bytes | None:
 
 
 def _witness(location: KeyLocation, request: KeyRequest, begins: int) -> bytes:
-    """Return the identity of the witness at that time: the public key that is given, or what follows it."""
+    """Return the identity of the witness at that time: the given public key, or its latest successor by then."""
     role = WITNESSES[location.party]
     path = request.witness or location.operator_key
     if path is None:
-        raise HubbubError(f"name the {role.value}'s public key with --witness; it signs the succession too")
+        raise HubbubError(f"the {role.value} signs the succession too; name its public key with --witness")
     public = load_public(path)
     follow = sorted((each for each in _successions(location) if each.role is role), key=lambda each: each.begins)
     for each in follow:
@@ -174,16 +188,16 @@ def _next(succession: Succession, draft: Path) -> str:
     if missing:
         return (
             f"have {' and '.join(missing)} sign {draft} (`hubbub sign {draft.name} --key …`), after comparing the "
-            f"fingerprint {fingerprint(succession.new)} by another way; then `hubbub keys activate identity`"
+            f"fingerprint {fingerprint(succession.new)} over another channel; then run `hubbub keys activate identity`"
         )
-    return f"{draft} is signed by all; `hubbub keys activate identity` puts it among the successions"
+    return f"{draft} has all signatures; activate it with `hubbub keys activate identity`"
 
 
 def _check_over(location: KeyLocation, began: int) -> None:
-    """Return only if the time of every round is over that the identities before `began` sign.
+    """Check that every round is over whose records an identity signs that was replaced before `began`.
 
     Raises:
-        HubbubError: naming the task and when it is.
+        HubbubError: naming the task, and the end of its last such round.
     """
     now = time.time()
     for path in files_in(location.tasks):
@@ -192,6 +206,6 @@ def _check_over(location: KeyLocation, began: int) -> None:
         until = key_validity(task.schedule, earlier[-1]).not_after if earlier else 0
         if now <= until:
             raise HubbubError(
-                f"rounds of {task.name} that the retired identity signs can last until {at(until)}; remove it then, or "
-                "take that task out of the settings once its rounds are over"
+                f"the retired identity signs rounds of {task.name} that can last until {at(until)}; remove the "
+                "identity then, or remove the task from the settings once its rounds are over"
             )

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Key:
-    """A key as its party sees it: never the key itself. Times are seconds since 1970.
+    """The description of a key that commands show; it never contains the key. Times are seconds since 1970.
 
     Attributes:
         kind: the name of its kind, as in `registry`.
-        name: which one of its kind it is.
+        name: its name among keys of its kind.
         state: pending, active or retired.
-        fingerprint: hex digits by which it is told from others.
-        since: since when it is in its state, or valid; None where nobody noted it.
-        until: when it ends by itself; None where it does not.
+        fingerprint: hex digits that distinguish it from others.
+        since: since when it is in its state, or valid; None if that is not recorded.
+        until: when it ends by itself; None if it does not.
     """
 
     kind: str
@@ -59,9 +59,9 @@ def _moment(seconds: float | None) -> str | None:
 
 @dataclass(frozen=True)
 class KeyLocation:
-    """Where a party's keys are, by its settings; `operator` are the settings themselves where they are the operator's.
+    """The places of a party's keys, from its settings.
 
-    `identity` is None where the settings name none.
+    `identity` is None if the settings name none. `operator` has the settings themselves, if they are the operator's.
     """
 
     party: Role
@@ -74,7 +74,7 @@ class KeyLocation:
 
     @property
     def name(self) -> str:
-        """What the party is called in its certificate: its role, or of several hops `hop-2` and so on."""
+        """The party's name in its certificate: its role, or for a hop `hop-2` and so on."""
         # `hubbub init` names a hop's files after it.
         return self.certificate.stem if self.party is Role.HOP else self.party.value
 
@@ -96,15 +96,15 @@ class KeyLocation:
 
 def _named(path: Path | bytes | None, name: str) -> Path:
     if not isinstance(path, Path):
-        raise HubbubError(f"the settings name no {name}; add it")
+        raise HubbubError(f"the settings name no {name}; add `{name}`")
     return path
 
 
 def location_of(settings: Path) -> KeyLocation:
-    """Return where the party keeps its keys whose settings file this is: the operator's, or a service's.
+    """Return the places of a party's keys, from its settings file: the operator's, or a service's.
 
     Raises:
-        SettingsError: if it is none of them, or cannot be used; saying why.
+        SettingsError: if it is none of these files, or cannot be used; the message gives the reason.
     """
     names = _top_names(settings)
     # Each name is a setting of that party alone, and required there.
@@ -135,18 +135,18 @@ def _top_names(settings: Path) -> set[str]:
     try:
         return set(tomllib.loads(settings.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
-        return set()  # reading it as the settings of a party says what is wrong with it
+        return set()  # `location_of` then reads it as a shuffler's settings, and that error names the fault
 
 
 @dataclass(frozen=True)
 class KeyRequest:
-    """What a new key is to be: options that not every kind has; None where they are not given.
+    """The options for a new key. Each is None if it is not given; not every kind has all of them.
 
     Attributes:
         authority: the operator's folder, with the authority that makes a certificate.
-        hosts: what a service is called by.
-        begins: from when on an identity signs, in seconds since 1970.
-        witness: the public key of who signs a succession too.
+        hosts: the names and addresses of a service.
+        begins: the time from which an identity signs, in seconds since 1970.
+        witness: the file with the public key of the witness of a succession.
     """
 
     authority: Path | None = None
@@ -156,16 +156,16 @@ class KeyRequest:
 
 
 class KeyRotation(Protocol):
-    """A kind of key that is rotated: pending ones are added, activated, retired by the next one, and removed.
+    """A kind of key that is rotated: a pending key is added, activated, retired by the next one, and removed.
 
-    Every change may be made again and then changes nothing more; it returns a sentence on what to do next.
+    Every change is idempotent, and returns a sentence that names the next step.
     """
 
     name: str
-    """As on the command line."""
+    """The name on the command line."""
 
     def held(self, location: KeyLocation) -> list[Key]:
-        """Return the party's keys of this kind, the active one first; none where it has none here.
+        """Return the party's keys of this kind, the active one first; an empty list if it has none here.
 
         Raises:
             HubbubError, OSError: if they cannot be read.
@@ -175,7 +175,7 @@ class KeyRotation(Protocol):
         """Make a pending key."""
 
     def activate(self, location: KeyLocation) -> str:
-        """Make the pending key the active one, which retires the one before."""
+        """Make the pending key the active one; the previous one is then retired."""
 
     def remove(self, location: KeyLocation) -> str:
         """Destroy the retired keys, or end the trust in them."""
@@ -189,8 +189,8 @@ def of_operator(location: KeyLocation, what: str) -> OperatorSettings:
     """Return the operator's settings.
 
     Raises:
-        HubbubError: if the place is another party's; `what` is what the operator alone changes.
+        HubbubError: if the keys are another party's; `what` names the kind of key that only the operator changes.
     """
     if location.operator is None:
-        raise HubbubError(f"{what} is the operator's to change; give the operator's settings file")
+        raise HubbubError(f"only the operator changes {what}; give the operator's settings file")
     return location.operator

@@ -1,4 +1,4 @@
-"""Rotates the master keys of devices' credentials in the shuffler's store, for its operator."""
+"""Rotates the master keys of devices' credentials in the shuffler's store, for the operator."""
 
 from __future__ import annotations
 
@@ -10,34 +10,37 @@ from hubbub.protos.messages import CredentialAction, CredentialStatus, KeyState
 
 
 class MasterKeyRotation:
-    """Master keys: any number of retired ones, one active, at most one pending."""
+    """Rotates master keys: one is active, at most one is pending, and any number are retired."""
 
     name = "master"
 
     def held(self, location: KeyLocation) -> list[Key]:
-        """Ask the shuffler; other parties than its operator see none."""
+        """Ask the shuffler for its master keys; parties other than the operator get none."""
         return [] if location.operator is None else keys_of(_ask(location, CredentialAction.STATUS))
 
     def add(self, location: KeyLocation, _request: KeyRequest) -> str:
         """Have the shuffler make a pending key, unless it has one."""
         _ask(location, CredentialAction.PREPARE)
-        return "it checks already, and makes credentials once it is activated: `hubbub keys activate master`"
+        return "the shuffler already checks with it; `hubbub keys activate master` lets it make credentials"
 
     def activate(self, location: KeyLocation) -> str:
         """Have the shuffler make credentials with the pending key."""
         if not any(key.state is KeyState.PENDING for key in keys_of(_ask(location, CredentialAction.STATUS))):
-            return "no master key is pending, so nothing changed; `hubbub keys add master` makes one"
+            return "nothing changed: no master key is pending; make one with `hubbub keys add master`"
         _ask(location, CredentialAction.ACTIVATE)
-        return "the one before still checks; `hubbub keys remove master` destroys it, and no device is refused for good"
+        return (
+            "the previous key still checks credentials; destroy it with `hubbub keys remove master`, after which its "
+            "devices redeem their tickets again"
+        )
 
     def remove(self, location: KeyLocation) -> str:
         """Have the shuffler destroy its retired keys."""
         _ask(location, CredentialAction.FORGET)
-        return "devices whose credentials were of a removed key redeem their tickets again, by themselves"
+        return "devices with credentials of a removed key redeem their tickets again automatically"
 
 
 def keys_of(status: CredentialStatus) -> list[Key]:
-    """Return the master keys as they are shown."""
+    """Return the shown form of the master keys, the active one first."""
     keys = [Key("master", str(key.generation), key.state, key.fingerprint, key.since) for key in status.keys]
     return sorted(keys, key=lambda key: ORDER[key.state])
 

@@ -200,5 +200,5 @@ def test_dummies_count_as_clients_above_and_not_at_all_below() -> None:
             except OutsideConditions:
                 continue
             assert bound.epsilon(Generic(0.3), 1000, 1e-4, 500).upper == more
-    with pytest.raises(OutsideConditions, match="knows no dummies"):
+    with pytest.raises(OutsideConditions, match="takes no dummies"):
         CATALOGUE["girgis-lower"].rdp(Generic(0.3), 1000, 2.0, 1)

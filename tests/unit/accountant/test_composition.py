@@ -168,7 +168,7 @@ def test_many_dummies_count_as_many_blankets() -> None:
 def test_subsampling_of_a_generic_randomizer_is_refused() -> None:
     with pytest.raises(OutsideConditions, match="not for generic; leave clients out"):
         Part(Generic(1.0), 10, clients=20)
-    with pytest.raises(OutsideConditions, match="not for generic beside 3 dummies; leave sampling_rate out"):
+    with pytest.raises(OutsideConditions, match="not for generic with 3 dummies; leave sampling_rate out"):
         Part(Generic(1.0), 10, dummies=3, sampling_rate=Fraction(1, 10))
 
 

@@ -166,10 +166,10 @@ def test_laws_at_the_edge_are_answered(law: Law, local: float) -> None:
 
 
 def test_dummies_need_a_law_and_then_count_as_people() -> None:
-    with pytest.raises(OutsideConditions, match="does not say what a dummy is"):
+    with pytest.raises(OutsideConditions, match="does not define a dummy"):
         Part(WHOLE, 100, dummies=1)
     for name in ("blanket", "stronger-clones", "clones"):
-        with pytest.raises(AccountingError, match="does not say what a dummy is"):
+        with pytest.raises(AccountingError, match="does not define a dummy"):
             epsilon_bracket(WHOLE, 100, 1e-6, bound=name, dummies=1)
     known = Finite(TERNARY, dummy=TERNARY[1])
     beside = epsilon_bracket(known, 500, 1e-6, dummies=500).epsilon_upper

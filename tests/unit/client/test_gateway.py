@@ -138,7 +138,7 @@ async def test_a_refusal_for_good_discards_and_any_other_keeps(
     assert [one.ending for one in outcomes] == [Ending.REFUSED] * 2
     with pytest.raises(Refusal, match=r"^late$"):
         await late.settle(outcomes[0])
-    with pytest.raises(Refusal, match="took nothing when this submission came"):
+    with pytest.raises(Refusal, match="took no more submissions when this came"):
         await late.prepare(ANSWERS)
     with pytest.raises(Refusal, match="does not open; the answers to round 0 are kept"):
         await other.settle(outcomes[1])
@@ -152,7 +152,7 @@ async def test_an_outcome_of_another_submission_changes_nothing(
     (first, second) = await gateway.carry(sealed_submissions)
     elsewhere = replace(first, destination=replace(first.destination, task_id=bytes(32)))
     for wrong in (second, elsewhere, replace(first, destination=replace(first.destination, round=1))):
-        with pytest.raises(UsageError, match=r"that this device has not stored.*nothing was changed"):
+        with pytest.raises(UsageError, match=r"that is not stored here.*nothing was changed"):
             await one.settle(wrong)
     assert await one.prepare(ANSWERS) == sealed_submissions[0]
     with pytest.raises(UsageError, match="outcome is of type bytes"):
@@ -164,7 +164,7 @@ async def test_who_opted_out_meanwhile_settles_nothing(device: Make, gateway: Ga
     (one,), sealed_submissions = await prepared(device, 1)
     outcomes = await gateway.carry(sealed_submissions)
     one.opt_out()
-    with pytest.raises(NoRound, match="what was stored of it was erased here"):
+    with pytest.raises(NoRound, match="the submission was erased here"):
         await one.settle(outcomes[0])
 
 
@@ -264,7 +264,7 @@ async def test_a_task_that_admits_by_certificates_is_carried_by_nobody(
     )
     async with Device(**given) as one:
         for made in (one.prepare(ANSWERS), one.sealed_submissions()):
-            with pytest.raises(UsageError, match=r"nobody shows for them; submit\(\) instead"):
+            with pytest.raises(UsageError, match=r"a gateway cannot show; call submit\(\) instead"):
                 await made
         assert one.status().waiting == ()
 

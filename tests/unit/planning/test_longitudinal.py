@@ -64,7 +64,7 @@ def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds(
     assert told["tree"]["why_not"] is None
     for name in ("vector", "sampled"):
         assert not told[name]["applies"]
-        assert "say steady_share in the query" in told[name]["why_not"]
+        assert "set steady_share in the query" in told[name]["why_not"]
 
 
 @pytest.mark.parametrize(

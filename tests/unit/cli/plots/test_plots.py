@@ -161,7 +161,7 @@ def test_what_is_missing_or_said_twice_is_refused() -> None:
     over = Range(Variable.REPORTS, 1e3, 1e4)
     with pytest.raises(UsageError, match="--reports and --delta"):
         sweep(SweepQuestion(KRR_16), over)
-    with pytest.raises(UsageError, match="--reports is what --over varies"):
+    with pytest.raises(UsageError, match="--reports is the variable of --over"):
         sweep(SweepQuestion(KRR_16, reports=5, delta=1e-6), over)
     with pytest.raises(UsageError, match="must be one of: best, attack, blanket"):
         sweep(SweepQuestion(KRR_16, delta=1e-6), over, ("blankets",))
@@ -169,7 +169,7 @@ def test_what_is_missing_or_said_twice_is_refused() -> None:
 
 def test_a_number_out_of_range_names_the_point() -> None:
     plan = sweep(SweepQuestion(KRR_16, reports=1000), Range(Variable.DELTA, 0.5, 2.0, 2), ("best",))
-    with pytest.raises(AccountingError, match="where delta is 2: delta is 2"):
+    with pytest.raises(AccountingError, match="at delta = 2: delta is 2"):
         evaluate(plan)
 
 
@@ -307,7 +307,7 @@ def test_the_document_has_every_point() -> None:
 
 def test_only_svg_and_png_in_a_folder_that_is_there(tmp_path: Path) -> None:
     assert check_drawable(tmp_path / "a.SVG") == "svg"
-    with pytest.raises(UsageError, match=r"plots are \.svg or \.png"):
+    with pytest.raises(UsageError, match=r"name a file that ends in .svg or .png"):
         check_drawable(tmp_path / "a.pdf")
     with pytest.raises(UsageError, match="there is no folder"):
         check_drawable(tmp_path / "missing" / "a.svg")

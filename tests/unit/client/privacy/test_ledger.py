@@ -205,7 +205,7 @@ def test_a_limit_that_is_none_is_named(value: Any) -> None:
 
 
 async def test_limits_of_another_type_are_named(device: Make) -> None:
-    with pytest.raises(UsageError, match=r"limits is of type float; give Limits\(…\), or None"):
+    with pytest.raises(UsageError, match=r"limits is of type float; give PrivacyLimits\(…\), or None"):
         device(limits=8.0)
 
 

@@ -124,7 +124,7 @@ def test_a_round_has_one_key_set(state: State, of: RoundRef, fake: FakeShuffler)
     assert state.key_set(of) == fake.keys(1)[2]
     state.pin(of, fake.keys(1)[2], OVER_AT)
     fake.rotate(1)
-    with pytest.raises(KeySetChanged, match=r"it was first seen with .* tell the operator"):
+    with pytest.raises(KeySetChanged, match=r"it was first seen with .* report it to the operator"):
         state.pin(of, fake.keys(1)[2], OVER_AT)
     assert state.key_set(RoundRef(of.task_id, 2)) is None
 
@@ -180,7 +180,7 @@ def test_a_round_that_is_over_is_forgotten_with_its_bytes(state: State, path: Pa
 
 def test_a_clock_that_runs_backwards_brings_no_round_back(state: State, of: RoundRef, fake: FakeShuffler) -> None:
     state.forget(OVER_AT + 1)
-    with pytest.raises(NoRound, match="round 1 is over on this device, the last one forgotten is 1"):
+    with pytest.raises(NoRound, match="round 1 is over on this device, the last forgotten round is 1"):
         state.key_set(of)
     with pytest.raises(NoRound):
         state.pin(of, fake.keys(1)[2], OVER_AT)
@@ -191,7 +191,7 @@ def test_a_clock_that_runs_backwards_brings_no_round_back(state: State, of: Roun
 
 
 def test_nothing_is_kept_for_a_round_without_keys(state: State) -> None:
-    with pytest.raises(NoRound, match="nothing is stored for it any more"):
+    with pytest.raises(NoRound, match="nothing more is stored for it"):
         state.keep(RoundRef(b"t" * 32, 0), {"": submission()}, BILL)
 
 
@@ -322,7 +322,7 @@ def test_keys_that_are_damaged_are_named(state: State, of: RoundRef) -> None:
     assert connection is not None
     for damaged in (b"{}", b"[]", b"not JSON", b"\xff"):
         connection.execute("UPDATE round SET key_set = ?", (damaged,))
-        with pytest.raises(StateError, match="holds keys of a round that cannot be read; it is damaged"):
+        with pytest.raises(StateError, match="has keys of a round that cannot be read; it is damaged"):
             state.key_set(of)
 
 

@@ -39,7 +39,7 @@ def test_those_that_end_soon_are_named_with_what_to_run(tmp_path: Path, days: fl
     lines = out.getvalue().splitlines()
     assert len(lines) == len(warned)
     for name in warned:
-        (line,) = [line for line in lines if f"{name}.pem ends" in line]
+        (line,) = [line for line in lines if f"{name}.pem expires" in line]
         assert (
             "hubbub keys add authority" if name == "authority" else "hubbub certificate operator --authority DIR"
         ) in line

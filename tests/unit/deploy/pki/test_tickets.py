@@ -36,7 +36,7 @@ def test_devices_are_named_by_ids_too(tmp_path: Path) -> None:
     (found,) = enrolled_in(ids).values()
     assert [each.device for each in found] == [each.device for each in TICKETS]
     assert renewed(found[0], OPERATOR, SHUFFLER.public, 5).device == TICKETS[0].device
-    with pytest.raises(UsageError, match="do not say for which shuffler; give --shuffler-key"):
+    with pytest.raises(UsageError, match="does not name the shuffler; give --shuffler-key"):
         renewed(found[0], OPERATOR, None, 5)
 
 
@@ -59,7 +59,7 @@ def test_a_ticket_that_this_operator_did_not_sign_is_not_renewed() -> None:
 
 
 def test_a_ticket_that_would_not_last_longer_is_not_made() -> None:
-    with pytest.raises(UsageError, match=r"lasts until 2027-01-15T08:00:00Z, and the new one would until 2027-01-15"):
+    with pytest.raises(UsageError, match=r"is valid until 2027-01-15T08:00:00Z, and the new one would end 2027-01-15"):
         renewed(EnrolledDevices(TICKETS[0].device, TICKETS[0]), OPERATOR, None, ENDS)
 
 
@@ -69,7 +69,7 @@ def test_a_ticket_that_would_not_last_longer_is_not_made() -> None:
         ([], "neither tickets nor ids of devices"),
         ([b"0123"], "old: .*not"),
         ([b"G" * 32], "a device must be 32 lower-case hex digits"),
-        ([TICKETS[0].encode(), TICKETS[0].device.hex().encode()], "comes 2 times; give each device once"),
+        ([TICKETS[0].encode(), TICKETS[0].device.hex().encode()], "occurs 2 times; give each device once"),
     ],
     ids=["nothing", "short", "no hex", "twice"],
 )

@@ -330,7 +330,7 @@ def test_counts_above_the_valid_reports_are_refused() -> None:
 @pytest.mark.parametrize("dummies", [-1, 6])
 def test_dummies_are_at_most_the_valid_reports_whatever_the_counts_add_up_to(dummies: int) -> None:
     query = unary_query(Histogram("carrier", ("AA", "B6")), 3 * 2**30, 2**30)
-    with pytest.raises(ValueError, match=f"{dummies} dummies among 5 counted"):
+    with pytest.raises(ValueError, match=f"{dummies} dummies among 5 valid reports"):
         query.estimates(Tally(counts(5, 5), 5), dummies)
 
 

@@ -94,12 +94,12 @@ def test_no_answer_in_a_group_is_told_from_no_answer_at_all() -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        ("north", "is no mapping with the keys region, session; give one"),
-        (12.5, "is no mapping with the keys"),
-        ({"region": "north", "session": 1.0, "age": 7}, "is no mapping with the keys"),
+        ("north", "must be a mapping with the keys region, session"),
+        (12.5, "must be a mapping with the keys"),
+        ({"region": "north", "session": 1.0, "age": 7}, "must be a mapping with the keys"),
         ({"session": 1.0}, "the answer to region is not one of its categories"),
         ({"region": "secret", "session": 1.0}, "the answer to region is not one of its categories"),
-        ({"region": "north", "session": "secret"}, "the answer to session is a str; it takes a number"),
+        ({"region": "north", "session": "secret"}, "the answer to session is a str; it must be a number"),
     ],
 )
 def test_an_answer_of_another_form_is_refused_without_being_repeated(answer: Any, says: str) -> None:
@@ -126,11 +126,14 @@ def test_an_answer_is_typed_as_a_line_of_csv() -> None:
 @pytest.mark.parametrize(
     ("members", "says"),
     [
-        ({"by": []}, "by holds 0 attributes; give one or two"),
-        ({"by": [{"name": n, "categories": ["a", "b"]} for n in "xyz"]}, "by holds 3 attributes"),
-        ({"by": [{"name": "x", "categories": ["a", "b"]}] * 2}, r"by\[1\].name is 'x', as the query's or another"),
+        ({"by": []}, "by has 0 attributes; give one or two"),
+        ({"by": [{"name": n, "categories": ["a", "b"]} for n in "xyz"]}, "by has 3 attributes"),
+        (
+            {"by": [{"name": "x", "categories": ["a", "b"]}] * 2},
+            r"by\[1\].name is 'x', the name of the query or another",
+        ),
         ({"by": [{"name": "session", "categories": ["a", "b"]}]}, r"by\[0\].name is 'session'"),
-        ({"by": [{"name": "x", "categories": ["a"]}]}, r"by\[0\].categories holds 1 names"),
+        ({"by": [{"name": "x", "categories": ["a"]}]}, r"by\[0\].categories has 1 names"),
         ({"by": [{"name": "x"}]}, r"by\[0\].categories is missing"),
         ({"by": ["region"]}, r"by\[0\].name is missing: 'region' is no table"),
         ({"by": "region"}, "by is 'region'; it must be a list"),
@@ -138,7 +141,7 @@ def test_an_answer_is_typed_as_a_line_of_csv() -> None:
         ({"of": {"kind": "grouped"}}, r"of.kind is 'grouped'; it must be 'histogram' or 'sum' or"),
         ({"of": {"kind": "sum", "lower": 0}}, r"of.upper is missing; add it"),
         ({"of": {"kind": "sum", "lower": 2, "upper": 1}}, r"of.lower is 2, which is not below"),
-        ({"of": {"kind": "sum", "lower": 0, "upper": 1, "weight": 2}}, r"of.weight is the whole query's"),
+        ({"of": {"kind": "sum", "lower": 0, "upper": 1, "weight": 2}}, r"of.weight belongs to the whole query"),
         ({"of": {"kind": "sum", "lower": 0, "upper": 1, "levels": 2}}, r"of.levels is not a key hubbub knows"),
         ({"of": {"kind": "histogram", "categories": [str(n) for n in range(500_000)]}}, "makes 2 groups and 1000000"),
     ],
@@ -176,7 +179,7 @@ upper = 120
 def test_a_draft_s_error_within_a_query_names_its_line() -> None:
     with pytest.raises(TaskError, match=r"^line 19: query\[0\].of.lower is 130, which is not below upper = 120"):
         read_draft(DRAFT.replace("lower = 0", "lower = 130"))
-    with pytest.raises(TaskError, match=r"^line 12: query\[0\].by\[0\].categories holds 1 names"):
+    with pytest.raises(TaskError, match=r"^line 12: query\[0\].by\[0\].categories has 1 names"):
         read_draft(DRAFT.replace('["north", "south"]', '["north"]'))
 
 

@@ -119,7 +119,7 @@ def test_a_tally_that_is_not_this_randomizer_s_is_refused(counts: Any) -> None:
 
 
 def test_a_text_s_symbols_are_not_all_decoded() -> None:
-    with pytest.raises(ValueError, match="decode those that you look for"):
+    with pytest.raises(ValueError, match="decode only those you look for"):
         HashedResponse(2**64, 16, 4, HALF).debias(Tally(np.zeros(0, dtype=np.int64), 0), 0)
 
 

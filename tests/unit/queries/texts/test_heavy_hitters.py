@@ -116,7 +116,7 @@ def test_a_step_that_is_too_long_for_one_beginning_says_what_to_do(monkeypatch: 
 
 
 def test_a_text_without_prefixes_is_looked_up_from_a_list() -> None:
-    with pytest.raises(ValueError, match="asks every round for whole texts; look candidates up instead"):
+    with pytest.raises(ValueError, match="asks every round for whole texts; look up candidates instead"):
         find_heavy_hitters(Text("word"), 0, {0: BATCHES[2]}, None, said)
 
 
