@@ -73,9 +73,12 @@ class SignedTask:
             named = self.task.identities.of(role)
             signature = getattr(self, f"{role.value}_signature")
             if named != known[role] and not (lineage and lineage.holds(role, named)):
-                raise SignatureError(f"the task names another {role.value} than the one that is trusted here")
+                raise SignatureError(
+                    f"the task names another {role.value} than the one that is trusted here; check the task and the "
+                    "trusted key"
+                )
             if signature is None:
-                raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` does")
+                raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` signs it")
             check_signature(TASK.format, self.task.canonical, signature, named)
         return self.task if lineage is None else replace(self.task, lineage=lineage)
 
@@ -105,7 +108,7 @@ class SignedTask:
             )
         signatures = value["signatures"]
         if not isinstance(signatures, dict) or not set(signatures) <= {"operator", "shuffler"}:
-            raise SignatureError("a task is signed by operator and shuffler only")
+            raise SignatureError("a task is signed by operator and shuffler only, but this one has other signatures")
         raw = {role: from_hex(text, SIGNATURE_BYTES, f"the {role}'s signature") for role, text in signatures.items()}
         return cls(read_task(value["task"]), raw.get("operator"), raw.get("shuffler"))
 

@@ -72,8 +72,8 @@ def _changed(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
 
 
 LIES: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
-    "the first round left out": (lambda: _without(0), "2 rounds were released before it, 1 are listed"),
-    "the second round left out": (lambda: _without(1), "2 rounds were released before it, 1 are listed"),
+    "the first round left out": (lambda: _without(0), "2 rounds were released before it, but 1 are listed"),
+    "the second round left out": (lambda: _without(1), "2 rounds were released before it, but 1 are listed"),
     "a round left out of what is composed": (
         lambda: {**_without(0), "releases": CONTENTS[2]["releases"]},
         r"it composes rounds \[2\], but the shuffler released \[0, 2\] before it",

@@ -123,7 +123,7 @@ def test_other_counts_are_refused_by_the_digest(name: str) -> None:
         other = task.queries[0].randomizer.tally(rounds[-1][4:] + rounds[-1][8:12]).written()
     changed = _put(last, ("queries", 0, "tally", "counts"), lambda _: base64.b64encode(other).decode())
     problems = [str(each) for each in checked([*before, changed]) if isinstance(each, VerificationError)]
-    assert any("digest is another" in problem for problem in problems)
+    assert any("they have another digest" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_estimates_over_time_follow_from_the_rounds_that_the_certificate_compose
         chosen = results_of_history(task, [*(history[each] for each in kept), history[number]])
         other = RoundResults(results[number].id, chosen, results[number].certificate)
         found = checked(documents([*results[:number], other]))
-        assert "said to follow from rounds" in str(found[0] if isinstance(found[0], VerificationError) else found[-1])
+        assert "stated to follow from rounds" in str(found[0] if isinstance(found[0], VerificationError) else found[-1])
 
 
 def test_a_chance_has_no_room_and_numbers_of_people_have_little() -> None:

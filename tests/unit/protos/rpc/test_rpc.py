@@ -273,13 +273,13 @@ async def test_malformed_submission_does_not_sink_its_neighbours(handler: Record
     for answer, length in ((answers[1], 5), (answers[3], 0)):
         assert isinstance(answer, Refusal)
         assert (answer.reason, answer.retry_after) == (Reason.MALFORMED, None)
-        assert answer.message == f"the submission id has {length} bytes, 16 expected"
+        assert answer.message == f"the submission id has {length} bytes, but 16 are expected"
     assert handler.calls == [("submit", HERE, (submission(0), submission(2)))]
     assert handler.counted == [(HERE, Reason.MALFORMED, 2)]
 
 
 async def test_malformed_submission_of_its_own_call_is_counted(handler: Recorder, callers: Callers) -> None:
-    with pytest.raises(Refusal, match="5 bytes, 16 expected"):
+    with pytest.raises(Refusal, match="5 bytes, but 16 are expected"):
         await callers.submissions.submit(HERE, Submission(b"short", b"e"), DEADLINE)
     assert (handler.calls, handler.counted) == ([], [(HERE, Reason.MALFORMED, 1)])
 
