@@ -92,18 +92,21 @@ clean:  ## Remove what the targets made.
 # The package is installed where it lies: an edit is seen at once, and only a change of what is required, or of this file,
 # installs again. The links are for type checkers and editors.
 $(VENV)/.installed: $(SETUP)
+	@echo "installing hubbub and its tools into $(VENV): a minute or two, once"
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) $(PIP) --editable '.[dev,demo]'
 	$(RUN) src/links.py
 	touch $@
 
 $(VENV)/.documented: $(VENV)/.installed
+	@echo "installing what the site is built with into $(VENV), once"
 	$(RUN) $(PIP) --editable '.[docs]'
 	touch $@
 
 # The demo runs from what a user installs, so a change of any source installs again. setuptools reuses build/, with
 # whatever was there before.
 $(DEMO_VENV)/.installed: $(SOURCES)
+	@echo "installing hubbub into $(DEMO_VENV): a minute or two, after each change of its sources"
 	$(PYTHON) -m venv $(DEMO_VENV)
 	rm -rf build
 	$(DEMO_VENV)/bin/python $(PIP) '.[demo]'

@@ -77,7 +77,7 @@ _REMEDIES = {
     errno.EDQUOT: _FREE_SPACE,
     errno.EFBIG: "raise the limit on a file's size (ulimit -f), or name another file",
     errno.ENOENT: "make its folder first, or name another file",
-    errno.ENOTDIR: "name a file in a folder that is there",
+    errno.ENOTDIR: "name a file in an existing folder",
     errno.EISDIR: "name a file, not a folder",
     errno.EACCES: _ANOTHER_PLACE,
     errno.EPERM: _ANOTHER_PLACE,

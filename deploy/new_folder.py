@@ -17,9 +17,9 @@ def check_new(root: Path) -> None:
         HubbubError: if it has content, or is a file.
     """
     if root.is_symlink() and not root.exists():
-        raise HubbubError(f"{root} is a link to {root.readlink()}, which is not there; name a folder")
+        raise HubbubError(f"{root} is a link to {root.readlink()}, which does not exist; name a folder")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise HubbubError(f"{root} is not an empty folder; name one that is new or empty, nothing is overwritten")
+        raise HubbubError(f"{root} is not an empty folder, and nothing is overwritten; name a new or empty one")
 
 
 @contextlib.contextmanager

@@ -35,21 +35,22 @@ class ClientSettings(SettingsTable):
     """The settings that `hubbub submit` and `hubbub device` read."""
 
     task: File = Field(description="the signed task")
-    shuffler: Target = Field(description="where devices submit: host:port, or https://host:port for its HTTPS port")
+    shuffler: Target = Field(
+        description="the shuffler's address for devices: host:port, or https://host:port for its HTTPS port"
+    )
     operator_key: File = Field(description="PEM public key of the operator, who must have signed the task")
     shuffler_key: File = Field(description="PEM public key of the shuffler, who must have countersigned it")
     state: File = Field(
-        description="file that remembers what this device answered, keeps what is not sent yet, and that it opted out"
+        description="file with this device's answers, its submissions that are not sent yet, and whether it opted out"
     )
-    authority: File = Field(description="PEM certificate of the authority whose TLS certificates are trusted")
+    authority: File = Field(description="PEM certificate of the authority that issues the trusted TLS certificates")
     ticket: File | None = Field(
         default=None,
-        description="the ticket by which the operator enrolled this device (`hubbub enroll`); the file may come later",
+        description="the operator's ticket for this device (`hubbub enroll`); the file may be added later",
     )
     certificate: File | None = Field(
         default=None,
-        description="PEM TLS certificate of this device, which it shows in tasks that admit by it (mtls), and in no "
-        "others",
+        description="PEM TLS certificate of this device, presented only in tasks that admit by certificates (mtls)",
     )
     key: File | None = Field(default=None, description="PEM private key of that certificate")
     limits: PrivacyLimitSettings = PrivacyLimitSettings()
@@ -59,14 +60,13 @@ class OperatorSettings(SettingsTable):
     """The settings that `hubbub close`, `status`, `results` and `keys` read."""
 
     shuffler_control: Addresses = Field(
-        description="the shuffler's control port, host:port; with a standby both, with a comma between "
-        "them: commands go on until they find the leader"
+        description="the shuffler's control port, host:port; with a standby both ports, separated by a comma: commands "
+        "try each until they find the leader"
     )
     analyzer_results: Address = Field(description="the analyzer's results port, host:port")
     hops: tuple[Address, ...] = Field(
         default=(),
-        description="host:port of hops (`listen`), in their order from hop-2 on: `hubbub status` asks them whether "
-        "they work",
+        description="host:port of hops (`listen`), in order from hop-2 on; `hubbub status` checks whether they serve",
     )
     identity: File | None = Field(
         default=None,
@@ -74,8 +74,7 @@ class OperatorSettings(SettingsTable):
     )
     successions: tuple[File, ...] = Field(
         default=(),
-        description="signed successions of identities, or folders of them (*.json), by which `hubbub keys` finds the "
-        "states "
-        "of identities",
+        description="signed successions of identities, or folders of them (*.json); `hubbub keys` reads the states of "
+        "identities from them",
     )
     tls: TLSSettings

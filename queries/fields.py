@@ -67,7 +67,7 @@ class Fields:
         return self.content[key]
 
     def get(self, key: str, default: Any) -> Any:
-        """Return a value, or the default where the key is absent."""
+        """Return a value, or the default if the key is absent."""
         return self.content.get(key, default)
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -137,7 +137,7 @@ def as_float(table: str, key: str, value: Any) -> float:
     """Return a number as a float.
 
     Raises:
-        FieldError: where it is not a number, or too large for a float.
+        FieldError: if it is not a number, or too large for a float.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FieldError(table, key, f"is {shown(value)}; it must be a number")

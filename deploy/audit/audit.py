@@ -41,7 +41,7 @@ from hubbub.verification.certificate import Pins, verify
 MOST_EPSILON = 100.0
 """Largest ε that a task may state."""
 
-AUDITED = "an audit's own task, which is asked of nobody"
+AUDITED = "an audit's own task, which no person answers"
 """The reason for a large δ in the played task."""
 
 UNDER_MINIMUM_SHARE = 8
@@ -125,8 +125,8 @@ def check_single_rounds(asked: Draft | Task) -> None:
     """
     if asked.horizon is not None:
         raise UsageError(
-            f"task {asked.name} asks a question whose {asked.horizon} rounds hang together, an audit plays rounds by "
-            "themselves; leave that question out"
+            f"task {asked.name} asks a question over {asked.horizon} connected rounds, but an audit plays independent "
+            "rounds; leave that question out"
         )
 
 
@@ -157,7 +157,8 @@ def audited_task(task: Task, options: AuditOptions) -> Task:
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:
         raise UsageError(
-            f"{participants} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}"
+            f"{participants} people give ε = {found.epsilon_upper:g}, but a task states less than {MOST_EPSILON:g}; "
+            "ask for more --participants"
         )
     return replace(played, privacy=replace(privacy, epsilon=min(MOST_EPSILON, found.epsilon_upper * (1 + 1e-6))))
 
@@ -170,9 +171,10 @@ def check_options(task: Task, options: AuditOptions) -> None:
     """
     full = options.rounds - options.rounds_under_minimum
     if options.rounds_under_minimum < 0 or full < LEAST_ROUNDS:
-        limit = f"play {LEAST_ROUNDS} or more with all their people"
+        limit = f"leave {LEAST_ROUNDS} or more"
         raise UsageError(
-            f"--rounds {options.rounds} with --under-minimum {options.rounds_under_minimum} leaves {full}; {limit}"
+            f"--rounds {options.rounds} with --under-minimum {options.rounds_under_minimum} leaves {full} rounds "
+            f"with all their people; {limit}"
         )
     error, delta = _error(options), task.privacy.delta
     visible = most_visible(full, delta, error)
@@ -182,9 +184,9 @@ def check_options(task: Task, options: AuditOptions) -> None:
     while needed - replace(options, rounds=needed).rounds_under_minimum < full:
         needed += 1
     raise UsageError(
-        f"--rounds {options.rounds} can show ε = {visible:.4g} at most, whatever the services do, and the certificate "
-        f"of {task.minimum_reports} people states {task.privacy.epsilon:.4g} at δ = {delta:g}: it could never be "
-        f"beaten; ask for {needed} rounds, for a lower --confidence, or for more --participants"
+        f"--rounds {options.rounds} can show at most ε = {visible:.4g}, so no fault could contradict the certificate "
+        f"of {task.minimum_reports} people, which states {task.privacy.epsilon:.4g} at δ = {delta:g}; ask for "
+        f"{needed} rounds, a lower --confidence or more --participants"
     )
 
 

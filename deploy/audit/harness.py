@@ -176,10 +176,10 @@ class _RoundRunner:
             await self.participants.answer(task, victim, others, part.participants - 1)
         except Refusal as refusal:
             if refusal.reason is Reason.TOO_LATE:
-                raise TooSlow("a round was over before its people had answered; this machine is busy") from refusal
+                raise TooSlow("a round was over before its people had answered: this machine is too busy") from refusal
             raise
         except NoRound as error:
-            raise TooSlow("a round was over before its people could answer; this machine is busy") from error
+            raise TooSlow("a round was over before its people could answer: this machine is too busy") from error
         if part.under_minimum:
             return None
         await ControlCaller(self.control).close_round(task.task.id, 0, CALL_SECONDS)
@@ -204,7 +204,7 @@ class _RoundRunner:
             if all(each.state in FINAL for each in rounds if each.task_id in task_ids):
                 return
             if time.monotonic() > until:
-                raise ServiceError("rounds under the minimum are not over, though their time is; see the logs")
+                raise ServiceError("rounds under the minimum did not end at their time; see the logs")
             await asyncio.sleep(POLL_SECONDS)
 
 

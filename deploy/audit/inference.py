@@ -42,9 +42,9 @@ class Event:
 
     @property
     def text(self) -> str:
-        """It in words."""
+        """The event in words."""
         side, answer = ("above" if self.above else "at most"), ("first" if self.first else "second")
-        return f"{self.score} {side} {self.threshold:.4g} says the {answer} answer"
+        return f"{self.score} {side} {self.threshold:.4g} predicts the {answer} answer"
 
 
 @dataclass(frozen=True)

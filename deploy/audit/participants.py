@@ -92,7 +92,7 @@ class Participants:
         async with fleet:
             summary = await fleet.submit_many(((str(place), others) for place in range(count)), 0)
         if summary.accepted != count:
-            raise HubbubError(f"of {count} devices some were refused: {dict(summary.messages)}; see the logs")
+            raise HubbubError(f"some of {count} devices were refused: {dict(summary.messages)}; see the logs")
 
     def _common(self) -> dict[str, Any]:
         pipeline = self.pipeline

@@ -126,7 +126,7 @@ async def _run(
     try:
         await _listen(process, assignment, counts, progress)
         if await process.wait() != 0:
-            raise HubbubError(f"a worker ended with status {process.returncode}; {log} says why: {_last_line(log)}")
+            raise HubbubError(f"a worker ended with status {process.returncode}; the end of {log}: {_last_line(log)}")
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

@@ -63,14 +63,17 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if not 1 <= self.frontends <= MOST_FRONTENDS:
-            raise UsageError(f"--frontends is {self.frontends}; folders are made for 1 to {MOST_FRONTENDS}")
+            raise UsageError(f"--frontends is {self.frontends}; give a number from 1 to {MOST_FRONTENDS}")
         if len(self.frontend_hosts) > self.frontends:
             raise UsageError(
-                f"--frontend-host is given {len(self.frontend_hosts)} times for {self.frontends} front ends"
+                f"--frontend-host is given {len(self.frontend_hosts)} times for {self.frontends} front ends; give it "
+                "once for each, or more --frontends"
             )
         stores = {role: _checked(role, self.stores.get(role) or store) for role, store in STORES.items()}
         if len({_database_of(store) for store in stores.values()}) < len(stores):
-            raise UsageError("both stores are one database; give --shuffler-store and --analyzer-store a database each")
+            raise UsageError(
+                "both stores are the same database; give --shuffler-store and --analyzer-store different ones"
+            )
         object.__setattr__(self, "stores", stores)
         object.__setattr__(self, "frontend_hosts", tuple(map(checked_host, self.frontend_hosts)))
         object.__setattr__(self, "standby_hosts", tuple(map(checked_host, self.standby_hosts)))
@@ -92,7 +95,7 @@ def _checked(role: Role, store: str) -> str:
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
     if not _account_of(checked):
-        raise UsageError(f"{option}: it names no account; write postgresql://{role.value}@host/database")
+        raise UsageError(f"{option} names no account; write postgresql://{role.value}@host/database")
     return checked
 
 
@@ -164,10 +167,10 @@ def _add_standby(
 def _sql(role: Role, store: str) -> str:
     """Return the SQL that creates a party's database and its account."""
     account, name = _quoted(_account_of(store)), _quoted(_database_of(store)[1])
-    return f"""-- The {role.value}'s database and account. Once, as an administrator of its server:
+    return f"""-- Makes the {role.value}'s database and account. Run it once, as an administrator of the server:
 --   psql --file {DATABASE}
 -- Then give the account a password (\\password in psql), and the service a file with it: PGPASSFILE, or passfile=
--- in the address of its store. Where the server knows the account in another way, neither is needed.
+-- in the address of its store. If the server authenticates the account in another way, neither is needed.
 CREATE ROLE {account} LOGIN;
 CREATE DATABASE {name} OWNER {account};
 REVOKE ALL ON DATABASE {name} FROM PUBLIC;

@@ -116,7 +116,7 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
     _check_different(public, placement.public_keys)
     if placement.proxy and placement.cluster is not None:
         raise UsageError(
-            "--proxy is for one shuffler; in front of the front ends of --cluster put a balancer that passes TCP on"
+            "--proxy is not for --cluster; put a balancer that forwards TCP in front of the front ends instead"
         )
     with new_folder(root):
         authority = Authority.generate()
@@ -153,8 +153,8 @@ def _check_different(public: Mapping[Role, bytes], paths: Mapping[Role, Path]) -
         other = seen.setdefault(key, role)
         if other is not role:
             raise UsageError(
-                f"{paths[other]} and {paths[role]} are the same key: {other.value} and {role.value} must be two "
-                f"parties; give each its own, from `hubbub identity` where it runs"
+                f"{paths[other]} and {paths[role]} are the same key, but {other.value} and {role.value} must be "
+                "different parties; make a key for each with `hubbub identity` on its own machine"
             )
 
 

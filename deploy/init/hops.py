@@ -43,12 +43,12 @@ class Hops:
 
     def __post_init__(self) -> None:
         if not 0 <= self.count <= MAXIMUM_HOPS:
-            raise UsageError(f"--hops is {self.count + 1}; a chain has 1 to {MAXIMUM_HOPS + 1} shufflers")
+            raise UsageError(f"--hops is {self.count + 1}; give a number from 1 to {MAXIMUM_HOPS + 1}")
         options = {"--hop-host": self.hosts, "--hop-key": self.public_keys, "--hop-listen": self.listen}
         for option, given in options.items():
             if len(given) > self.count:
-                behind = f"{self.count} shufflers are behind the first one"
-                raise UsageError(f"{option} is given {len(given)} times, {behind}; say how many there are with --hops")
+                behind = f"for {self.count} shufflers behind the first one"
+                raise UsageError(f"{option} is given {len(given)} times {behind}; give the number of all with --hops")
         object.__setattr__(self, "hosts", tuple(map(checked_host, self.hosts)))
         object.__setattr__(self, "listen", tuple(checked_host(host, listening=True) for host in self.listen))
 
@@ -130,7 +130,7 @@ def change(path: Path, key: str, value: str | int | Sequence[str]) -> None:
     written, lines = json.dumps(value, ensure_ascii=False), path.read_text().splitlines()
     found = [index for index, line in enumerate(lines) if line.startswith(f"{key} = ")]
     if len(found) != 1:
-        raise UsageError(f"{path} has {len(found)} lines with {key}; exactly one expected")
+        raise UsageError(f"{path} has {len(found)} lines with {key}; it must have one")
     _, mark, comment = lines[found[0]].partition("#")
     lines[found[0]] = f"{key} = {written}".ljust(39) + " " + mark + comment if mark else f"{key} = {written}"
     path.write_text("\n".join(lines) + "\n")

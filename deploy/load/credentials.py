@@ -95,7 +95,7 @@ def unsupported_reason(task: Task) -> str:
     """Return why a task cannot be loaded, or an empty text: devices with certificates need separate connections."""
     if task.admission.mode is Mode.MTLS:
         return (
-            f"task {task.name} admits by TLS certificates, each over a connection of its own, which a load does not "
-            "play; `hubbub rehearse --certificates` does"
+            f"task {task.name} admits by TLS certificates, and a load does not open a connection for each device; "
+            "use `hubbub rehearse --certificates`"
         )
     return ""

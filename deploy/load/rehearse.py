@@ -79,11 +79,11 @@ def answers_in_turn(task: Task, words: Sequence[str], devices: int) -> Iterator[
     for word in words:
         name, found, value = word.partition("=")
         if not found:
-            raise UsageError(f"--answer {word!r} is not NAME=VALUE")
+            raise UsageError(f"--answer {word!r} is not of the form NAME=VALUE")
         with as_usage_error(TaskError, AnswerError):
             stated.setdefault(name, []).append(task.queries[task.query_index(name)].question.parse(value))
     missing = [query.name for query in task.queries if query.name not in stated and not query.question.optional]
     if missing:
-        raise UsageError(f"no answers to {', '.join(missing)}; add --answer {missing[0]}=VALUE, or give --data")
+        raise UsageError(f"there is no answer to {', '.join(missing)}; add --answer {missing[0]}=VALUE, or give --data")
     cycles = {name: itertools.cycle(values) for name, values in stated.items()}
     return ({name: next(cycle) for name, cycle in cycles.items()} for _ in range(devices))

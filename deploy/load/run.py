@@ -69,9 +69,9 @@ def checked_schedule(
     """
     asked = [name for name, value in (("--rate", rate), ("--steps", rates), ("--users", users)) if value is not None]
     if len(asked) > 1:
-        raise UsageError(f"{' and '.join(asked)} both say how many come; give one of them")
+        raise UsageError(f"{' and '.join(asked)} exclude each other; give one of them")
     if (users is None) is not (think is None):
-        raise UsageError("--users says how many are there at once, and --think for how long each waits; give both")
+        raise UsageError("--users (devices at once) and --think (seconds that each waits) belong together; give both")
     _check("--seconds", seconds, MOST_SECONDS)
     _check("--timeout", timeout, MOST_SECONDS)
     if users is not None and think is not None:
@@ -88,8 +88,8 @@ def checked_schedule(
     devices = sum(calls_for(step, per_call) * per_call for step in schedule.steps)
     if devices > MOST_DEVICES:
         raise UsageError(
-            f"this load is of {devices} devices, which are made ready before it begins; at most {MOST_DEVICES} are: "
-            "ask for fewer seconds, or a lower rate"
+            f"this load needs {devices} devices, all made before it begins, and at most {MOST_DEVICES} are possible; "
+            "ask for fewer seconds or a lower rate"
         )
     return schedule
 
@@ -125,8 +125,8 @@ def deployment_in(
     files = load_settings(settings, ClientSettings, "client")
     if not pollute and not _is_local(files.shuffler):
         raise UsageError(
-            f"{files.shuffler} is not on this machine, and what a load sends counts in the round: its results mean "
-            "nothing afterwards. Where that is meant, add --pollute"
+            f"{files.shuffler} is not on this machine, and a load makes the results of its round meaningless; "
+            "add --pollute if that is intended"
         )
     task = signed_task_in(files.task).task
     if refused := unsupported_reason(task):
@@ -136,8 +136,8 @@ def deployment_in(
         found = 0 if tickets is None else len(read_tickets(tickets))
         if found < needed:
             raise UsageError(
-                f"task {task.name} takes enrolled devices, and there are {found} tickets for {needed} of them; "
-                f"make as many with `hubbub enroll FILE --devices {needed}` and give them with --tickets"
+                f"task {task.name} takes enrolled devices, and {needed} need a ticket each, but {found} are given; "
+                f"make them with `hubbub enroll FILE --devices {needed}` and give them with --tickets"
             )
     return Deployment(
         task=files.task,
@@ -181,7 +181,7 @@ def load_locally(
     Raises:
         HubbubError: if a service or a worker fails.
     """
-    loaded = LoadResult("services on this machine, beside the load")
+    loaded = LoadResult("services on this machine, together with the load")
     return _interruptible(_run_locally(schedule, processes, connections, workers, loaded, progress), loaded)
 
 

@@ -70,7 +70,7 @@ class LoadSchedule:
         given: dict[str, object] = dict(content)
         steps = given.pop("steps")
         if not isinstance(steps, list):
-            raise TypeError("a schedule's steps are a list")
+            raise TypeError("a schedule's steps must be a list")
         return LoadSchedule(tuple(LoadStep(**step) for step in steps), **given)  # type: ignore[arg-type]
 
 

@@ -55,7 +55,7 @@ def spark_missing(devices: int) -> str:
     except HubbubError as error:
         return str(error).removeprefix("spark.master is set, but ")
     if devices < SPARK_FROM:
-        return f"it is used from {SPARK_FROM:,} devices on: --devices all"
+        return f"Spark is used from {SPARK_FROM:,} devices on: --devices all"
     return ""
 
 
@@ -158,11 +158,11 @@ class LocalCluster(LocalPipeline):
                 while await asyncio.to_thread(_follows, self._standby.log) == known:
                     if self._taking_over.done():
                         self._taking_over.result()
-                        raise ServiceError(f"the standby has taken over from a leader that runs; logs: {self.logs}")
+                        raise ServiceError(f"the standby has taken over, but the leader still runs; logs: {self.logs}")
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError as error:
             raise ServiceError(
-                f"the standby had not followed the leader's keyring after {FOLLOWING_SECONDS:.0f} s; logs: {self.logs}"
+                f"the standby had not copied the leader's keyring after {FOLLOWING_SECONDS:.0f} s; logs: {self.logs}"
             ) from error
 
     async def _end_standby(self) -> None:

@@ -61,7 +61,7 @@ def _own_server() -> Iterator[str]:
             server = postgres_server.get_server(folder, cleanup_mode="delete")
         except Exception as error:  # what it raises is not declared: of processes, files and its own
             raise HubbubError(
-                f"PostgreSQL did not start in {folder}: {error}; name a server that runs with --postgres"
+                f"PostgreSQL did not start in {folder}: {error}; name a running server with --postgres"
             ) from error
         try:
             parts = conninfo_to_dict(server.get_uri())
@@ -88,6 +88,6 @@ def _run(server: str, statement: sql.Composed) -> None:
             connection.execute(statement)
     except psycopg.Error as error:
         raise HubbubError(
-            f"PostgreSQL did not do {statement.as_string(None)}: {str(error).strip()}; give --postgres the address of "
-            f"a database whose user may make others, with the password in PGPASSFILE"
+            f"PostgreSQL refused {statement.as_string(None)}: {str(error).strip()}; give --postgres the address of "
+            f"a database whose user may create others, with the password in PGPASSFILE"
         ) from error

@@ -354,7 +354,7 @@ class LocalPipeline:
                 if expired is not None:
                     said = f"round {round_number} expired with {expired.submissions} submissions, under its minimum of "
                     raise Refusal(
-                        Reason.NO_RESULTS, f"{said}{expired.minimum_reports}: there will never be results"
+                        Reason.NO_RESULTS, f"{said}{expired.minimum_reports}, and will never have results"
                     ) from refusal
             except Unreachable:
                 # The analyzer may be starting again. If its process ended by itself, `guard` stops this wait.
@@ -363,7 +363,7 @@ class LocalPipeline:
                 since = loop.time()
             elif loop.time() - since >= stalled_after:
                 raise ServiceError(
-                    f"round {round_number} has not got on for {stalled_after:g} s: {seen}; logs: {self.logs}"
+                    f"round {round_number} has not progressed for {stalled_after:g} s: {seen}; logs: {self.logs}"
                 )
 
     async def _expired(self, round_number: int) -> RoundStatus | None:
@@ -384,7 +384,7 @@ class LocalPipeline:
             statuses = await caller.get_statuses(self.task.task.id, CALL_SECONDS)
             of = [each for each in statuses if each.id.round == round_number]
             said += [f"the analyzer waits for {each.waiting_for}" for each in of]
-        return "; ".join(said) or "neither service has begun it"
+        return "; ".join(said) or "neither service has begun the round"
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, which could otherwise wait forever for a service that has ended.

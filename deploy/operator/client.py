@@ -113,7 +113,7 @@ def _state(task: Task, status: RoundStatus, now: float) -> str:
 def _check_open(task: Task, status: RoundStatus | None) -> None:
     if status is not None and status.state is not RoundState.OPEN:
         what = f"it is {status.state.value}, with {status.submissions} submissions"
-        raise HubbubError(f"round {status.round} of {task.name} was closed before: {what}; `hubbub status` shows more")
+        raise HubbubError(f"round {status.round} of {task.name} is already closed: {what}; `hubbub status` shows more")
 
 
 async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
@@ -140,7 +140,7 @@ class Overview:
     """The kinds of parts with incidents at each hop that answered; hops do not report batches and rounds."""
 
     def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
-        """Return the rounds of one task alone, by its name or its id in hex; all of them where it is None.
+        """Return the rounds of one task, by its name or its id in hex; all rounds if `task` is None.
 
         `seen` are ids (hex) that the analyzer, which has the names, showed under this name before.
 
@@ -165,10 +165,12 @@ class Overview:
     def _no_round_of(self, task: str) -> str:
         if self.shuffler and "analyzer" in self.errors and not _is_id(task):
             remedy = "give the task's id (64 hex digits), or leave out --task"
-            return f"names of tasks come from the analyzer, which did not answer; {remedy}; {self.errors['analyzer']}"
+            return (
+                f"only the analyzer has the names of tasks, and it did not answer; {remedy}; {self.errors['analyzer']}"
+            )
         answered = [name for name in ("shuffler", "analyzer") if name not in self.errors]
         who = f"the {answered[0]} shows no" if len(answered) == 1 else "neither service shows a"
-        why = "; ".join(self.errors.values()) or "`hubbub status` without --task shows all there are"
+        why = "; ".join(self.errors.values()) or "`hubbub status` without --task shows all rounds"
         return f"{who} round of task {task}; {why}"
 
 
@@ -178,7 +180,7 @@ def _is_id(task: str) -> bool:
 
 def located(error: HubbubError, address: str) -> str:
     """Return the text of an error from a call to the service at `address`."""
-    hint = "; is it running, and is that its address?" if isinstance(error, Unreachable) else ""
+    hint = "; check that it is running and that the address is right" if isinstance(error, Unreachable) else ""
     return f"{error} ({address}){hint}"
 
 
@@ -213,7 +215,7 @@ async def ask_hop(address: str, tls: TLS) -> frozenset[str]:
     async with open_channel(address, tls) as channel:
         caller = HealthCaller(channel)
         if not await caller.serves("", HOP_SECONDS):
-            raise HubbubError("it answers, but does not take calls now: it starts, or stops")
+            raise HubbubError("it answers, but takes no calls now: it is starting or stopping")
         return frozenset([kind for kind in PARTS if not await caller.serves(part_name(kind), HOP_SECONDS)])
 
 

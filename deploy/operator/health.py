@@ -30,7 +30,7 @@ def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
     for name, address in ports.items():
         host, _, port = address.rpartition(":")
         if int(port) == 0:
-            raise HubbubError(f"the {name} port is 0 in {settings}: any free one; name a port to ask at")
+            raise HubbubError(f"the {name} port in {settings} is 0 (any free port), so it cannot be asked; name a port")
         ports[name] = f"{_EVERYWHERE.get(host, host)}:{port}"
     return ports, tls
 
@@ -125,4 +125,6 @@ def _own_name(tls: TLS) -> str:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         return str(next(iter(names)).value)
     except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, StopIteration) as error:
-        raise HubbubError(f"{path} is not a certificate for a name or an address; `hubbub init` makes one") from error
+        raise HubbubError(
+            f"{path} is not a certificate for a host name or an address; make one with `hubbub init`"
+        ) from error

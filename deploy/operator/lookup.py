@@ -30,11 +30,11 @@ def read_candidates(path: Path) -> list[str]:
     try:
         written = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise HubbubError(f"{path} is not text in UTF-8: {error}; write one candidate a line") from error
+        raise HubbubError(f"{path} is not UTF-8 text: {error}; write one candidate a line") from error
     # Not splitlines: a candidate may contain characters that it treats as a line's end.
     lines = [line for line in written.replace("\r\n", "\n").split("\n") if line]
     if not 0 < len(lines) <= MOST_CANDIDATES:
-        raise HubbubError(f"{path} holds {len(lines)} candidates; give from 1 to {MOST_CANDIDATES}, one a line")
+        raise HubbubError(f"{path} has {len(lines)} candidates; give from 1 to {MOST_CANDIDATES}, one a line")
     return lines
 
 
@@ -46,7 +46,7 @@ def decoded(results: RoundResults, candidates: Sequence[str]) -> RoundResults:
         HubbubError: if a candidate cannot be a text, or a table is damaged.
     """
     if not any(each.estimates is not None and each.estimates.table for each in results.queries):
-        raise UsageError("no query of this round has texts to decode: it asks no text, or they were withheld")
+        raise UsageError("no query of this round has texts to decode: it asks for no text, or its texts were withheld")
     task, number = task_of(results), results.id.round
     return replace(results, queries=tuple(_decoded(task, query, candidates, number) for query in results.queries))
 
@@ -70,7 +70,9 @@ def _decoded(task: Task, result: QueryResult, candidates: Sequence[str], number:
         return result
     query = task.queries[task.query_index(result.name)]
     if not isinstance(query.question, Decodable):
-        raise HubbubError(f"query {result.name} has a table, but takes no candidates; use a newer hubbub")
+        raise HubbubError(
+            f"query {result.name} has a table, but this version takes no candidates for it; use a newer hubbub"
+        )
     try:
         found = query.question.decode(batch_of(task, result), candidates, number)
     except (ValueError, AnswerError) as error:

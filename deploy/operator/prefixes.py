@@ -40,7 +40,7 @@ def prefix_rounds(results: RoundResults) -> range:
     questions = [query.question for query in task_of(results).queries]
     most = max((len(each.prefixes) for each in questions if isinstance(each, HeavyHitterQuestion)), default=0)
     if not most:
-        remedy = "`prefixes` in its draft would; look candidates up with --candidates FILE"
+        remedy = "look candidates up with --candidates FILE, or write `prefixes` in the draft of a new task"
         raise UsageError(f"no query of task {results.id.task_name} asks for texts by prefixes; {remedy}")
     return range(min(most, results.id.round))
 
@@ -62,7 +62,7 @@ def find_prefixes(
     prefix_rounds(last)
     queries = tuple(_discovered(rounds, query, last, alphabet, say) for query in last.queries)
     if queries == last.queries:
-        raise UsageError(f"round {last.id.round} has no texts to find: they were withheld; name another with --round")
+        raise UsageError(f"the texts of round {last.id.round} were withheld; name another round with --round")
     return replace(last, queries=queries)
 
 
@@ -86,5 +86,5 @@ def _discovered(
         }
         found = question.discover(last.id.round, batches, alphabet, say)
     except ValueError as error:
-        raise HubbubError(f"query {result.name}: {error}; `--alphabet` names characters") from error
+        raise HubbubError(f"query {result.name}: {error}; name the characters with --alphabet") from error
     return replace(result, estimates=replace(found, table=result.estimates.table))

@@ -70,7 +70,7 @@ async def results_of(
             left = asking.until - clock()
             if left <= 0 or not _passes(error):
                 raise error from None
-            asking.tell(f"it is asked again: {error}")
+            asking.tell(f"the call is repeated: {error}")
             await pause(min(AGAIN_SECONDS, left))
 
 
@@ -138,7 +138,7 @@ def _of_one_task(rounds: Sequence[RoundId]) -> Sequence[RoundId]:
 
 
 def _awaited(statuses: Iterable[AnalyzerRoundStatus], wanted: RoundFilter) -> RoundId | None:
-    """Return the earliest round that is asked for and may still get a certificate; None where there is none.
+    """Return the earliest requested round that may still get a certificate; None if there is none.
 
     A round that the analyzer has not begun is known by its task's other rounds.
     """
@@ -165,14 +165,14 @@ def _waits(status: AnalyzerRoundStatus) -> str:
 
 
 def _nothing(statuses: Sequence[AnalyzerRoundStatus], wanted: RoundFilter, wait: float, awaited: RoundId | None) -> str:
-    """Say that no round is certified, what those asked for wait for, and what to do: to wait only where it helps."""
+    """Describe what the requested rounds wait for, and the remedy; it names `--wait` only if waiting helps."""
     if not any(wanted.is_of_task(each.id) for each in statuses):
         rounds = "no round" if wanted.task is None else f"no round of task {wanted.task}"
-        return f"the analyzer shows {rounds}; `hubbub status` shows all there are"
+        return f"the analyzer shows {rounds}; `hubbub status` shows all rounds"
     matching = [each for each in statuses if wanted.matches(each.id)]
     there = "; ".join(map(_waits, matching[:SHOWN])) or "the analyzer has not begun such a round"
     more = f"; and {len(matching) - SHOWN} more" if len(matching) > SHOWN else ""
     after = f" after {wait:g} s" if wait else ""
-    waiting = "" if awaited is None else "`hubbub results … --wait SECONDS` waits until one is, and "
-    remedy = f"{waiting}`hubbub status` shows both services' side"
+    waiting = "" if awaited is None else "`hubbub results … --wait SECONDS` waits for one, and "
+    remedy = f"{waiting}`hubbub status` shows the state at both services"
     return f"no such round is certified yet{after}: {there}{more}; {remedy}"

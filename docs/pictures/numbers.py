@@ -43,9 +43,9 @@ CROWDS: Mapping[int, float] = MappingProxyType(
 
 RUNGS: Sequence[tuple[str, str, str]] = (
     ("epsilon_local", "8", "the device alone"),
-    ("epsilon_upper_attested", "8", "and the shuffler: it permutes, and its record is true"),
-    ("epsilon_upper_if_minimum_valid", "0.397117", "and 18,000 reports of each question are valid"),
-    ("epsilon_upper", "0.37522", "and the analyzer counted the valid reports truly"),
+    ("epsilon_upper_attested", "8", "the shuffler too: it permutes, and its record is true"),
+    ("epsilon_upper_if_minimum_valid", "0.397117", "these, and that 18,000 reports of each question are valid"),
+    ("epsilon_upper", "0.37522", "these, and that the analyzer counted the valid reports truly"),
 )
 """Rungs of the certificate's ladder in the demo: the member, its number, and what must be honest or true."""
 
@@ -148,7 +148,7 @@ def ladder() -> str:
     canvas.text(
         20,
         62 + 70 * len(RUNGS) + 24,
-        "Each step down believes one party more, and promises a smaller ε. No step needs the one below it.",
+        "Each step down believes one party more, and promises a smaller ε or the same. No step needs the one below it.",
         "small",
     )
     return canvas.svg()

@@ -23,6 +23,9 @@ LEFT, STEP = 204, 184
 LINE = 20
 """The height of a line of text."""
 
+LETTERS = 32
+"""The most letters of a line in a box: with wide letters they fit too."""
+
 STEPS: Sequence[Sequence[str]] = (
     ("encode, randomize,", "seal twice, submit"),
     ("open the outer layer,", "permute, release, erase"),
@@ -128,11 +131,9 @@ SHUFFLER = Party(
         "permute each question's reports, and add dummies",
         "sign how many it let in",
         "erase a round under its minimum",
+        "leave people out, or make reports up, unnoticed",
     ),
-    cannot=(
-        "open a report, unless it gets the analyzer's key of the round",
-        "(it can leave people out, or make reports up, and nobody notices)",
-    ),
+    cannot=("open a report, unless it gets the analyzer's key of the round",),
 )
 
 ANALYZER = Party(
@@ -189,13 +190,13 @@ VERIFIER = Party(
 def _bullets(canvas: Canvas, left: float, top: float, items: Sequence[str], color: str) -> None:
     for item in items:
         canvas.rectangle(left, top - 9, 8, 8, color, 2)
-        lines = wrap(item, 34)
+        lines = wrap(item, LETTERS)
         canvas.lines(left + 18, top, lines, step=LINE)
         top += LINE * len(lines) + 4
 
 
 def _height(items: Sequence[str]) -> int:
-    return sum(LINE * len(wrap(item, 34)) + 4 for item in items)
+    return sum(LINE * len(wrap(item, LETTERS)) + 4 for item in items)
 
 
 def _draw(party: Party) -> str:

@@ -15,7 +15,7 @@ with c_j the expected number after rounding, for which ĉ_j is unbiased. For a n
 The middle sum is clipped to the range that it has for counts that are not negative. If people are spread over the
 symbols, that hardly ever changes it. If there are few people and nearly all are alike, it is clipped on one side only,
 and the stated variance is slightly wrong in the mean: for four people of one category, kRR with k = 3 and γ = 1/2, it
-is 3.30 where the truth is 3.56.
+is 3.30, and the truth is 3.56.
 
 For kRR this is Σρ + γ/(1−γ) Σ_j c_j (w_j − w̄)² + (nγ + D) Var_U(w)/(1−γ)²; for a histogram (w = 1 at j) it is
 c_j q(1−q) + (n−c_j) r(1−r) over (1−γ)², with q = 1−γ+γ/k and r = γ/k.

@@ -18,7 +18,7 @@ def parsed(name: str, text: str) -> float:
     """Return the number that a person typed as the answer to the query `name`.
 
     Raises:
-        AnswerError: where it is none; the message never repeats it.
+        AnswerError: if it is not a number; the message never repeats it.
     """
     try:
         return float(text)
@@ -31,7 +31,7 @@ def finite(name: str, answer: object) -> int | float:
     """Return an answer that is a finite number, a whole one exactly.
 
     Raises:
-        AnswerError: where it is not; the message never repeats it.
+        AnswerError: if it is not; the message never repeats it.
     """
     # The usual type first: whether a value is of an abstract one takes as long to find out as a draw.
     if type(answer) is float:

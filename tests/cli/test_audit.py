@@ -46,7 +46,7 @@ changes = 1
 """
 
 REFUSED = {
-    "too few rounds": (("--rounds", "10"), "it could never be beaten; ask for"),
+    "too few rounds": (("--rounds", "10"), "so no fault could contradict the certificate"),
     "certain": (("--confidence", "1"), "--confidence is 1.0; give a number above 0 and below 1"),
     "no delta": (("--delta", "2"), "--delta is 2.0"),
     "hardly a round": (("--rounds", "7"), "--rounds"),
@@ -71,7 +71,7 @@ def test_what_makes_no_sense_is_refused(task: Path, name: str, capsys: pytest.Ca
 
 def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task.write_text(TASK.replace("minimum_reports", "rounds = 2\nminimum_reports") + OVER_TIME)
-    assert "task kiosks asks a question whose 2 rounds hang together" in error_of([str(task)], capsys)
+    assert "task kiosks asks a question over 2 connected rounds" in error_of([str(task)], capsys)
 
 
 @pytest.mark.slow

@@ -104,9 +104,9 @@ STORE, OTHER = "postgresql://me@db.example/one", "postgresql://you@db.example/on
         (("--cluster", "--standby-host", "a b"), "--standby-host: "),
         (("--cluster", "--shuffler-store", "sqlite:///x"), "--shuffler-store: it must be postgresql://"),
         (("--cluster", "--analyzer-store", "postgresql://a:secret@h/d"), "--analyzer-store: it holds a password"),
-        (("--cluster", "--analyzer-store", "postgresql:///d"), "--analyzer-store: it names no account"),
-        (("--cluster", "--analyzer-store", STORE, "--shuffler-store", OTHER), "both stores are one database"),
-        (("--cluster", "--proxy"), "--proxy is for one shuffler"),
+        (("--cluster", "--analyzer-store", "postgresql:///d"), "--analyzer-store names no account"),
+        (("--cluster", "--analyzer-store", STORE, "--shuffler-store", OTHER), "both stores are the same database"),
+        (("--cluster", "--proxy"), "--proxy is not for --cluster"),
     ],
     ids=range(12),
 )

@@ -69,7 +69,7 @@ async def test_a_deployment_is_loaded_from_its_client_settings(tmp_path: Path, h
         words = (client, *ONE, "--per-call", "10")
         short = await asyncio.to_thread(hubbub, "load", *words, "--tickets", few)
         assert short.status == 2
-        assert f"there are 3 tickets for {needed} of them; make as many with `hubbub enroll FILE" in short.err
+        assert f"{needed} need a ticket each, but 3 are given; make them with `hubbub enroll FILE" in short.err
         ran = await asyncio.to_thread(hubbub, "load", *words, "--tickets", deployment.tickets)
         assert ran.status == 0, ran.err
         assert "acknowledged" in ran.out

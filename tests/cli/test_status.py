@@ -109,7 +109,7 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
         assert [each["party"] for each in half.json["certificates"]] == ["hubbub authority", "operator", "shuffler"]
         address = pipeline.services[Role.ANALYZER].addresses["results"]
         assert "the analyzer did not answer: " in half.err
-        assert f"({address}); is it running, and is that its address?" in half.err
+        assert f"({address}); check that it is running and that the address is right" in half.err
         people = await status(settings)
         assert people.status == 1
         assert "at the shuffler" in people.out
@@ -139,7 +139,7 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
         assert "task kiosks has rounds 0 to" in missing.err
         mistyped = await ran("results", operator, "--task", "kiosk", "--wait", "60")
         assert mistyped.status == 1
-        assert "no round of task kiosk; `hubbub status` shows all there are" in mistyped.err
+        assert "no round of task kiosk; `hubbub status` shows all rounds" in mistyped.err
 
         data = tmp_path / "themes.tsv"
         data.write_text("look\n" + "light\n" * 12)

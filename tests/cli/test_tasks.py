@@ -410,7 +410,7 @@ def test_results_that_nobody_answers_for_are_an_error(deployment: Path) -> None:
     settings.write_text(re.sub(r"(?m)^analyzer_results = \S+", 'analyzer_results = "127.0.0.1:1"', text))
     ran = hubbub("results", settings, "--task", "z" * 64, "--round", "0", "--wait", "1")
     assert ran.status == 1
-    assert "it is asked again: the analyzer did not answer" in ran.err
+    assert "the call is repeated: the analyzer did not answer" in ran.err
     assert ran.err.splitlines()[-1].startswith("error: the analyzer did not answer")
 
 

@@ -28,6 +28,6 @@ def scenario_named(name: str | None) -> Scenario:
         return next(iter(SCENARIOS.values()))
     if name not in SCENARIOS:
         raise UsageError(
-            f"--task {name!r} is no scenario; there are {', '.join(SCENARIOS)}: hubbub demo --list tells of them"
+            f"--task {name!r} is not a scenario; give {', '.join(SCENARIOS)} (`hubbub demo --list` describes them)"
         )
     return SCENARIOS[name]

@@ -134,7 +134,7 @@ def test_standard_output_by_its_name_is_written_before_what_is_printed(tmp_path:
     [
         ("folder", "Is a directory; name a file, not a folder"),
         ("missing/file", "No such file or directory; make its folder first, or name another file"),
-        ("file/file", "Not a directory; name a file in a folder that is there"),
+        ("file/file", "Not a directory; name a file in an existing folder"),
         ("n" * 300, "File name too long; name another file"),
     ],
 )

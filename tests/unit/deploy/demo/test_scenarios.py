@@ -53,7 +53,7 @@ def test_the_first_demonstration_is_the_default_and_names_are_their_keys() -> No
 
 
 def test_a_demonstration_that_is_none_is_told_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"--task 'trains' is no scenario; there are flights.*--list"):
+    with pytest.raises(UsageError, match=r"--task 'trains' is not a scenario; give flights.*--list"):
         scenario_named("trains")
 
 

@@ -34,10 +34,10 @@ def test_offers_are_a_rate_several_or_a_crowd() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"rate": 1.0, "rates": "1"}, "--rate and --steps both say how many come"),
+        ({"rate": 1.0, "rates": "1"}, "--rate and --steps exclude each other"),
         ({"rates": "1,x"}, "give numbers of devices a second with commas"),
         ({"rates": "1,,2"}, "give numbers of devices a second with commas"),
-        ({"users": 5}, "--think for how long each waits; give both"),
+        ({"users": 5}, "belong together; give both"),
         ({"think": 5.0}, "give both"),
         ({"users": 5, "think": 0.0}, "--think 0: give a number above 0"),
         ({"rate": 0.0}, "--rate 0: give a number above 0"),
@@ -46,7 +46,7 @@ def test_offers_are_a_rate_several_or_a_crowd() -> None:
         ({"seconds": -1.0}, "--seconds -1"),
         ({"timeout": float("inf")}, "--timeout inf"),
         ({"per_call": 10_001}, "a call takes at most 10000 devices"),
-        ({"rate": 1e6, "seconds": 60.0}, "at most 2000000 are: ask for fewer seconds, or a lower rate"),
+        ({"rate": 1e6, "seconds": 60.0}, "at most 2000000 are possible; ask for fewer seconds or a lower rate"),
     ],
 )
 def test_offers_that_make_no_sense_are_bad_use(asked: dict[str, Any], says: str) -> None:
@@ -86,5 +86,5 @@ def test_services_beyond_this_machine_are_not_loaded_by_mistake(client: Path, ad
 @pytest.mark.parametrize("address", ["127.0.0.1:443", "[::1]:443", "localhost:443", "https://[::1]:443"])
 def test_tasks_that_admit_by_certificates_are_refused_by_name(client: Path, address: str) -> None:
     client.write_text(client.read_text().replace("127.0.0.1:1", address))
-    with pytest.raises(UsageError, match=r"admits by TLS certificates.*`hubbub rehearse --certificates` does"):
+    with pytest.raises(UsageError, match=r"admits by TLS certificates.*use `hubbub rehearse --certificates`"):
         deployment_in(client, OFFER, 1, 1, None, None, False)

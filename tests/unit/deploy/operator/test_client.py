@@ -78,7 +78,7 @@ async def test_where_none_is_open_it_says_what_each_is(monkeypatch: pytest.Monke
 async def test_a_round_that_was_closed_cannot_be_closed_again(
     monkeypatch: pytest.MonkeyPatch, state: RoundState
 ) -> None:
-    with pytest.raises(HubbubError, match=f"round 0 of flights was closed before: it is {state.value}, with 80"):
+    with pytest.raises(HubbubError, match=f"round 0 of flights is already closed: it is {state.value}, with 80"):
         await closing(monkeypatch, {0: state, 1: OPEN}, 0)
 
 
@@ -144,14 +144,18 @@ async def test_a_hop_that_is_silent_is_an_error_and_the_others_are_shown(monkeyp
 
     overview = await client.fetch_overview(cast(Any, Chained()))
     assert overview.hops == {"hop-2": frozenset()}
-    assert overview.errors == {"hop-3": "hop-3: it did not answer (c:7511); is it running, and is that its address?"}
+    assert overview.errors == {
+        "hop-3": "hop-3: it did not answer (c:7511); check that it is running and that the address is right"
+    }
 
 
 def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:
     round_ = RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")
     overview = Overview([round_], None, {"analyzer": "the analyzer did not answer (127.0.0.1:7402)"})
     assert overview.of_task(TASK.id.hex()).shuffler == [round_]
-    says = "names of tasks come from the analyzer, which did not answer; give the task's id .*; the analyzer did not"
+    says = (
+        "only the analyzer has the names of tasks, and it did not answer; give the task's id .*; the analyzer did not"
+    )
     with pytest.raises(HubbubError, match=says):
         overview.of_task(TASK.name)
     assert overview.of_task(TASK.name, {TASK.id.hex()}).shuffler == [round_]

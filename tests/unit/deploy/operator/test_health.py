@@ -69,7 +69,7 @@ def test_a_service_that_listens_everywhere_is_asked_on_loopback(tmp_path: Path, 
 def test_a_port_of_the_systems_choice_cannot_be_asked(tmp_path: Path) -> None:
     path = settings(tmp_path, Role.SHUFFLER)
     path.write_text(path.read_text().replace(":7301", ":0"))
-    with pytest.raises(HubbubError, match="submission port is 0"):
+    with pytest.raises(HubbubError, match=r"the submission port in .* is 0"):
         ports_of("shuffler", path)
 
 
@@ -143,5 +143,5 @@ async def test_a_certificate_without_a_name_is_refused(tmp_path: Path) -> None:
     tls = folder.of("shuffler") / "tls"
     shutil.copy(folder.of("operator") / "tls" / "operator.pem", tls / "shuffler.pem")
     ports, files = ports_of("shuffler", tls.parent / "shuffler.toml")
-    with pytest.raises(HubbubError, match="not a certificate for a name"):
+    with pytest.raises(HubbubError, match="not a certificate for a host name"):
         await ask(ports, files, 0)

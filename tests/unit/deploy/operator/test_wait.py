@@ -169,8 +169,8 @@ async def test_an_analyzer_that_restarts_is_waited_for(
     results, said = await analyzer.ask(RoundFilter(), 60)
     assert results.id.round == 0
     assert said[-2:] == [
-        f"it is asked again: {gone} (analyzer.example:7402); is it running, and is that its address?",
-        "it is asked again: the store takes nothing now",
+        f"the call is repeated: {gone} (analyzer.example:7402); check that it is running and that the address is right",
+        "the call is repeated: the store takes nothing now",
     ]
     assert analyzer.now <= 4 * waiting.AGAIN_SECONDS
 
@@ -179,7 +179,7 @@ async def test_an_analyzer_that_restarts_is_waited_for(
 async def test_an_analyzer_that_does_not_come_back_is_named_with_its_address(analyzer: Analyzer, wait: float) -> None:
     analyzer.failures = [Unreachable("the analyzer did not answer: away")] * 10
     with pytest.raises(
-        Unreachable, match=r"away \(analyzer\.example:7402\); is it running, and is that its address\?$"
+        Unreachable, match=r"away \(analyzer\.example:7402\); check that it is running and that the address is right$"
     ):
         await analyzer.ask(RoundFilter(), wait)
     assert (analyzer.now, len(analyzer.failures)) == (wait, 10 - 1 - round(wait + 0.5))
