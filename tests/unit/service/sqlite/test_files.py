@@ -80,7 +80,7 @@ def test_an_empty_file_is_a_store_that_was_lost(kind: Kind, tmp_path: Path, cont
 @both
 def test_a_log_without_its_store_says_that_something_was_lost(kind: Kind, tmp_path: Path) -> None:
     (tmp_path / f"{FILES[kind]}-wal").write_bytes(b"the last commits")
-    refused(lambda: kind(tmp_path), tmp_path, r"is missing, while \w+\.db-wal of it is there")
+    refused(lambda: kind(tmp_path), tmp_path, r"is missing, but \w+\.db-wal of it is there")
     refused(lambda: kind.create(tmp_path), tmp_path, r"db-wal belongs to a store that is missing; restore the store")
 
 
