@@ -11,6 +11,7 @@ there is no trust on first use.
         state=Path("device.sqlite"),
         shuffler="shuffler.example.org:7000",
         authority=Path("authority.pem"),
+        ticket=Path("device.ticket"),
     )
     async with device:
         receipt = await device.submit({"carrier": "UA", "departure_delay": None})

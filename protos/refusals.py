@@ -177,7 +177,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.OVER_BUDGET: Explanation(
             _SHUFFLER,
             "The round would exceed the task's budget at the analyzer.",
-            "Nothing can be done for this round: it is erased. A new task has its own budget.",
+            "Do nothing: the round is erased. A new task has its own budget.",
             "The budget is spent",
         ),
         Reason.NOT_ENROLLED: Explanation(
@@ -194,7 +194,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.REVOKED: Explanation(
             _DEVICE,
             "The operator revoked the device.",
-            "Make a new ticket if the device may take part again.",
+            "Do nothing, or make a new ticket if the device may take part again.",
         ),
         Reason.NOT_COUNTERSIGNED: Explanation(
             _DEVICE,

@@ -246,8 +246,8 @@ class CredentialManager:
     def _without_ticket(self) -> Refusal:
         return Refusal(
             Reason.NOT_ENROLLED,
-            f"task {self._task.name} admits enrolled devices, and this one has no ticket; give it one that the "
-            "operator made with `hubbub enroll`",
+            f"task {self._task.name} admits enrolled devices, and this one has no ticket: none was given, or its file "
+            "does not exist; give it one that the operator made with `hubbub enroll`",
         )
 
     async def _redeemed(

@@ -85,6 +85,7 @@ class LocalPipeline:
         behind_proxy: whether the shuffler's settings expect a proxy in front of it; none is started.
         https: whether devices submit over HTTPS; devices with certificates do not.
         database: a PostgreSQL database for the stores of the shuffler and the analyzer, in place of SQLite.
+        workers: the setting `workers` of the shuffler; 0 is one process.
 
     Raises:
         TaskError: if the draft is not TOML or not a task; on entering, if the task cannot be planned.
@@ -331,7 +332,7 @@ class LocalPipeline:
 
         Raises:
             Refusal: NO_RESULTS if the round expired, so that there will never be any.
-            ServiceError: if a service ends, or the round's state has not changed at either service for `timeout`
+            ServiceError: if a service ends, or the round's state has not changed at either service for `stalled_after`
                 seconds, saying what each waits for.
         """
         address = self.services[Role.ANALYZER].addresses["results"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from hubbub.deploy.settings import OperatorSettings
-from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import CredentialAction, CredentialStatus, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import AnalyzerRoundStatus, RoundId, RoundResults
 from hubbub.protos.refusals import Reason, Refusal
@@ -180,7 +180,8 @@ def _is_id(task: str) -> bool:
 
 def located(error: HubbubError, address: str) -> str:
     """Return the text of an error from a call to the service at `address`."""
-    hint = "; check that it is running and that the address is right" if isinstance(error, Unreachable) else ""
+    silent = isinstance(error, Unreachable) and not isinstance(error, Distrusted)
+    hint = "; check that it is running and that the address is right" if silent else ""
     return f"{error} ({address}){hint}"
 
 

@@ -186,8 +186,8 @@ def check_signature(label: str, body: bytes, signature: bytes, identity: bytes) 
 
 
 def _not_signed(what: str, identity: bytes) -> SignatureError:
-    text = f"the {what}'s signature is not by {fingerprint(identity)}; it was changed, or somebody else signed it"
-    return SignatureError(text)
+    text = f"the {what}'s signature is not by {fingerprint(identity)}: it was changed, or somebody else signed it"
+    return SignatureError(f"{text}; get it again from that party")
 
 
 def _is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:

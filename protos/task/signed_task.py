@@ -15,6 +15,7 @@ from hubbub.protos.identity.documents import (
     SIGNATURE_BYTES,
     canonical,
     check_signature,
+    fingerprint,
     from_hex,
     parse_named,
     sign,
@@ -74,8 +75,9 @@ class SignedTask:
             signature = getattr(self, f"{role.value}_signature")
             if named != known[role] and not (lineage and lineage.holds(role, named)):
                 raise SignatureError(
-                    f"the task names another {role.value} than the one that is trusted here; check the task and the "
-                    "trusted key"
+                    f"the task names another {role.value} than the one that is trusted here: {fingerprint(named)}, not "
+                    f"{fingerprint(known[role])}; ask the {role.value} which is its own, and replace the key or the "
+                    "task"
                 )
             if signature is None:
                 raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` signs it")

@@ -74,7 +74,7 @@ _DISTRUSTED = (
     ("certificate is not yet valid", "its TLS certificate is not valid yet; check the clocks, here and there"),
     (
         "CERTIFICATE_VERIFY_FAILED",
-        "its TLS certificate is not of the authority that is trusted here; check the file of the authority",
+        "its TLS certificate is not of the authority that is trusted here; check that authority's file and the address",
     ),
     (
         "Hostname Verification Check failed",
@@ -92,10 +92,12 @@ _CAUSES = (
 
 def unreachable(what: str, details: str) -> Unreachable:
     """Return the error for a failed connection to `what`, in plain words if gRPC's error is known."""
-    for kind, causes in ((Distrusted, _DISTRUSTED), (Unreachable, _CAUSES)):
-        for said, cause in causes:
-            if said in details:
-                return kind(f"{what} did not answer: {cause}")
+    for said, cause in _DISTRUSTED:
+        if said in details:
+            return Distrusted(f"{what} is not trusted: {cause}")
+    for said, cause in _CAUSES:
+        if said in details:
+            return Unreachable(f"{what} did not answer: {cause}")
     return Unreachable(f"{what} did not answer: {details}")
 
 

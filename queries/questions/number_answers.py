@@ -43,7 +43,7 @@ def finite(name: str, answer: object) -> int | float:
     else:
         number = float(answer)
     if not math.isfinite(number):
-        raise AnswerError(f"the answer to {name} is not finite; give a finite number, or None for no answer")
+        raise AnswerError(f"the answer to {name} is not finite; give a finite number, or None if the query is optional")
     return number
 
 

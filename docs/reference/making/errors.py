@@ -33,6 +33,12 @@ SUBJECTS: Mapping[str, str] = {
 }
 """What the modules of each folder are about."""
 
+_ALSO: Mapping[str, str] = {
+    "client": "Messages about wrong answers are with those of [questions](errors-queries.md). Messages about tasks, "
+    "keys, tickets and the network are with those of [documents](errors-protos.md).",
+}
+"""Where else the messages are that the readers of a folder's page look for; otherwise in the overview."""
+
 _HOW = (
     "A message names what happened, what was expected and what to do. A word in braces, such as {path}, stands for a "
     "value. If a message has several forms, ` | ` is between them. A command prints its message on stderr after "
@@ -57,7 +63,9 @@ def pages() -> list[Page]:
         about = SUBJECTS[folder]
         title = f"Messages of {about}"
         lead = f"Every error message that the modules of `{folder}/` raise, by module."
-        page = Page(f"errors-{folder}", title, lead, f"error messages of {about}", tuple(_sections(folder)))
+        also = _ALSO.get(folder, "[Error messages](errors.md) lists the pages of the other modules, and the classes.")
+        parts = (section("", wrapped(also)), *_sections(folder))
+        page = Page(f"errors-{folder}", title, lead, f"error messages of {about}", parts)
         made += divided(page)
     return made
 

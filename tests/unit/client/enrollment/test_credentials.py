@@ -64,7 +64,7 @@ async def test_a_ticket_may_come_later_as_a_file(
 ) -> None:
     place = tmp_path / "ticket.json"
     one = device(ticket=place)
-    with pytest.raises(Refusal, match=r"has no ticket; give it one .*; the answers .* are kept") as caught:
+    with pytest.raises(Refusal, match=r"no ticket: .* its file does not exist; .*; the answers .* are kept") as caught:
         await one.submit(ANSWERS)
     assert caught.value.reason is Reason.NOT_ENROLLED
     assert shuffler.seen == []

@@ -14,7 +14,7 @@ from hubbub.cli.tables.status import overview_document, print_overview
 from hubbub.deploy.operator import client
 from hubbub.deploy.operator.client import Overview, round_to_close
 from hubbub.deploy.pki import expiry
-from hubbub.protos.errors import HubbubError, Unreachable, UsageError
+from hubbub.protos.errors import Distrusted, HubbubError, Unreachable, UsageError
 from hubbub.protos.messages import Incident, IncidentReport, RoundState, RoundStatus
 from hubbub.protos.records.results import AnalysisStage, AnalyzerRoundStatus, RoundId
 from hubbub.protos.task.task import Schedule
@@ -185,3 +185,9 @@ def test_only_services_that_answered_are_said_to_show_no_round() -> None:
         Overview(None, [], {"shuffler": "the shuffler did not answer"}).of_task("flights")
     with pytest.raises(HubbubError, match=r"^neither service shows a round of task flights; `hubbub status`"):
         Overview([], [], {}).of_task("flights")
+
+
+def test_an_error_is_located_and_only_silence_asks_if_the_service_runs() -> None:
+    silent, distrusted = Unreachable("it did not answer"), Distrusted("it is not trusted: its certificate has expired")
+    assert client.located(silent, "a:1") == "it did not answer (a:1); check that it is running and that the address is right"
+    assert client.located(distrusted, "a:1") == "it is not trusted: its certificate has expired (a:1)"

@@ -114,7 +114,7 @@ async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Pat
         assert await ask(ports, own, 0.5) == {"submission": False}
         (why,) = (await ask_why(ports, own, WAIT)).values()
         assert isinstance(why, Distrusted)
-        assert "it did not answer: its TLS certificate is " in str(why)
+        assert "it is not trusted: its TLS certificate is " in str(why)
     finally:
         await server.stop(None)
 

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.protos.errors import SignatureError
+from hubbub.protos.identity.documents import fingerprint
 from hubbub.protos.identity.keys import CORE_ROLES, Identity, Role
 from hubbub.protos.identity.lineage import Lineage, leading
 from hubbub.protos.identity.successions import LONGEST_SUCCESSION, WITNESSES, Succession, SuccessionError
@@ -158,8 +159,10 @@ def test_a_signed_task_is_of_a_pinned_identity_before_or_after_the_one_that_it_n
     for pinned in (PARTIES.shuffler, SECOND):
         task = document.check(PARTIES.operator.public, pinned.public, [FIRST])
         assert task.lineage is not None
-    with pytest.raises(SignatureError, match="names another shuffler than the one that is trusted here"):
+    with pytest.raises(SignatureError, match=r"names another shuffler .* trusted here: .* ask the shuffler") as caught:
         document.check(PARTIES.operator.public, SECOND.public)
+    named, trusted = fingerprint(PARTIES.shuffler.public), fingerprint(SECOND.public)
+    assert f"{named}, not {trusted};" in str(caught.value)
     with pytest.raises(SuccessionError, match="is not signed by"):
         document.check(PARTIES.operator.public, SECOND.public, [without(PARTIES.shuffler)])
     later = replace(TASK, identities=replace(TASK.identities, shuffler=SECOND.public))

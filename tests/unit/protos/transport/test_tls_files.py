@@ -187,7 +187,7 @@ async def test_a_server_s_wrong_certificate_is_named_to_who_calls_it(
     operator = TLS(tmp_path / "authority.pem", tmp_path / "operator.pem", tmp_path / "operator.key")
     wrong = issued(authority, tmp_path, monkeypatch, start, days, host)
     async with served(wrong, monkeypatch) as address, open_channel(address, operator) as channel:
-        with pytest.raises(Unreachable, match=f"the shuffler did not answer: {words}"):
+        with pytest.raises(Unreachable, match=f"the shuffler is not trusted: {words}"):
             await ControlCaller(channel).get_status(None, 10)
 
 
@@ -197,7 +197,7 @@ async def test_another_authority_is_named_to_who_calls(
     stranger = make_tls(tmp_path, "operator")["operator"]
     async with served(own, monkeypatch) as address, open_channel(address, stranger) as channel:
         with pytest.raises(
-            Unreachable, match="is not of the authority that is trusted here; check the file of the auth"
+            Unreachable, match="is not of the authority that is trusted here; check that authority's file"
         ):
             await ControlCaller(channel).get_status(None, 10)
 
