@@ -156,7 +156,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.DIGEST_DIFFERS: Explanation(
             _SHUFFLER,
             "Another batch came under the name of a known one, or other envelopes came than announced.",
-            "Put the newest copy of the store back. A damaged store is noticed when the batch is refused.",
+            "Restore the newest copy of the store. A damaged store is noticed when the batch is refused.",
             "A store was damaged or lost",
         ),
         Reason.WRONG_OFFSET: Explanation(
@@ -220,7 +220,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
             _SHUFFLER,
             "The shuffler's releases are not those that the analyzer knows: an old copy of its store runs, or "
             "another party signs with its key.",
-            "Find the newest copy of that store, stop its service, put all its files back, and start it.",
+            "Find the newest copy of that store, stop its service, restore all its files, and start it.",
             "A ledger forked",
         ),
         Reason.TOO_LARGE: Explanation(
