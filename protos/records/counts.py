@@ -56,7 +56,7 @@ class Counted:
         """
         facts = (result.reports, result.valid, result.left_out)
         if result.counts and result.estimates is not None and result.estimates.table:
-            raise CountsDiffer(f"{result.name}: it has counts and a table, which may say different things")
+            raise CountsDiffer(f"{result.name}: it has counts and a table, which may differ; a result has one of them")
         if result.state is QueryState.WITHHELD:
             return cls(*facts, None)
         randomizer = task.queries[task.query_index(result.name)].randomizer
@@ -152,7 +152,7 @@ def _check_tally(query: Query, tally: Tally, valid: int, dummies: int) -> None:
     total = int(tally.counts.sum())
     if query.randomizer.one_symbol_per_report and total != valid + dummies:
         raise CountsDiffer(
-            f"{query.name}: its counts add up to {total}, {valid} valid reports and {dummies} dummies to "
+            f"{query.name}: its counts add up to {total}, but {valid} valid reports and {dummies} dummies add up to "
             f"{valid + dummies}"
         )
 
@@ -171,7 +171,7 @@ def check_counted(task: Task, number: int, counted: Sequence[Counted], certified
     )
     check_tallies(task, counted)
     if content[DIGEST] != counts_digest(task, number, counted).hex():
-        raise CountsDiffer("the counts are not those that the certificate was made of: their digest is another")
+        raise CountsDiffer("the counts differ from those of the certificate: they have another digest")
 
 
 def _check_stated(
@@ -180,16 +180,16 @@ def _check_stated(
     """Compare reports, valid reports, those left out, and publication of each query with the certificate."""
     stated = [tuple(each[name] for name in _STATED) for each in content["queries"]]
     if not len(counted) == len(stated) == len(task.queries):
-        raise CountsDiffer(f"{len(counted)} queries were counted, {len(stated)} are certified")
+        raise CountsDiffer(f"{len(counted)} queries were counted, but {len(stated)} are certified")
     for query, given, (reports, valid, left_out, state) in zip(task.queries, counted, stated, strict=True):
         came, good, bad, is_published = given
         if (came, good, dict(bad)) != (reports, valid, left_out):
             raise CountsDiffer(
-                f"{query.name}: {good} valid reports of {came} were counted, {valid} of {reports} are "
-                "certified, or the reasons of those left out differ"
+                f"{query.name}: {good} valid reports of {came} were counted, but {valid} of {reports} are certified, "
+                "or the reasons of the reports left out differ"
             )
         if is_published != (state == QueryState.PUBLISHED):
-            raise CountsDiffer(f"{query.name}: it is {state} by the certificate, and its counts are not")
+            raise CountsDiffer(f"{query.name}: the certificate states that it is {state}, but its counts are not")
 
 
 def check_published(results: Sequence[QueryResult], task: Task, number: int, certified: Certified) -> list[Counted]:
@@ -200,7 +200,7 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
     """
     names = [each.name for each in results]
     if names != [query.name for query in task.queries]:
-        raise CountsDiffer(f"the results are of queries {', '.join(names)}, the certificate of others")
+        raise CountsDiffer(f"the results are of queries {', '.join(names)}, but the certificate is of others")
     stated = [(each.reports, each.valid, each.left_out, each.state is QueryState.PUBLISHED) for each in results]
     _check_stated(task, stated, certified.content)
     counted = [Counted.published(task, each) for each in results]
@@ -209,7 +209,7 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
         before = certified.rounds_before(index) if query.horizon and each.state is QueryState.PUBLISHED else ()
         if tuple(each.rounds) != before:
             raise CountsDiffer(
-                f"{each.name}: its estimates are said to follow from rounds {list(each.rounds)} too; those composed "
-                f"with it that were counted and published are {list(before)}"
+                f"{each.name}: its estimates are stated to follow from rounds {list(each.rounds)} too, but the "
+                f"rounds composed with it that were counted and published are {list(before)}"
             )
     return counted

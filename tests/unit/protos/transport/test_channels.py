@@ -75,7 +75,7 @@ async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
     ("address", "words"),
     [
         ("192.0.2.1:0", "it is not an address of this machine; name one of its addresses, or 0.0.0.0"),
-        ("nowhere.invalid:7301", "nowhere.invalid has no address here"),
+        ("nowhere.invalid:7301", "nowhere.invalid has no address on this machine"),
         ("::1:7301", "an IPv6 address before a port in brackets"),
         ("https://x:1", "is a URL"),
     ],
