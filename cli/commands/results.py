@@ -150,7 +150,7 @@ def _check(wanted: Sequence[RoundResults], behind: Sequence[RoundResults] = ()) 
         try:
             certified = read_certified(results.certificate)
             if (certified.task.id, certified.content["round"]) != (results.id.task_id, results.id.round):
-                raise CountsDiffer("the certificate with them is of another task or round")
+                raise CountsDiffer("the certificate with them belongs to another task or round")
             check_published(results.queries, certified.task, results.id.round, certified)
         except CountsDiffer as error:
             raise _differ(results, str(error)) from error

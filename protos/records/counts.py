@@ -68,12 +68,15 @@ class Counted:
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate's task and content, signed by the task's analyzer; nothing else of it is checked."""
+    """A certificate's task and content, signed by the task's analyzer; nothing else in it is checked."""
 
     task: Task
     content: Mapping[str, Any] = field(repr=False)
-    """Its statements about the round's counts: `round`, the relevant members of `queries`, the digest, and the rounds
-    that are composed with it (`history`: each one's number and the valid reports of its queries; `uncounted`)."""
+    """Its statements about the round's counts: `round`, the relevant members of `queries`, and the digest.
+
+    Also the rounds that are composed with it: `history` (each round's number and the valid reports of its queries) and
+    `uncounted`.
+    """
 
     def rounds_before(self, index: int | None = None) -> tuple[int, ...]:
         """Return the earlier rounds, ascending, on which estimates over time depend: those that were counted.
@@ -96,7 +99,7 @@ def read_certified(certificate: bytes) -> Certified:
     `hubbub verify` checks the rest.
 
     Raises:
-        CountsDiffer: if it cannot be read, or somebody else signed it.
+        CountsDiffer: if it cannot be read, or another key signed it.
     """
     try:
         value = parse_named(certificate, CERTIFICATE, "body")
@@ -113,15 +116,17 @@ def read_certified(certificate: bytes) -> Certified:
         before = {"history": history, "uncounted": list(content["uncounted"])}
         return Certified(task, {**known, **before, "queries": stated})
     except (HubbubError, SignatureError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CountsDiffer(f"the round's certificate is damaged, or not its analyzer's: {error!s:.300}") from error
+        raise CountsDiffer(
+            f"the round's certificate is damaged, or its analyzer did not sign it: {error!s:.300}"
+        ) from error
 
 
 def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:
-    """Return the SHA-256 (32 bytes) of a round's counts, of each query in the task's order.
+    """Return the SHA-256 (32 bytes) of a round's counts, with the queries in the task's order.
 
-    Over the label, a zero byte, the task's id (32 bytes), the round (4), and for each query its index (4), the valid
-    reports (8), the dummies among the counts (8), whether it is published (1), how many counts there are (8) and each
-    of them (8): whole numbers, big-endian. A withheld query has no counts.
+    The hash covers the label, a zero byte, the task's id (32 bytes) and the round (4). Then for each query it covers
+    its index (4), the valid reports (8), the dummies among the counts (8), whether it is published (1), the number of
+    counts (8) and each count (8). Numbers are whole and big-endian. A withheld query has no counts.
     """
     digest = hashlib.sha256(Label.COUNTS.encode() + b"\x00" + task.id + number.to_bytes(4, "big"))
     for index, each in enumerate(counted):
@@ -148,7 +153,7 @@ def _check_tally(query: Query, tally: Tally, valid: int, dummies: int) -> None:
     try:
         query.randomizer.check(tally)
     except ValueError as error:
-        raise CountsDiffer(f"{query.name}: its counts cannot be those of its reports: {error}") from error
+        raise CountsDiffer(f"{query.name}: its counts do not fit its reports: {error}") from error
     total = int(tally.counts.sum())
     if query.randomizer.one_symbol_per_report and total != valid + dummies:
         raise CountsDiffer(
@@ -165,7 +170,7 @@ def check_counted(task: Task, number: int, counted: Sequence[Counted], certified
     """
     content = certified.content
     if certified.task.id != task.id or content["round"] != number:
-        raise CountsDiffer("the certificate is of another task or round")
+        raise CountsDiffer("the certificate belongs to another task or round")
     _check_stated(
         task, [(each.reports, each.valid, each.left_out, each.tally is not None) for each in counted], content
     )

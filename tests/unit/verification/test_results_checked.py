@@ -54,7 +54,7 @@ def test_a_forged_table_is_not_decoded_whatever_counts_are_beside_it() -> None:
 def test_results_of_another_task_or_round_are_refused() -> None:
     (results,) = results_of("top")
     for other in (RoundId(bytes(32), "top", 0), RoundId(results.id.task_id, "top", 1)):
-        assert "of another task or round" in refused(replace(results, id=other))
+        assert "to another task or round" in refused(replace(results, id=other))
 
 
 def test_estimates_over_time_without_the_rounds_behind_them_are_refused() -> None:
