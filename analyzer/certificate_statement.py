@@ -42,6 +42,9 @@ def at_minimum(task: Task, number: int, released: int) -> RoundCounts:
 
 def _query_count(task: Task, batch: ReceivedBatch) -> QueryCount:
     if batch.committed is None:
-        raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
+        raise HubbubError(
+            f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged "
+            "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+        )
     query = task.queries[batch.id.query]
     return QueryCount(query.name, query.mechanism, batch.reports, batch.committed.counted, batch.committed.left_out)

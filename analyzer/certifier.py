@@ -163,7 +163,10 @@ class Certifier:
     async def _gather(self, task_id: bytes, round_number: int) -> _CertifiedRound:
         signed = await self._store.task(task_id)
         if signed is None:
-            raise HubbubError("the store has a round without its task; it was damaged")
+            raise HubbubError(
+                "the store has a round without its task; it was damaged (docs/howto/respond-to-incidents.md, A "
+                "store was damaged or lost)"
+            )
         # A folder may contain successions of other deployments, which do not concern this task.
         signed = replace(signed, task=followed(signed.task, connected(signed.task, self._successions)))
         return _CertifiedRound(signed, round_number, await self._store.past(task_id, round_number))
@@ -242,8 +245,7 @@ def check_signers(
             BatchRecord.read(record, of_round.shuffler, of_round.hops)
     except SignatureError as error:
         raise SignatureError(
-            f"{what} of round {round_number} of {task.name} was signed by another identity than `successions` name. "
-            "If a succession came after the round's keys were given out and begins earlier, remove it, and have one "
-            "signed that begins later; if the signer's succession was removed, put it back. Then "
-            "start the analyzer again"
+            f"{what} of round {round_number} of {task.name} was signed by another identity than `successions` name; "
+            "put the signer's succession back if it was removed. If a succession came after the round's keys were "
+            "given out and begins earlier, remove it, have one signed that begins later, and restart the analyzer"
         ) from error

@@ -214,7 +214,8 @@ class BatchReceiver:
     def _known(self, task_id: bytes) -> Task:
         if task_id not in self._tasks:
             raise Refusal(
-                Reason.UNKNOWN_TASK, f"no task {task_id.hex()[:16]}… here; add its file to the analyzer's tasks"
+                Reason.UNKNOWN_TASK,
+                f"this analyzer has no task {task_id.hex()[:16]}…; add its file to the analyzer's `tasks`",
             )
         return self._tasks[task_id].task
 
@@ -241,8 +242,12 @@ def _new_charges(task: Task, round_number: int, stored: Charges, rounds: Sequenc
 def _valid_reports(stored: ReceivedBatch, opening: OpenedBatch) -> int:
     """Return the number of valid reports of devices; if dummies are bad, the record is false and refused."""
     if opening.tally.valid < stored.dummies:
-        message = f"{opening.tally.valid} envelopes are good, but the record states {stored.dummies} dummies among them"
-        raise Refusal(Reason.BAD_RECORD, f"{message}; a shuffler's own dummies are always good")
+        message = (
+            f"{opening.tally.valid} envelopes are valid, but the record states {stored.dummies} dummies among them"
+        )
+        raise Refusal(
+            Reason.BAD_RECORD, f"{message}; all dummies of a shuffler that seals them for this round are valid"
+        )
     return opening.tally.valid - stored.dummies
 
 

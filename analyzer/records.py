@@ -36,12 +36,15 @@ def counted_of(task: Task, batch: ReceivedBatch) -> Counted:
         CountsDiffer: if its counts are not whole numbers, or its number of dummies is not the task's.
     """
     if batch.committed is None:
-        raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
+        raise HubbubError(
+            f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged "
+            "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+        )
     # Estimates subtract the dummies, so their number is bound like the counts.
     if batch.dummies != task.privacy.dummies:
         raise CountsDiffer(
             f"batch {batch.id.query} of round {batch.id.round}: {batch.dummies} dummies are stored, but the task has "
-            f"{task.privacy.dummies}"
+            f"{task.privacy.dummies} in every batch"
         )
     facts = (batch.reports, batch.committed.counted, batch.committed.left_out)
     if batch.counts is None or batch.committed.counted < task.minimum_reports:

@@ -39,7 +39,10 @@ def past(rounds: ReleasedRounds, task_id: bytes, releases: Sequence[Release], ro
     """
     numbers = [release.round for release in releases]
     if round_number not in numbers:
-        raise HubbubError(f"round {round_number} was counted, but is not among the releases; the store was damaged")
+        raise HubbubError(
+            f"round {round_number} was counted, but is not among the releases; the store was damaged "
+            "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+        )
     before = releases[: numbers.index(round_number)]
     whole = rounds.counted_of(task_id)
     counted = [release.round for release in before if release.round in whole]

@@ -105,7 +105,10 @@ class Results:
     async def _task(self, task_id: bytes, round_number: int) -> Task:
         signed = await self._store.task(task_id)
         if signed is None:
-            raise Refusal(Reason.UNKNOWN_TASK, f"no task {task_id.hex()[:16]}… here; is it another analyzer's?")
+            raise Refusal(
+                Reason.UNKNOWN_TASK,
+                f"this analyzer has no task {task_id.hex()[:16]}…; ask the analyzer that the task names",
+            )
         task = signed.task
         if not 0 <= round_number < task.schedule.rounds:
             last = task.schedule.rounds - 1

@@ -38,5 +38,7 @@ def check_task(signed: SignedTask, identities: Identities, successions: Sequence
     task = signed.check(identities.operator, identities.shuffler, successions)
     same = task.lineage is not None and task.lineage.holds(Role.ANALYZER, identities.analyzer)
     if task.identities.analyzer != identities.analyzer and not same:
-        raise SignatureError("the task names another analyzer than this one; give it the identity the task names")
+        raise SignatureError(
+            "the task names another analyzer than this one; give this one the identity that the task names"
+        )
     return task

@@ -24,7 +24,7 @@ def randomize_all(task: Task, symbols: Sequence[int], random: Random) -> tuple[b
         # Encryption does not hide lengths: an envelope of another length would identify its device.
         if len(report) != query.report_bytes:
             raise HubbubError(
-                f"a report of {query.name} has {len(report)} bytes, {query.report_bytes} expected; nothing was sent, "
-                "the randomizer is at fault"
+                f"a report of {query.name} has {len(report)} bytes, but {query.report_bytes} are expected; nothing "
+                "was sent, since the randomizer is at fault"
             )
     return reports

@@ -80,10 +80,10 @@ def read_costs(path: Path) -> Costs:
     except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         wanted = ", ".join(sorted(_ROWS.values()))
         raise UsageError(
-            f"--costs {path} is not a bench.json of `make bench`, with cores and the rows {wanted}: {error}"
+            f"--costs {path} is not a bench.json with cores and the rows {wanted}: {error}; make one with `make bench`"
         ) from error
     if not all(0 < value < float("inf") for value in asdict(costs).values()):
-        raise UsageError(f"--costs {path}: every row must be above 0")
+        raise UsageError(f"--costs {path}: a row is not above 0; make the file again with `make bench`")
     return costs
 
 

@@ -118,7 +118,9 @@ def least_nodes(horizon: Horizon, goal: Goal, changing: float = 0.0) -> TreeNode
         AccountingError: where δ is so small that nothing is shown of values that differ by two.
     """
     if goal.delta < DELTA_LEAST:
-        raise AccountingError(f"delta is {goal.delta:g}, must be at least {DELTA_LEAST:g} for tree; choose direct")
+        raise AccountingError(
+            f"delta is {goal.delta:g}, must be at least {DELTA_LEAST:g} for tree; choose the strategy direct"
+        )
     found = []
     for shape in NodeNoise.shapes(horizon, changing):
         floor, start = (

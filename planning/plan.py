@@ -171,7 +171,9 @@ def _share(draft: Draft, questions: Sequence[Question]) -> float:
 
 def _planned_over_time(draft: Draft, question: Question, reports: int) -> PlannedQuery:
     if not isinstance(question, Longitudinal):
-        raise TaskError(f"{question.name}: {question.kind} is a longitudinal question that planning does not know")
+        raise TaskError(
+            f"{question.name}: planning knows no longitudinal question of kind {question.kind}; use kind longitudinal"
+        )
     privacy, share = draft.privacy, _share(draft, [question])
     total = privacy.epsilon if privacy.epsilon_total is None else privacy.epsilon_total
     local = privacy.epsilon_local * share if question.epsilon_local is None else question.epsilon_local
@@ -188,7 +190,10 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
     best = longitudinal.chosen(found)
     if best.sending is None or best.epsilon_local is None or best.epsilon_upper is None:
         told = "; ".join(f"{each.name}: {each.why_not}" for each in found)
-        raise TaskError(f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}")
+        raise TaskError(
+            f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}. Raise epsilon or "
+            "minimum_reports"
+        )
     query = Query(question.frozen(best.name, rounds), best.sending)
     costs = best.epsilon_local, best.epsilon_upper, best.standard_error_largest
     return PlannedQuery(query, *costs, float(reports), found)
@@ -323,7 +328,10 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
     if randomizer != AUTO:
         randomizer_of("calibrate", randomizer, also=(AUTO,))
     if (kind == Number.kind) != (categories is None):
-        raise AccountingError("a histogram needs --categories, and a sum takes none; its levels are chosen here")
+        raise AccountingError(
+            "a histogram needs --categories, but a sum takes none, because planning chooses its levels; add or "
+            "remove them"
+        )
     if categories is None:
         return Number("value", 0.0, 1.0, optional=optional, randomizer=randomizer)
     check_categories(categories)
@@ -383,5 +391,7 @@ def counted_questions(
     if kind == Text.kind:
         return Text("value", optional=optional, share=share), listed
     if listed is None:
-        raise AccountingError("a histogram needs --categories; only for a text they may be unknown")
+        raise AccountingError(
+            "a histogram needs --categories; give their number, or ask for a text if they are unknown"
+        )
     return listed, listed

@@ -46,7 +46,7 @@ def checked(value: bytes, length: int, what: str) -> bytes:
         MessageError: otherwise, naming `what` and both lengths.
     """
     if len(value) != length:
-        raise MessageError(f"{what} has {len(value)} bytes, {length} expected")
+        raise MessageError(f"{what} has {len(value)} bytes, but {length} are expected")
     return value
 
 
@@ -130,7 +130,7 @@ def checked_number(value: int, what: str) -> int:
         MessageError: otherwise.
     """
     if not 0 <= value < NUMBER_LIMIT:
-        raise MessageError(f"{what} is {shown(value)}, it must be a whole number from 0 to {NUMBER_LIMIT - 1}")
+        raise MessageError(f"{what} is {shown(value)}; it must be a whole number from 0 to {NUMBER_LIMIT - 1}")
     return value
 
 
@@ -252,7 +252,7 @@ def read_answer(message: submission_pb2.Answer) -> Answer:
         case "refusal":
             return read_refusal(message.refusal.reason, message.refusal.message, message.refusal.retry_after_ms or None)
         case _:
-            raise MessageError("an answer has neither a receipt nor a refusal")
+            raise MessageError("an answer has neither a receipt nor a refusal; install the same hubbub on both sides")
 
 
 def read_refusal(reason: str, message: str, retry_after_ms: int | None) -> Refusal:
@@ -260,7 +260,9 @@ def read_refusal(reason: str, message: str, retry_after_ms: int | None) -> Refus
     try:
         known = Reason(reason)
     except ValueError as error:
-        raise MessageError(f"refused for a reason unknown to this version: {reason!r:.80}") from error
+        raise MessageError(
+            f"refused for a reason unknown to this version: {reason!r:.80}; install a newer one"
+        ) from error
     retry_after = None if retry_after_ms is None else min(retry_after_ms / 1000, LONGEST_RETRY)
     return Refusal(known, plain(message), retry_after)
 
@@ -285,7 +287,7 @@ def read_status(message: control_pb2.RoundStatus) -> RoundStatus:
     """Decode a round's status."""
     states = {number: state for state, number in _STATES.items()}
     if message.state not in states:
-        raise MessageError(f"a round's state {message.state} is unknown to this version")
+        raise MessageError(f"a round's state {message.state} is unknown to this version; install a newer one")
     return RoundStatus(
         task_id=read_task_id(message.task_id),
         round=message.round,
@@ -325,7 +327,7 @@ def read_envelopes(message: delivery_pb2.PutEnvelopesRequest) -> Envelopes:
     """Decode a chunk of a batch; its envelopes must have one length, which only the task fixes."""
     envelopes = tuple(message.envelopes)
     if len({len(envelope) for envelope in envelopes}) > 1:
-        raise MessageError("the envelopes of a chunk differ in length; those of a query have one length")
+        raise MessageError("the envelopes of a chunk differ in length, but all of a query must have one length")
     return Envelopes(read_batch_id(message.batch), message.offset, envelopes)
 
 
@@ -350,7 +352,7 @@ def read_wait(seconds: float) -> float:
     """
     # Not `seconds < 0`, which is false for NaN.
     if not seconds >= 0:
-        raise MessageError(f"wait_seconds is {seconds}, it must be a number from 0")
+        raise MessageError(f"wait_seconds is {seconds}; it must be a number from 0")
     return min(seconds, LONGEST_WAIT)
 
 

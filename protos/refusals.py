@@ -70,7 +70,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
     {
         Reason.MALFORMED: Explanation(
             "anyone",
-            "Fields are not of the form that the interface has.",
+            "Fields do not have the form that the interface requires.",
             "The caller is another version, or not a hubbub client. Upgrade it.",
         ),
         Reason.WRONG_SIZE: Explanation(
@@ -95,7 +95,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.TOO_LATE: Explanation(
             _DEVICE,
-            "The round takes nothing more. The message names the next round.",
+            "The round takes no more submissions. The message names the next round.",
             "The submission is discarded. Answer the next round.",
         ),
         Reason.ERASED: Explanation(
@@ -105,37 +105,37 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.KEY_SET_DIFFERS: Explanation(
             f"{_DEVICE}, {_SHUFFLER}",
-            "It was sealed, or delivered, under other keys than this round's.",
-            "If a device gets it, tell the operator: it was shown other keys than others. If the shuffler gets it, a "
-            "store was lost.",
+            "The submission or the batch was sealed for other keys than this round's.",
+            "If a device gets it, report it to the operator: this device was shown other keys than others. If the "
+            "shuffler gets it, a store was lost.",
             "Devices have other keys",
         ),
         Reason.ID_CONFLICT: Explanation(
             _DEVICE,
             "Other bytes are stored under this submission's id.",
-            "The state file was copied, or it is not a hubbub client.",
+            "The state file was copied, or the caller is not a hubbub client. Give each device its own state file.",
         ),
         Reason.UNOPENABLE: Explanation(
             _DEVICE,
             "The envelope does not open with the round's key.",
-            "The state file is corrupt, or it is not a hubbub client.",
+            "The state file is corrupt, or the caller is not a hubbub client. Check the device's disk and its client.",
         ),
         Reason.OVERLOADED: Explanation(
             _DEVICE,
-            "The queue is full, or the disk takes nothing.",
-            "Wait: the client comes back by itself. If it lasts, give the shuffler more cores, or its disk more room.",
+            "The queue is full, or the disk cannot be written.",
+            "Wait: the client tries again by itself. If it lasts, give the shuffler more cores, or its disk more room.",
             "Overload",
         ),
         Reason.NOT_READY: Explanation(
             f"{_DEVICE}, {_SHUFFLER}, {_OPERATOR}",
-            "The round has no keys yet, a disk takes nothing, or the round's key or list is damaged.",
-            "Wait, and close a round again. If it lasts, see whether the analyzer is down, a disk is full or a round "
-            "is damaged.",
+            "The round has no keys yet, a disk cannot be written, or the round's key or list is damaged.",
+            "Wait, and repeat the closing of a round. If it lasts, check whether the analyzer is down, a disk is "
+            "full or a round is damaged.",
             "The analyzer is down",
         ),
         Reason.NOT_ALLOWED: Explanation(
             "anyone",
-            "This port answers other certificates only.",
+            "This port does not answer callers with this certificate.",
             "Show the certificate that the message names.",
         ),
         Reason.BELOW_MINIMUM: Explanation(
@@ -150,24 +150,24 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.BAD_RECORD: Explanation(
             _SHUFFLER,
-            "A batch record, its signer or its key set is not valid, or its dummies are not there.",
+            "A batch record, its signer or its key set is not valid, or dummies are missing.",
             "Compare the tasks and the trusted keys of both services.",
         ),
         Reason.DIGEST_DIFFERS: Explanation(
             _SHUFFLER,
-            "Another batch came under a known one's name, or other envelopes than announced.",
-            "Put the newest copy of the store back. A damaged store is noticed when the batch is refused.",
+            "Another batch came under the name of a known one, or other envelopes came than announced.",
+            "Restore the newest copy of the store. A damaged store is noticed when the batch is refused.",
             "A store was damaged or lost",
         ),
         Reason.WRONG_OFFSET: Explanation(
             _SHUFFLER,
             "A chunk leaves a gap, or goes beyond the batch.",
-            "Do nothing: the shuffler begins anew by itself.",
+            "Do nothing: the shuffler begins again by itself.",
         ),
         Reason.INCOMPLETE: Explanation(
             _SHUFFLER,
-            "A commit came before all of the batch.",
-            "Do nothing: the shuffler begins anew by itself.",
+            "A commit came before the whole batch had arrived.",
+            "Do nothing: the shuffler begins again by itself.",
         ),
         Reason.NO_RESULTS: Explanation(
             _READER,
@@ -176,25 +176,25 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.OVER_BUDGET: Explanation(
             _SHUFFLER,
-            "The round would pass the task's budget at the analyzer.",
-            "Do nothing: the round is erased. A new task has a budget of its own.",
+            "The round would exceed the task's budget at the analyzer.",
+            "Do nothing: the round is erased. A new task has its own budget.",
             "The budget is spent",
         ),
         Reason.NOT_ENROLLED: Explanation(
             _DEVICE,
             "The task admits enrolled devices, and no credential proves this submission.",
-            "A hubbub client redeems its ticket again once, by itself. A device without a ticket needs one. If there "
-            "are many of them, somebody floods the port.",
+            "A hubbub client redeems its ticket again once, by itself. A device without a ticket needs one. Many "
+            "such refusals mean that somebody floods the port.",
         ),
         Reason.CREDENTIAL_EXPIRED: Explanation(
             _DEVICE,
             "The device was enrolled until the time that the message names.",
-            "Make a longer ticket for it (`hubbub enroll --renew`).",
+            "Make a ticket for it that lasts longer (`hubbub enroll --renew`).",
         ),
         Reason.REVOKED: Explanation(
             _DEVICE,
             "The operator revoked the device.",
-            "Do nothing, or make a new ticket.",
+            "Do nothing, or make a new ticket if the device may take part again.",
         ),
         Reason.NOT_COUNTERSIGNED: Explanation(
             _DEVICE,
@@ -209,42 +209,43 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         Reason.TICKET_EXPIRED: Explanation(
             _DEVICE,
             "The ticket's time was over before it was redeemed.",
-            "Make a longer ticket for it (`hubbub enroll --renew`).",
+            "Make a ticket for it that lasts longer (`hubbub enroll --renew`).",
         ),
         Reason.TICKET_REDEEMED: Explanation(
             _DEVICE,
-            "Another device had the ticket before, or this device lost its state file since.",
+            "Another device redeemed the ticket before, or this device has lost its state file since.",
             "Make a new ticket. Ask who had the old one, and revoke its device.",
         ),
         Reason.FORKED: Explanation(
             _SHUFFLER,
-            "Its releases are not those that the analyzer knows: an old copy of its store runs, or another signer.",
-            "Find the newest copy of that store, stop its service, put all its files back, and start it.",
+            "The shuffler's releases are not those that the analyzer knows: an old copy of its store runs, or "
+            "another party signs with its key.",
+            "Find the newest copy of that store, stop its service, restore all its files, and start it.",
             "A ledger forked",
         ),
         Reason.TOO_LARGE: Explanation(
             _READER,
             "The results of a round have more than 256 MiB.",
-            "Nothing is lost at the analyzer. In the next task ask a text of fewer people a round, or ask for fewer "
-            "categories.",
+            "Nothing is lost at the analyzer. In the next task, ask fewer people in each round for a text, or use "
+            "fewer categories.",
         ),
         Reason.RESULTS_DIFFER: Explanation(
             _READER,
-            "What the analyzer's store has of a certified round is not what its certificate is of.",
-            "Nothing of the round is shown. Find out who changed its counts, or which disk. Put the store's last "
-            "backup back.",
+            "The analyzer's stored data of a certified round does not match its certificate.",
+            "Nothing of the round is shown. Find out who changed the counts, or which disk damaged them. Put the "
+            "store's last backup back.",
             "Results differ",
         ),
         Reason.ROUND_FULL: Explanation(
             _DEVICE,
-            "The round has the `maximum_reports` of its task.",
+            "The round has as many submissions as its task's `maximum_reports` allows.",
             "The submission is discarded. Answer the next round.",
             "A round is full",
         ),
         Reason.DISK_FULL: Explanation(
             _DEVICE,
-            "The shuffler's disk has no more than `disk_reserve` bytes free, or than the round needs to be mixed.",
-            "The submission is kept, and sent again. Make room on the disk.",
+            "The shuffler's disk has no more bytes free than `disk_reserve`, or than mixing the round needs.",
+            "The device keeps the submission and sends it again. Make room on the disk.",
             "A disk is full",
         ),
     }

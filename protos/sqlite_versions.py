@@ -85,19 +85,19 @@ def check_version(path: Path, layout: Layout, error: type[HubbubError]) -> None:
     if version == 0 and application == 0 and _has_no_tables(path):
         return
     if version < 1 or application == 0:
-        raise error(f"{path} is not a file of this kind ({layout.what}); nothing was touched, name another place")
+        raise error(f"{path} is not a file of this kind ({layout.what}); nothing was touched: name another place")
     if application != layout.application:
         of_another = f"file of another program (application id {application:#010x}), or damaged"
         kind = _KINDS.get(application, of_another)
-        raise error(f"{path} is not the {layout.what} but the {kind}; nothing was touched, put each file in its place")
+        raise error(f"{path} is not the {layout.what} but the {kind}; nothing was touched: put each file in its place")
     _check_known(path, version, layout, error)
 
 
 def _check_known(path: Path, version: int, layout: Layout, error: type[HubbubError]) -> None:
     if version > layout.version:
         raise error(
-            f"{path} ({layout.what}) is of version {version}, this hubbub knows {layout.version}; nothing was touched: "
-            "install the hubbub that wrote it, or one newer than that"
+            f"{path} ({layout.what}) is of version {version}, but this hubbub knows {layout.version}; nothing was "
+            "touched: install the hubbub that wrote it, or one newer than that"
         )
 
 

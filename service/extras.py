@@ -18,4 +18,7 @@ def of_an_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise HubbubError("store = postgresql://… needs PostgreSQL's driver: pip install 'hubbub[postgres]'") from error
+        raise HubbubError(
+            "store = postgresql://… needs PostgreSQL's driver, which is not installed; run pip install "
+            "'hubbub[postgres]'"
+        ) from error

@@ -201,7 +201,7 @@ def load(path: Path, role: str = "") -> ShufflerSettings:
         )
     if found.workers and found.role == "leader":
         raise SettingsError(
-            f"{path}: workers answer devices, but role `leader` leaves devices to front ends; remove one"
+            f"{path}: workers answer devices, but role `leader` leaves devices to front ends; remove one of the two"
         )
     return found
 

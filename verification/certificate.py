@@ -150,7 +150,9 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
         _check_hops(task, content, records)
         _check_history(task, content, releases)
     except (SignatureError, AccountingError, HubbubError) as error:
-        raise VerificationError(f"the certificate does not hold: {error}") from error
+        raise VerificationError(
+            f"the certificate is not valid: {error}. Do not use its numbers; ask the analyzer's party for a valid one"
+        ) from error
     return Verified(task, content, records, pins, releases)
 
 
@@ -183,7 +185,7 @@ def _check_task(content: dict[str, Any], pins: Pins, known: Sequence[Succession]
     named = signed_task.task.identities
     task = followed(signed_task.task, [*_successions_in(content), *known])
     if task.lineage is not None and type(content["round"]) is not int:
-        raise VerificationError(f"its round is {shown(content['round'])}, not a number")
+        raise VerificationError(f"its round is {shown(content['round'])}, but must be a whole number")
     if pins.task_id not in (None, task.id):
         raise VerificationError(f"it is of task {task.name}, {task.id.hex()}, not of the task given with --task")
     _check_pins(task, pins)
@@ -193,7 +195,7 @@ def _check_task(content: dict[str, Any], pins: Pins, known: Sequence[Succession]
 
 def _successions_in(content: dict[str, Any]) -> list[Succession]:
     if not isinstance(content["successions"], list):
-        raise VerificationError("its successions are not a list")
+        raise VerificationError("its successions must be a list")
     return [Succession.from_json(each) for each in content["successions"]]
 
 
@@ -220,7 +222,8 @@ def _check_pins(task: Task, pins: Pins) -> None:
     hops = task.identities.hops
     if pins.hops is not None and pins.hops != hops:
         raise VerificationError(
-            f"its hops are {_printed(hops)}, not {_printed(pins.hops)} as pinned by --hop-key, in this order"
+            f"its hops are {_printed(hops)}, not {_printed(pins.hops)} as pinned by --hop-key; pin the hops of the "
+            "task in its order"
         )
 
 
@@ -241,7 +244,7 @@ def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ..
         isinstance(batches, list) and isinstance(queries, list) and len(batches) == len(queries) == len(task.queries)
     ):
         raise VerificationError(
-            f"it must have one batch record and one statement for each of {len(task.queries)} queries"
+            f"it must have exactly one batch record and one statement for each of {len(task.queries)} queries"
         )
     records = []
     for index, (batch, stated) in enumerate(zip(batches, queries, strict=True)):
@@ -250,7 +253,9 @@ def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ..
         records.append(record)
     # A submission has a report for every query, so all records of a round must agree on these facts of the round.
     if len({(record.key_set_hash, record.closed_by, str(sorted(record.refusals.items()))) for record in records}) != 1:
-        raise VerificationError("its batch records differ in the round's key set, closing or refusals")
+        raise VerificationError(
+            "its batch records differ in the round's key set, closing or refusals, but belong to one round"
+        )
     return tuple(records)
 
 
@@ -260,10 +265,12 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(f"the batch record for {name} is of another task, round or query")
     if not isinstance(stated, dict) or stated.get("reports") != record.reports:
         raise VerificationError(
-            f"{name}: the stated number of reports is not {record.reports}, as the shuffler's record attests"
+            f"{name}: the stated number of reports is not the {record.reports} that the shuffler's record attests"
         )
     if record.dummies != task.privacy.dummies:
-        raise VerificationError(f"{name}: the batch has {record.dummies} dummies, the task has {task.privacy.dummies}")
+        raise VerificationError(
+            f"{name}: the batch has {record.dummies} dummies, but the task has {task.privacy.dummies}"
+        )
     mode = task.admission.mode.value
     if record.admission != mode:
         raise VerificationError(
@@ -271,7 +278,7 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         )
     if record.reports < task.minimum_reports:
         raise VerificationError(
-            f"{name}: {record.reports} reports were released under the minimum {task.minimum_reports}"
+            f"{name}: {record.reports} reports were released, fewer than the minimum {task.minimum_reports}"
         )
     if not 0 <= record.batch.round < task.schedule.rounds:
         raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
@@ -291,8 +298,8 @@ def _check_admission(task: Task, content: dict[str, Any]) -> None:
     """Check the statement of what the central numbers rest on."""
     if content["admission"] != task.admission.statement():
         raise VerificationError(
-            f"its admission is not the statement for mode {task.admission.mode.value}, which must say in full what the "
-            "central numbers rest on"
+            f"its admission is not the statement for mode {task.admission.mode.value}, which states in full what the "
+            "central numbers depend on"
         )
 
 
@@ -302,7 +309,9 @@ def _uncounted(content: dict[str, Any], releases: Sequence[Release]) -> dict[int
     # The type is compared, because JSON's true equals 1 in Python but is not the number of a round.
     whole = isinstance(uncounted, list) and all(type(number) is int for number in uncounted)
     if not whole or uncounted != [number for number in released if number in uncounted]:
-        raise VerificationError("uncounted must list rounds that were released before, in that order")
+        raise VerificationError(
+            "its member uncounted must list rounds that were released before, in the order of release"
+        )
     return {number: released[number] for number in uncounted}
 
 
@@ -318,9 +327,13 @@ def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Relea
             name = f"{query.name} of round {release.round}"
             if release.round in uncounted:
                 if {counts["reports"], counts["valid"]} != {task.minimum_reports}:
-                    raise VerificationError(f"{name} was never counted, but is not charged at the minimum")
+                    raise VerificationError(
+                        f"{name} was never counted, so it must be charged at the minimum, but is not"
+                    )
             elif counts["reports"] != release.reports:
-                raise VerificationError(f"{name}: {release.reports} reports were released, {counts['reports']} stated")
+                raise VerificationError(
+                    f"{name}: {release.reports} reports were released, but {counts['reports']} are stated"
+                )
 
 
 def _check_numbers(task: Task, content: dict[str, Any], uncounted: dict[int, int]) -> None:

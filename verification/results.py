@@ -102,7 +102,7 @@ def read_results(path: Path, content: bytes) -> ResultsFile | None:
     try:
         RESULTS.check_named(document)
         if set(document) != _MEMBERS:
-            raise VerificationError(f"these results do not have the members of {RESULTS.format}")
+            raise VerificationError(f"these results do not have the members of {RESULTS.format}; save them again")
         certificate = document["certificate"]
         CERTIFICATE.check_named(certificate["body"])
         # The file has white space for people. In canonical form the certificate has the analyzer's bytes again.
@@ -110,7 +110,9 @@ def read_results(path: Path, content: bytes) -> ResultsFile | None:
     except FormatError as error:
         raise VerificationError(str(error)) from error
     except (SignatureError, KeyError, TypeError) as error:
-        raise VerificationError(f"these results have no certificate: {error!s:.200}") from error
+        raise VerificationError(
+            f"these results have no readable certificate: {error!s:.200}; save them again"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,10 @@ def recompute(
 
 def _problem(file: ResultsFile, error: Exception) -> VerificationError:
     text = str(error) if isinstance(error, HubbubError) else f"they cannot be read: {error!r:.200}"
-    return VerificationError(f"{file.path}: the results do not agree with their certificate: {text}")
+    return VerificationError(
+        f"{file.path}: the results do not agree with their certificate: {text}. Save them again; if they still "
+        "differ, ask the analyzer's party whether its store was changed"
+    )
 
 
 def _result(stated: Mapping[str, Any]) -> QueryResult:
@@ -193,7 +198,7 @@ def _result(stated: Mapping[str, Any]) -> QueryResult:
         raise CountsDiffer(f"{stated['name']}: its counts are not in base64") from error
     state, facts = QueryState(stated["state"]), (stated["reports"], stated["valid"], stated["left_out"])
     if state is QueryState.PUBLISHED and not counts:
-        raise CountsDiffer(f"{stated['name']}: its counts are missing; save the results again")
+        raise CountsDiffer(f"{stated['name']}: its counts are missing")
     return QueryResult(stated["name"], state, *facts, None, counts, tuple(tally.get("rounds", ())))
 
 
@@ -251,7 +256,7 @@ def _batches(
 def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, stated: Mapping[str, Any]) -> str | None:
     """Check a query whose texts were looked up; return the reason if they cannot be looked up again."""
     if not set(stated) - _COUNTS <= _TEXTS:
-        raise CountsDiffer(f"{query.name}: it has members that a lookup never gives")
+        raise CountsDiffer(f"{query.name}: it has members that no lookup writes")
     plain = estimates_document(query.estimates_over(number, {number: batch}))
     _check_same(query, _without_bands(plain["answered"]), _without_bands(stated["answered"]), ".answered", 1.0)
     _check_same(query, plain["kind"], stated["kind"], ".kind", 1.0)
@@ -265,7 +270,7 @@ def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, s
     # The note has the number of texts that were looked up, which makes the band wider and changes no count.
     count = int(looked_up[0][1])
     if not len(named) <= count or stated["notes"] != [found_words(len(named), count)]:
-        raise CountsDiffer(f"{query.name}: its notes state another number of texts than it has")
+        raise CountsDiffer(f"{query.name}: its notes state another number of texts than its table has")
     again, width = found.get("counts", []), half_width(count + 1)
     _check_same(query, [_banded(each, width) for each in again], stated.get("counts", []), ".counts", 1.0)
     _check_same(query, _banded(found["answered"], width), stated["answered"], ".answered", 1.0)

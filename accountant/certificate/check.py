@@ -86,7 +86,7 @@ def _read_history(
     for entry in content["all_rounds"]["history"]:
         if len(entry["queries"]) != len(queries):
             raise CertificateError(
-                f"round {entry['round']} counts {len(entry['queries'])} queries, the task {len(queries)}"
+                f"round {entry['round']} counts {len(entry['queries'])} queries, but the task has {len(queries)}"
             )
         released = uncounted.get(_count(entry["round"]))
         counts = [

@@ -123,7 +123,8 @@ def check_members(content: Mapping[str, Any]) -> None:
             raise CertificateError(f"a query: the stated source is not the source of bound {shown(stated['bound'])}")
     if content["valid_reports"] != VALID_REPORTS:
         raise CertificateError(
-            "valid_reports must be the fixed sentence about whose claims the numbers of valid reports rest on"
+            "valid_reports must be the fixed sentence that names the claims on which the numbers of valid reports "
+            "depend"
         )
     if type(content["honest_share"]) is bool or not _count(content["round"]):
         raise CertificateError("honest_share must be a number, and round a whole number from 0")

@@ -44,7 +44,7 @@ def gaussian_epsilon(mechanism: Gaussian, delta: float) -> float:
     high = min(EPSILON_LIMIT, surely)
     if gaussian_delta(mechanism, high) > delta:
         raise OutsideConditions(
-            f"sigma {mechanism.sigma:g} gives no epsilon up to {EPSILON_LIMIT:g} at delta {delta:g}; raise either"
+            f"sigma {mechanism.sigma:g} gives no epsilon up to {EPSILON_LIMIT:g} at delta {delta:g}; raise one of them"
         )
     # Only `high` was checked at every step, so `high` is returned.
     low = 0.0

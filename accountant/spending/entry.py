@@ -81,15 +81,19 @@ class LedgerEntry:
             text.encode()  # raises for a lone surrogate, which has no bytes to chain
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as wrong:
             why = f": {wrong}" if isinstance(wrong, _OtherVersion) else ""
-            raise LedgerBroken(f"entry {shown(text)} cannot be read{why}; restore the ledger from a copy") from wrong
+            raise LedgerBroken(
+                f"entry {shown(text)} cannot be read{why}; restore the newest copy of the ledger"
+            ) from wrong
         # Comparing whole texts refuses unknown members, another order and other spellings of a number at once.
         if not same:
-            raise LedgerBroken(f"entry {shown(text)} is not in canonical form; restore the ledger from a copy")
+            raise LedgerBroken(f"entry {shown(text)} is not in canonical form; restore the newest copy of the ledger")
         return entry
 
 
 def _read(fields: dict[str, Any]) -> LedgerEntry:
     if fields["format"] != CHARGE_FORMAT:
-        raise _OtherVersion(f"its format is {shown(fields['format'])}, this version of hubbub reads {CHARGE_FORMAT}")
+        raise _OtherVersion(
+            f"its format is {shown(fields['format'])}, but this version of hubbub reads {CHARGE_FORMAT}"
+        )
     part = Part(read_mechanism(fields["mechanism"]), fields["reports"], 1, fields["dummies"], fields["clients"])
     return LedgerEntry(fields["task"], fields["round"], fields["query"], part)

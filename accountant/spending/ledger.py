@@ -115,9 +115,11 @@ class Ledger:
         for place, link in enumerate(self.links):
             digest = _next(digest, link.entry)
             if digest != link.digest or link.entry.task != self.task:
-                raise LedgerBroken(f"charge {place} of task {self.task!r} was changed; restore the ledger from a copy")
+                raise LedgerBroken(
+                    f"charge {place} of task {self.task!r} was changed; restore the newest copy of the ledger"
+                )
         if len({link.entry.key for link in self.links}) != len(self.links):
-            raise LedgerBroken(f"task {self.task!r} has a charge twice; restore the ledger from a copy")
+            raise LedgerBroken(f"task {self.task!r} has a charge twice; restore the newest copy of the ledger")
 
     def records(self) -> tuple[tuple[str, str], ...]:
         """Return (entry, digest) of every charge as text, for storage."""

@@ -90,7 +90,10 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
         """Store the counts of a batch, and add to the ledger, unless it is committed already."""
         known = self.batch(batch)
         if known is None:
-            raise HubbubError(f"batch {batch.query} of round {batch.round} is to be committed, but was not announced")
+            raise HubbubError(
+                f"batch {batch.query} of round {batch.round} is to be committed, but was not announced; the store "
+                "may be damaged (docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+            )
         # Before the charges: a repeated commit must not be charged twice.
         if known.committed is not None:
             return known.committed

@@ -43,7 +43,9 @@ def command(
     out: Annotated[Path, typer.Option("--out", help="Folder that PARTY.pem and PARTY.key are written to.")] = Path(),
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", help="Name or address of the service; repeatable. Loopback is always included."),
+        typer.Option(
+            "--host", metavar="HOST", help="Name or address of the service; repeatable. Loopback is always included."
+        ),
     ] = None,
     old: Annotated[
         Path | None,

@@ -17,10 +17,16 @@ if TYPE_CHECKING:
 
 Hosts = list[str] | None
 ShufflerHost = Annotated[
-    Hosts, typer.Option(help="Name or address at which others reach the shuffler; repeatable. [default: localhost]")
+    Hosts,
+    typer.Option(
+        metavar="HOST", help="Name or address at which others reach the shuffler; repeatable. [default: localhost]"
+    ),
 ]
 AnalyzerHost = Annotated[
-    Hosts, typer.Option(help="Name or address at which others reach the analyzer; repeatable. [default: localhost]")
+    Hosts,
+    typer.Option(
+        metavar="HOST", help="Name or address at which others reach the analyzer; repeatable. [default: localhost]"
+    ),
 ]
 ShufflerListen = Annotated[
     str, typer.Option(metavar="HOST", help="Address that the shuffler's ports bind; 0.0.0.0 is every IPv4 address.")
@@ -44,7 +50,10 @@ HopCount = Annotated[
     int, typer.Option("--hops", help="Shufflers in the chain, each run by another party; 1 is the shuffler alone.")
 ]
 HopHosts = Annotated[
-    Hosts, typer.Option("--hop-host", help="Name or address of hop-2; repeat for hop-3 and on. [default: 127.0.0.1]")
+    Hosts,
+    typer.Option(
+        "--hop-host", metavar="HOST", help="Name or address of hop-2; repeat for hop-3 and on. [default: 127.0.0.1]"
+    ),
 ]
 HopListens = Annotated[
     Hosts,
@@ -71,6 +80,7 @@ FrontendHosts = Annotated[
     Hosts,
     typer.Option(
         "--frontend-host",
+        metavar="HOST",
         help="With --cluster: name or address of frontend-1; repeat for the others, in order. [default: localhost]",
     ),
 ]
@@ -78,6 +88,7 @@ StandbyHosts = Annotated[
     Hosts,
     typer.Option(
         "--standby-host",
+        metavar="HOST",
         help="With --cluster: name or address of the standby; repeatable. [default: localhost]",
     ),
 ]

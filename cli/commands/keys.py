@@ -92,6 +92,7 @@ def add(
         list[str] | None,
         typer.Option(
             "--host",
+            metavar="HOST",
             help="For a service's certificate: name or address of the service; repeatable. [default: the old hosts]",
         ),
     ] = None,
@@ -181,7 +182,7 @@ def revoke(
             print_json({"tickets_redeemed": found.redeemed, "devices_revoked": found.revoked})
             return
         console().print(
-            f"tickets redeemed {found.redeemed}, devices revoked {found.revoked}", markup=False, soft_wrap=True
+            f"in all: tickets redeemed {found.redeemed}, devices revoked {found.revoked}", markup=False, soft_wrap=True
         )
 
 

@@ -225,7 +225,7 @@ def hidden_by(hiding: int, reports: int, honest_share: float) -> int:
     """Return the fewest honest reports among `hiding` of all `reports`; AccountingError if there are none."""
     honest = honest_reports(hiding, reports, honest_share)
     if honest < 1:
-        raise AccountingError(f"honest share {honest_share} of {reports} reports leaves nobody; raise either")
+        raise AccountingError(f"honest share {honest_share} of {reports} reports leaves nobody; raise one of them")
     return honest
 
 

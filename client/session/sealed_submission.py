@@ -43,7 +43,9 @@ class SealedSubmission:
     def __post_init__(self) -> None:
         one = self.submission
         if len(one.id) != SUBMISSION_ID_BYTES:
-            raise MessageError(f"a sealed submission's id has {len(one.id)} bytes, {SUBMISSION_ID_BYTES} expected")
+            raise MessageError(
+                f"a sealed submission's id has {len(one.id)} bytes, but {SUBMISSION_ID_BYTES} are expected"
+            )
         if max(len(one.credential), len(one.proof)) > LONGEST_PROOF:
             raise MessageError(f"a sealed submission's credential and proof have at most {LONGEST_PROOF} bytes each")
         # Half, so that it fits into one call with its frame, and its text into LONGEST_SEALED_SUBMISSION.
@@ -172,7 +174,7 @@ def _read(value: Any) -> Destination:
 
 def _parsed(document: bytes, longest: int, kind: Kind) -> Any:
     if len(document) > longest:
-        raise MessageError(f"not a {kind.called}: it has {len(document)} bytes, at most {longest} are allowed")
+        raise MessageError(f"not a {kind.called}: it has {len(document)} bytes, but at most {longest} are allowed")
     try:
         value = parse_canonical(document)
         kind.check_named(value)

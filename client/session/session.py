@@ -157,7 +157,7 @@ class Session:
         """
         if len(drawn.reports) != self._cuts[-1].stop:
             raise StateError(
-                f"the state file has {len(drawn.reports)} bytes of reports, {self._cuts[-1].stop} expected; "
+                f"the state file has {len(drawn.reports)} bytes of reports, but {self._cuts[-1].stop} are expected; "
                 "it is damaged, and nothing was sent"
             )
         return seal(sealer, [drawn.reports[cut] for cut in self._cuts], drawn.submission_id)

@@ -213,7 +213,7 @@ class Submissions:
     ) -> DeviceReceipt:
         """Raise the error of an outcome. First renew a credential whose master key is gone, as `submit` does."""
         if outcome.reason is None:
-            raise Unreachable(outcome.message or "the gateway could not deliver the sealed submission")
+            raise Unreachable(outcome.message or "the gateway could not deliver the sealed submission; try again")
         lacks = outcome.reason is Reason.NOT_ENROLLED and self._session.enrolled.needed
         if lacks and entry.submission is not None:
             name, enrolled = self._work.name, self._session.enrolled

@@ -148,7 +148,9 @@ class DeviceWork:
 
 def erased_unsent(of: RoundRef) -> NoRound:
     """Return the error that a round's answers were erased before they left the device."""
-    return NoRound(f"the answers to round {of.number} were erased on this device before they were sent")
+    return NoRound(
+        f"the answers to round {of.number} were erased on this device before they were sent; answer the next round"
+    )
 
 
 def receipt_of(of: RoundRef, entry: StoredSubmission) -> Receipt:

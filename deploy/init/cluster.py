@@ -161,7 +161,8 @@ def _add_standby(
     change(settings, "control_listen", f"{at}:{CONTROL_PORT + 10}")
     change(settings, "metrics_listen", f"127.0.0.1:{METRICS_PORT + 10}")
     if place.data is not None:
-        change(settings, "data", str(place.data / STANDBY))
+        for key in ("data", "folder"):
+            change(settings, key, str(place.data / STANDBY))
 
 
 def _sql(role: Role, store: str) -> str:

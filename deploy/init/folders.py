@@ -214,7 +214,8 @@ def _placed(settings: str, party: str, placement: Placement) -> str:
             line = line.replace("127.0.0.1", bracketed(placement.hosts[calls[key]][0]))
         elif key in listens and Role(party) in placement.listen:
             line = line.replace("127.0.0.1", bracketed(placement.listen[Role(party)]))
-        elif key == "data" and placement.data is not None:
+        elif key in ("data", "folder") and placement.data is not None:
+            # Spark's files are next to the store: a unit may write nowhere else.
             # A string in JSON is also one in TOML.
             line = line.replace('"data"', json.dumps(str(placement.data / party), ensure_ascii=False))
         lines.append(line)

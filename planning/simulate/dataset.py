@@ -113,7 +113,7 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
     if len(columns) != len(questions):
         raise UsageError("two queries have the same name; ask about each column once")
     if table.num_rows < 2:
-        raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and two are the least")
+        raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and at least two are needed")
     return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable))
 
 
@@ -221,7 +221,9 @@ def first_rows(dataset: Dataset, devices: int | None) -> Dataset:
 
 def _check_devices(dataset: Dataset, devices: int) -> None:
     if devices > dataset.devices:
-        raise UsageError(f"{devices} devices are asked for, the data has {dataset.devices}; ask for fewer, or for all")
+        raise UsageError(
+            f"{devices} devices are asked for, but the data has {dataset.devices}; ask for fewer, or for all"
+        )
 
 
 def unusable_words(dataset: Dataset) -> list[str]:
@@ -248,7 +250,7 @@ def _histogram(column: str, values: pa.ChunkedArray) -> Histogram:
     categories = tuple(sorted(value for value in pc.unique(values).to_pylist() if value is not None))
     if len(categories) > MOST_CATEGORIES:
         raise HubbubError(
-            f"column {column!r} has {len(categories)} distinct values; at most {MOST_CATEGORIES} are taken"
+            f"column {column!r} has {len(categories)} distinct values; name a column with at most {MOST_CATEGORIES}"
         )
     return Histogram(query_name(column), categories, values.null_count > 0)
 
@@ -257,7 +259,7 @@ def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
     try:
         texts = values.cast(pa.string())
     except pa.ArrowException as error:
-        raise HubbubError(f"column {column!r} does not hold texts: {error!s:.200}") from error
+        raise HubbubError(f"column {column!r} does not hold texts: {error!s:.200}; name a column of texts") from error
     # An empty field of a CSV file is read as an empty text. It means "no answer", as null does.
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
@@ -268,7 +270,7 @@ def _numbers(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dic
         numbers = values.cast(pa.float64())
     except pa.ArrowException as error:
         comma = any(_DECIMAL_COMMA.fullmatch(str(value)) for value in values.slice(0, 1000).to_pylist())
-        remedy = "; write its numbers with a point, as 12.5" if comma else ""
+        remedy = "; write its numbers with a point, such as 12.5" if comma else ""
         raise HubbubError(f"column {column!r} does not hold numbers: {error!s:.200}{remedy}") from error
     unusable = {"infinite": pc.sum(pc.is_inf(numbers)).as_py() or 0, "NaN": pc.sum(pc.is_nan(numbers)).as_py() or 0}
     # NaN and infinities are not numbers that a device can answer with: they mean "no answer" too.
@@ -318,7 +320,7 @@ def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
     """
     _check_devices(dataset, devices)
     if devices < 2:
-        raise UsageError(f"{devices} devices are asked for; two are the least")
+        raise UsageError(f"{devices} devices are asked for; ask for at least two")
     rows = pa.array(random.Random(seed).sample(range(dataset.devices), devices))
     return dataset.taken(lambda table: table.take(rows))
 

@@ -62,7 +62,7 @@ def _places(values: pa.ChunkedArray, column: str) -> npt.NDArray[np.int64]:
 def _column(table: pa.Table, path: Path, column: str) -> pa.ChunkedArray:
     if table.column_names.count(column) != 1 or not table.num_rows:
         names = ", ".join(table.column_names)
-        raise HubbubError(f"{path} has no single column {column!r} with a row; its columns are {names:.1000}")
+        raise HubbubError(f"{path} has no rows, or not exactly one column {column!r}; its columns are {names:.1000}")
     return table[column]
 
 
@@ -72,8 +72,8 @@ def _booleans(values: pa.ChunkedArray, column: str) -> States:
     for row, text in enumerate(texts, start=1):
         if text not in WORDS:
             raise HubbubError(
-                f"row {row} of column {column!r} is {shown(text)}; a boolean that changes over time is yes or no, true "
-                "or false, 1 or 0, or empty where there is no news"
+                f"row {row} of column {column!r} is {shown(text)}; write yes or no, true or false, 1 or 0, or leave "
+                "it empty if there is no news"
             )
     return np.array([WORDS[text] for text in texts], dtype=np.int8)
 

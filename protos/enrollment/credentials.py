@@ -78,7 +78,7 @@ class CredentialId:
             MessageError: if it has another length.
         """
         if len(content) != CREDENTIAL_BYTES:
-            raise MessageError(f"a credential has {len(content)} bytes, {CREDENTIAL_BYTES} expected")
+            raise MessageError(f"a credential has {len(content)} bytes, but {CREDENTIAL_BYTES} are expected")
         return cls(*_ID.unpack(content))
 
 

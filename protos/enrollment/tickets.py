@@ -109,7 +109,9 @@ class Ticket:
             SignatureError: if it is not a ticket in canonical form.
         """
         if len(document) > LONGEST_TICKET:
-            raise SignatureError(f"not a ticket: it has {len(document)} bytes, a ticket at most {LONGEST_TICKET}")
+            raise SignatureError(
+                f"not a ticket: it has {len(document)} bytes, but a ticket has at most {LONGEST_TICKET}"
+            )
         found = _FORM.fullmatch(document)
         if found is None:
             # Raises a specific error if it is not canonical JSON at all, or of another version.

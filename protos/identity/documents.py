@@ -243,9 +243,9 @@ class SignedDocument:
             raise self._refused(kind, identity)
         value = parse_canonical(self.body)
         if not isinstance(value, dict):
-            raise SignatureError(f"a signed document is a mapping, this one is a {type(value).__name__}")
+            raise SignatureError(f"a signed document must be a mapping, not a {type(value).__name__}")
         if kind.check_named(value) != format_:
-            raise SignatureError(f"the {kind.called} is signed as {format_}, and names {value['format']}")
+            raise SignatureError(f"the {kind.called} is signed as {format_}, but names the format {value['format']}")
         return value
 
     def _refused(self, kind: Kind, identity: bytes) -> SignatureError:
@@ -273,7 +273,7 @@ class SignedDocument:
             SignatureError: if the parts are missing or of another kind.
         """
         if not isinstance(value, dict) or set(value) != {"body", "signature"} or not isinstance(value["body"], dict):
-            raise SignatureError("a signed document has exactly the members body and signature")
+            raise SignatureError("a signed document must have exactly the members body and signature")
         signature = from_hex(value["signature"], SIGNATURE_BYTES, "signature")
         # The signature is over the body's bytes. Canonical JSON has one form, so writing the body reproduces them.
         return cls(canonical(value["body"]), signature)

@@ -50,7 +50,7 @@ class Kind:
         named = content.get("format") if isinstance(content, dict) else None
         if named not in self.formats:
             raise FormatError(
-                f"not a {self.called} that is read here, its format is {shown(named)}: this version of hubbub reads "
+                f"not a {self.called} that is read here: its format is {shown(named)}; this version of hubbub reads "
                 f"{' and '.join(self.formats)}"
             )
         return str(named)

@@ -79,10 +79,10 @@ class Identity:
             key = serialization.load_pem_private_key(content, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm, InternalError) as error:
             raise SignatureError(
-                f"{path} holds no readable private key, it is {what_it_is(content)}; `hubbub identity` makes one"
+                f"{path} has no readable private key: it is {what_it_is(content)}; make one with `hubbub identity`"
             ) from error
         if not isinstance(key, Ed25519PrivateKey):
-            raise SignatureError(f"{path} holds a {type(key).__name__}, an identity is an Ed25519 key")
+            raise SignatureError(f"{path} has a {type(key).__name__}, but an identity is an Ed25519 key")
         return cls(key)
 
     def beside(self, others: Sequence[Identity]) -> Identity:
@@ -98,8 +98,8 @@ class Identity:
         found = self if public == self.public else self._others.get(public)
         if found is None:
             raise SignatureError(
-                f"the private key of {public.hex()[:16]}…, an identity of this party, is not here; put it beside the "
-                "identity that the settings name"
+                f"the private key of {public.hex()[:16]}…, an identity of this party, is missing; put it into the "
+                "folder of the identity that the settings name"
             )
         return found
 
@@ -149,7 +149,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SignatureError(f"cannot read {path}: {error.strerror}; `hubbub init` makes keys") from error
+        raise SignatureError(f"cannot read {path}: {error.strerror}; make keys with `hubbub init`") from error
 
 
 def parse_public(pem: bytes, name: str = "the key") -> bytes:
@@ -162,10 +162,10 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
         key = serialization.load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm, InternalError) as error:
         raise SignatureError(
-            f"{name} holds no readable public key, it is {what_it_is(pem)}; give the file *.pub.pem"
+            f"{name} has no readable public key: it is {what_it_is(pem)}; give the file *.pub.pem"
         ) from error
     if not isinstance(key, Ed25519PublicKey):
-        raise SignatureError(f"{name} holds a {type(key).__name__}, an identity is an Ed25519 key")
+        raise SignatureError(f"{name} has a {type(key).__name__}, but an identity is an Ed25519 key")
     return key.public_bytes_raw()
 
 
@@ -241,7 +241,7 @@ class KeyRecord:
         if any(type(number) is not int or not 0 <= number <= LATEST_TIME for number in numbers):
             raise ValueError(f"round and times are whole numbers up to {LATEST_TIME}")
         if content["not_before"] > content["not_after"] or content["round"] >= NUMBER_LIMIT:
-            raise ValueError("it is never valid: it ends before it begins, or is for no round")
+            raise ValueError("it is never valid: it ends before it begins, or its round is out of range")
         suite = suite_named(content["suite"])
         return cls(
             role=Role(content["role"]),
@@ -276,7 +276,7 @@ class KeyRecord:
         if not self.not_before <= now <= self.not_after:
             raise KeyRecordError(
                 f"the {self.role.value}'s key {self.key_id} is valid from {self.not_before} to {self.not_after}, "
-                f"now is {now:.0f}; check this machine's clock"
+                f"and now is {now:.0f}; check this machine's clock"
             )
 
 
@@ -347,7 +347,7 @@ def read_behind(document: SignedDocument, identities: Sequence[bytes]) -> list[K
         records.append(KeyRecord.read(document, identity))
         behind = records[-1].behind
         if (behind is None) is not (place == len(identities) - 1):
-            raise KeyRecordError("the key records are not those of the task's hops, one around the next; ask again")
+            raise KeyRecordError("the nested key records are not those of the task's hops in order; ask again")
         document = behind or document
     return records
 

@@ -44,7 +44,7 @@ class Lineage:
             {canonical(each.body): each for each in successions}.values(), key=lambda each: (each.begins, each.role)
         )
         if len(ordered) > MOST_SUCCESSIONS:
-            raise SuccessionError(f"{len(ordered)} successions; there are at most {MOST_SUCCESSIONS}")
+            raise SuccessionError(f"there are {len(ordered)} successions; at most {MOST_SUCCESSIONS} are allowed")
         held = {role: [HeldIdentity(0, _first(role, identity, ordered))] for role, identity in known.items()}
         for each in ordered:
             each.check()
@@ -85,16 +85,18 @@ def _check_follows(each: Succession, held: Mapping[Role, Sequence[HeldIdentity]]
         raise SuccessionError(f"{each.name} is a loop: {fingerprint(each.new)} was in use before; make a new identity")
     if each.old != last.identity:
         if any(one.identity == each.old for one in held[each.role]):
-            raise SuccessionError(f"{each.name} is a fork: another one follows that identity; tell the operator")
+            raise SuccessionError(
+                f"{each.name} is a fork: another succession follows the same identity; inform the operator"
+            )
         if any(one.new == each.old and one.role is each.role for one in known):
             raise SuccessionError(f"{each.name} goes backward: it begins before the identity that it follows")
-        raise SuccessionError(f"{each.name} follows no identity that is trusted here")
+        raise SuccessionError(f"{each.name} follows an identity that is not trusted here")
     if each.begins <= last.since:
         raise SuccessionError(f"{each.name} goes backward: it begins when the identity that it follows does")
     witness = held[WITNESSES[each.role]][-1].identity
     if each.witness != witness:
         raise SuccessionError(
-            f"{each.name} has another {WITNESSES[each.role].value} as its witness than {fingerprint(witness)}"
+            f"the witness of {each.name} is not the {WITNESSES[each.role].value} {fingerprint(witness)}"
         )
 
 

@@ -42,5 +42,5 @@ def readable_by_others(path: Path) -> str | None:
         return None
     who = "everyone" if mode & 0o007 else "its group"
     return (
-        f"{path} is private, and open to {who} (mode {mode:04o}); `chmod 600 {path}`, unless its folder keeps them out"
+        f"{path} is private, but open to {who} (mode {mode:04o}); run `chmod 600 {path}`, unless its folder is private"
     )

@@ -74,7 +74,7 @@ class Succession:
     def signers(self) -> dict[bytes, str]:
         """The required signers, and the name of each."""
         return {
-            self.old: f"the {self.role.value}'s identity before it",
+            self.old: f"the {self.role.value}'s previous identity",
             self.new: f"the {self.role.value}'s new identity",
             self.witness: f"the {WITNESSES[self.role].value}",
         }
@@ -92,7 +92,7 @@ class Succession:
             SuccessionError: if the identity is not one of them.
         """
         if identity.public not in self.signers:
-            raise SuccessionError(f"{fingerprint(identity.public)} is none of the three who sign {self.name}")
+            raise SuccessionError(f"{fingerprint(identity.public)} is not one of the three signers of {self.name}")
         signature = sign(SUCCESSION.format, canonical(self.body), identity.key)
         others = [each for each in self.signatures if each[0] != identity.public]
         return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
@@ -106,7 +106,7 @@ class Succession:
         signatures = dict(self.signatures)
         for signer, called in self.signers.items():
             if signer not in signatures:
-                raise SuccessionError(f"{self.name} is not signed by {called}; `hubbub sign` does")
+                raise SuccessionError(f"{self.name} is not signed by {called}; sign it with `hubbub sign`")
             try:
                 check_signature(SUCCESSION.format, canonical(self.body), signatures[signer], signer)
             except SignatureError as error:
@@ -146,7 +146,7 @@ class Succession:
             SignatureError: if it is none, or not in canonical form.
         """
         if len(document) > LONGEST_SUCCESSION:
-            raise SuccessionError(f"not a succession: it has {len(document)} bytes, one at most {LONGEST_SUCCESSION}")
+            raise SuccessionError(f"not a succession: it has {len(document)} bytes, more than {LONGEST_SUCCESSION}")
         return cls.from_json(parse_canonical(document))
 
     @classmethod
@@ -157,15 +157,15 @@ class Succession:
         old, new, witness = (from_hex(body[name], IDENTITY_BYTES, name) for name in ("old", "new", "witness"))
         role = Role(body["role"])
         if role not in WITNESSES:
-            raise ValueError("no identity follows a hop's")
+            raise ValueError("a hop's identity has no successor")
         if len({old, new, witness}) != len(WITNESSES):
-            raise ValueError("its three identities are not three")
+            raise ValueError("its three identities are not different")
         pairs = [
             (from_hex(signer, IDENTITY_BYTES, "a signer"), from_hex(signature, SIGNATURE_BYTES, "a signature"))
             for signer, signature in signatures.items()
         ]
         if not {signer for signer, _ in pairs} <= {old, new, witness}:
-            raise ValueError("somebody else has signed it")
+            raise ValueError("a key that is not one of the three has signed it")
         return cls(role, old, new, witness, begins, tuple(sorted(pairs)))
 
 

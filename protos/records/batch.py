@@ -225,11 +225,12 @@ class BatchRecord:
         before = cls.read(last.previous, identity, hops[:-1])
         if last.position != FIRST_HOP + len(hops) - 1:
             raise SignatureError(
-                f"the record of hop {last.position} stands in the place of {FIRST_HOP + len(hops) - 1}"
+                f"the record of hop {last.position} is in the place of hop {FIRST_HOP + len(hops) - 1}"
             )
         if last.received != before.envelopes:
             raise SignatureError(
-                f"hop {last.position} received {last.received} envelopes, the one before it released {before.envelopes}"
+                f"hop {last.position} received {last.received} envelopes, but the one before it released "
+                f"{before.envelopes}"
             )
         return replace(before, hops=(*before.hops, last))
 

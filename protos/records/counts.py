@@ -56,7 +56,7 @@ class Counted:
         """
         facts = (result.reports, result.valid, result.left_out)
         if result.counts and result.estimates is not None and result.estimates.table:
-            raise CountsDiffer(f"{result.name}: it has both counts and a table, which may contradict each other")
+            raise CountsDiffer(f"{result.name}: it has counts and a table, which may differ; a result has one of them")
         if result.state is QueryState.WITHHELD:
             return cls(*facts, None)
         randomizer = task.queries[task.query_index(result.name)].randomizer
@@ -176,7 +176,7 @@ def check_counted(task: Task, number: int, counted: Sequence[Counted], certified
     )
     check_tallies(task, counted)
     if content[DIGEST] != counts_digest(task, number, counted).hex():
-        raise CountsDiffer("the digest of the counts does not match the round's certificate")
+        raise CountsDiffer("the counts differ from those of the certificate: they have another digest")
 
 
 def _check_stated(
@@ -191,10 +191,10 @@ def _check_stated(
         if (came, good, dict(bad)) != (reports, valid, left_out):
             raise CountsDiffer(
                 f"{query.name}: {good} valid reports of {came} were counted, but {valid} of {reports} are certified, "
-                "or the reasons for leaving reports out differ"
+                "or the reasons of the reports left out differ"
             )
         if is_published != (state == QueryState.PUBLISHED):
-            raise CountsDiffer(f"{query.name}: it is {state} in the certificate, but not in the counts")
+            raise CountsDiffer(f"{query.name}: the certificate states that it is {state}, but its counts are not")
 
 
 def check_published(results: Sequence[QueryResult], task: Task, number: int, certified: Certified) -> list[Counted]:
@@ -205,7 +205,7 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
     """
     names = [each.name for each in results]
     if names != [query.name for query in task.queries]:
-        raise CountsDiffer(f"the results have queries {', '.join(names)}, the certificate has others")
+        raise CountsDiffer(f"the results are of queries {', '.join(names)}, but the certificate is of others")
     stated = [(each.reports, each.valid, each.left_out, each.state is QueryState.PUBLISHED) for each in results]
     _check_stated(task, stated, certified.content)
     counted = [Counted.published(task, each) for each in results]
@@ -214,7 +214,7 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
         before = certified.rounds_before(index) if query.horizon and each.state is QueryState.PUBLISHED else ()
         if tuple(each.rounds) != before:
             raise CountsDiffer(
-                f"{each.name}: its estimates name the earlier rounds {list(each.rounds)}, but the rounds composed with "
-                f"it that were counted and published are {list(before)}"
+                f"{each.name}: its estimates are stated to follow from rounds {list(each.rounds)} too, but the "
+                f"rounds composed with it that were counted and published are {list(before)}"
             )
     return counted

@@ -84,7 +84,7 @@ def read_release(content: Any) -> Release:
         SignatureError: if it has another form.
     """
     if not isinstance(content, dict) or set(content) != _MEMBERS or not isinstance(content["records"], list):
-        raise SignatureError(f"a release has the members {', '.join(sorted(_MEMBERS))}, this is {shown(content)}")
+        raise SignatureError(f"a release has the members {', '.join(sorted(_MEMBERS))}, but this is {shown(content)}")
     for name in ("dummies", "reports", "round"):
         # By type: True is an int to Python, and another value in JSON.
         if type(content[name]) is not int or not 0 <= content[name] <= MAXIMUM_REPORTS:
@@ -107,7 +107,7 @@ def check_release(task: Task, release: Release) -> None:
         raise SignatureError(f"{where} has {release.reports} reports, must have {limits}")
     if release.dummies != task.privacy.dummies or len(release.records) != len(task.queries):
         raise SignatureError(
-            f"{where} has {release.dummies} dummies and {len(release.records)} records; the task says "
+            f"{where} has {release.dummies} dummies and {len(release.records)} records, but the task has "
             f"{task.privacy.dummies} and {len(task.queries)}"
         )
 
@@ -149,7 +149,7 @@ def attested(task: Task, listed: Any, positions: Iterable[ChainPosition]) -> tup
     expected = position_after(task.id, releases)
     for position in positions:
         if position.number != expected.number:
-            raise SignatureError(f"{position.number} rounds were released before it, {expected.number} are listed")
+            raise SignatureError(f"{position.number} rounds were released before it, but {expected.number} are listed")
         if position != expected:
             raise SignatureError(
                 f"the {expected.number} releases listed are not those that the shuffler's batch records attest; one "

@@ -158,7 +158,10 @@ class SubmissionCaller:
         )
         response = await call(self._stub.SubmitBatch(_fitting(request), timeout=deadline), "the shuffler")
         if len(response.answers) != len(submissions):
-            raise MessageError(f"{len(response.answers)} answers to {len(submissions)} submissions")
+            raise MessageError(
+                f"{len(response.answers)} answers came to {len(submissions)} submissions; install the same hubbub on "
+                "both sides"
+            )
         answers = codec.read_answers(response)
         for submission, answer in zip(submissions, answers, strict=True):
             if isinstance(answer, Receipt):
@@ -174,7 +177,9 @@ class SubmissionCaller:
         response = await call(self._stub.Enroll(write_redemptions(redemptions), timeout=deadline), "the shuffler")
         answers = read_enrolled(response)
         if len(answers) != len(redemptions):
-            raise MessageError(f"{len(answers)} answers to {len(redemptions)} tickets")
+            raise MessageError(
+                f"{len(answers)} answers came to {len(redemptions)} tickets; install the same hubbub on both sides"
+            )
         return answers
 
 

@@ -38,7 +38,7 @@ def read_redemptions(message: submission_pb2.EnrollRequest) -> list[Redemption]:
     if len(message.redemptions) > MOST_REDEMPTIONS:
         raise MessageError(f"{len(message.redemptions)} tickets in one call; send at most {MOST_REDEMPTIONS}")
     if any(len(each.ticket) > LONGEST_TICKET for each in message.redemptions):
-        raise MessageError(f"a ticket has more than {LONGEST_TICKET} bytes, the most of any ticket")
+        raise MessageError(f"a ticket has more than {LONGEST_TICKET} bytes; give a ticket as `hubbub enroll` wrote it")
     return [
         Redemption(each.ticket, codec.checked(each.device_key, KEY_BYTES, "a device's key"))
         for each in message.redemptions
@@ -71,7 +71,9 @@ def _read_one(message: submission_pb2.Enrolled) -> Enrolled:
             refusal = message.refusal
             return codec.read_refusal(refusal.reason, refusal.message, refusal.retry_after_ms or None)
         case _:
-            raise MessageError("an answer has neither a credential nor a refusal")
+            raise MessageError(
+                "an answer has neither a credential nor a refusal; install the same hubbub on both sides"
+            )
 
 
 def write_credential_action(asked: tuple[CredentialAction, Sequence[bytes]]) -> control_pb2.ManageCredentialsRequest:
@@ -113,6 +115,6 @@ def read_credential_status(message: control_pb2.ManageCredentialsResponse) -> Cr
         MessageError: if a key has a state that this version does not know.
     """
     if any(key.state not in set(KeyState) for key in message.keys):
-        raise MessageError("a master key has a state that is unknown to this version")
+        raise MessageError("a master key has a state that is unknown to this version; install a newer one")
     keys = (MasterKey(key.generation, KeyState(key.state), key.since, key.fingerprint) for key in message.keys)
     return CredentialStatus(tuple(keys), message.redeemed, message.revoked)

@@ -35,5 +35,5 @@ def _write_incident(incident: Incident) -> incidents_pb2.Incident:
 
 def _read_incident(message: incidents_pb2.Incident) -> Incident:
     if message.since_ms > LATEST_MS:
-        raise MessageError(f"an incident's time is {message.since_ms} ms since 1970, it may be at most {LATEST_MS}")
+        raise MessageError(f"an incident's time is {message.since_ms} ms since 1970, but may be at most {LATEST_MS}")
     return Incident(codec.plain(message.kind), codec.plain(message.text), message.since_ms / 1000, message.count)

@@ -48,7 +48,9 @@ class LeaderCaller:
         """Mark tickets as redeemed, and return the resulting redemption of each device, in order."""
         found = read_redeemed(await call(self._stub.RedeemTickets(write_tickets(tickets), timeout=deadline), _LEADER))
         if [each.device for each in found] != [each.device for each in tickets]:
-            raise MessageError("the leader answered for other tickets than were asked about")
+            raise MessageError(
+                "the leader answered for other tickets than it was asked about; install the same hubbub on both"
+            )
         return found
 
 

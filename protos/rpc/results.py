@@ -45,7 +45,7 @@ def _write_query(result: QueryResult) -> results_pb2.QueryResult:
 def _read_query(message: results_pb2.QueryResult) -> QueryResult:
     states = {number: state for state, number in _QUERY_STATES.items()}
     if message.state not in states:
-        raise MessageError(f"a query's state {message.state} is unknown to this version")
+        raise MessageError(f"a query's state {message.state} is unknown to this version; install a newer one")
     estimates = _read_estimates(message.estimates) if message.HasField("estimates") else None
     return QueryResult(
         codec.plain(message.name),

@@ -121,8 +121,8 @@ class Sealer:
         overhead = self._suite.overhead_bytes
         if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) <= overhead for inner in inners):
             raise EnvelopeError(
-                f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope more than {overhead}; "
-                "others would tell submissions apart"
+                f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope more than {overhead}; other "
+                "lengths would distinguish submissions"
             )
         return self._suite.encrypt(b"".join(inners), self._shuffler, self._outer_info + submission_id)
 
@@ -162,7 +162,9 @@ class OuterOpener:
         """
         plain = self._suite.decrypt(envelope, self._key, self._info + submission_id)
         if len(plain) != self._length:
-            raise EnvelopeError(f"holds {len(plain)} bytes, the task's inner envelopes have {self._length} together")
+            raise EnvelopeError(
+                f"the envelope contains {len(plain)} bytes, but the task's inner envelopes have {self._length} together"
+            )
         return plain
 
 

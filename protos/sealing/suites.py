@@ -171,7 +171,7 @@ class Suite:
         except ValueError as error:
             # With a point of low order, the shared secret is the same for everyone: anybody could open the envelope.
             raise EnvelopeError(
-                "a public key of the round is a point of low order; whoever published it is not to be trusted"
+                "a public key of the round is a point of low order; do not trust the party that published it"
             ) from error
 
     def decrypt(self, envelope: bytes, key: Any, info: bytes) -> bytes:
@@ -184,7 +184,7 @@ class Suite:
             return self._hpke.decrypt(envelope, key, info=info)
         except (InvalidTag, ValueError) as error:
             raise EnvelopeError(
-                "does not open with this round's key; it was changed, or sealed for something else"
+                "the envelope does not open with this round's key; it was changed, or sealed for another round or task"
             ) from error
 
     @cached_property
@@ -193,7 +193,7 @@ class Suite:
 
     def _read(self, read: Any, raw: bytes, length: int, half: str) -> Any:
         # Never the bytes themselves, since private keys are secret.
-        wrong = f"a {half} key of the round has {len(raw)} bytes and is no key of {self.name}, which has {length}"
+        wrong = f"a {half} key of the round has {len(raw)} bytes and is not a key of {self.name}, which has {length}"
         if len(raw) != length:
             raise EnvelopeError(wrong)
         try:
@@ -245,5 +245,5 @@ def suite_named(name: object) -> Suite:
     """
     found = SUITES.get(name) if isinstance(name, str) else None
     if found is None:
-        raise SuiteError(f"suite {shown(name)} is not one that this version knows, which are {' and '.join(SUITES)}")
+        raise SuiteError(f"suite {shown(name)} is unknown to this version, which knows {' and '.join(SUITES)}")
     return found

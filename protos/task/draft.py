@@ -48,7 +48,7 @@ def read_draft(text: str) -> Draft:
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TaskError(f"not TOML: {error!s:.200}; look at the file there") from error
+        raise TaskError(f"not TOML: {error!s:.200}; correct the file there") from error
     try:
         return _draft_from(tables)
     except FieldError as error:
@@ -66,7 +66,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     check_keys("privacy", privacy, {"epsilon", "delta"}, optional)
     if admission.assumed and "honest_share" not in privacy:
         problem = (
-            "is missing: in an open task nobody checks who submits, so write which share of the reports you assume to "
+            "is missing: in an open task nobody checks who submits; write the share of the reports that you assume to "
             "be honest (1.0 assumes all of them), or have devices enrolled"
         )
         raise FieldError("privacy", "honest_share", problem)
@@ -197,14 +197,16 @@ def _check_large_delta(privacy: Privacy, reports: int) -> None:
         raise FieldError(
             "privacy",
             "delta",
-            f"is {privacy.delta:g}, at most {largest_delta(reports):g} for minimum_reports = {reports}: with "
+            f"is {privacy.delta:g}, but at most {largest_delta(reports):g} for minimum_reports = {reports}: with "
             "probability delta a person is not promised epsilon, and 1 / minimum_reports would allow publishing one "
-            'person\'s answers. Lower it, or say in words why the task wants more: large_delta = "…"',
+            'person\'s answers. Lower it, or give the reason for more in words: large_delta = "…"',
         )
     if reason is not None and not (
         isinstance(reason, str) and reason.strip() and reason.isprintable() and len(reason) <= LONGEST_REASON
     ):
-        problem = f"is {shown(reason)}; say in at most {LONGEST_REASON} printable characters why, or leave it out"
+        problem = (
+            f"is {shown(reason)}; give the reason in at most {LONGEST_REASON} printable characters, or leave it out"
+        )
         raise FieldError("privacy", "large_delta", problem)
 
 

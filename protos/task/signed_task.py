@@ -80,7 +80,7 @@ class SignedTask:
                     "task"
                 )
             if signature is None:
-                raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` does")
+                raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` signs it")
             check_signature(TASK.format, self.task.canonical, signature, named)
         return self.task if lineage is None else replace(self.task, lineage=lineage)
 
@@ -110,7 +110,7 @@ class SignedTask:
             )
         signatures = value["signatures"]
         if not isinstance(signatures, dict) or not set(signatures) <= {"operator", "shuffler"}:
-            raise SignatureError("a task is signed by operator and shuffler only")
+            raise SignatureError("a task is signed by operator and shuffler only, but this one has other signatures")
         raw = {role: from_hex(text, SIGNATURE_BYTES, f"the {role}'s signature") for role, text in signatures.items()}
         return cls(read_task(value["task"]), raw.get("operator"), raw.get("shuffler"))
 

@@ -38,6 +38,6 @@ def followed(task: Task, successions: Iterable[Succession]) -> Task:
     if not successions:
         return task
     if {each.new for each in successions} & set(task.identities.hops):
-        raise SuccessionError("a hop of the task is to follow another party; each party makes a key of its own")
+        raise SuccessionError("a succession names the key of one of the task's hops; each party makes its own key")
     known = {role: task.identities.of(role) for role in CORE_ROLES}
     return replace(task, lineage=Lineage.of(known, successions))

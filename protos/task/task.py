@@ -127,13 +127,13 @@ class Identities:
 
     def __post_init__(self) -> None:
         if len(self.hops) > MAXIMUM_HOPS:
-            raise TaskError(f"{len(self.hops)} hops are named behind the shuffler, at most {MAXIMUM_HOPS} may be")
+            raise TaskError(f"{len(self.hops)} hops are named behind the shuffler; name at most {MAXIMUM_HOPS}")
         # A party that is both shuffler and analyzer could open every envelope and see the sender of each report.
         for (one, its), (other, others) in itertools.combinations(self.named.items(), 2):
             if its == others:
                 raise TaskError(
-                    f"{one} and {other} have the same key, and must be two parties; "
-                    "each makes its own with `hubbub identity`"
+                    f"{one} and {other} have the same key, but must be two parties; each makes its own with `hubbub "
+                    "identity`"
                 )
 
     @property

@@ -45,7 +45,7 @@ def checked_host(host: str, *, listening: bool = False) -> str:
     """Return a name or an address that others can call, or with `listening` one that a port can be opened at.
 
     Raises:
-        HostError: saying what the text is instead, and what to give.
+        HostError: naming what the text is instead, and what to give.
     """
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
@@ -53,9 +53,11 @@ def checked_host(host: str, *, listening: bool = False) -> str:
     except ValueError:
         return _checked_name(host)
     if "%" in bare:
-        raise HostError(f"{host!r} has a zone, which means something on one machine only; give an address without one")
+        raise HostError(f"{host!r} has a zone, which only one machine understands; give an address without one")
     if address.is_unspecified and not listening:
-        raise HostError(f"{host} is every address of a machine: it can be listened at, not called; give {_EXAMPLE}")
+        raise HostError(
+            f"{host} means every address of a machine, for listening only, and cannot be called; give {_EXAMPLE}"
+        )
     return str(address)
 
 
@@ -102,7 +104,7 @@ def checked_address(address: str, *, listening: bool = False) -> str:
     host, port = parted(address)
     host = checked_host(host, listening=listening)
     if port == 0 and not listening:
-        raise HostError(f"{address!r} has port 0, where nobody can be called; give the port that is listened at")
+        raise HostError(f"{address!r} has port 0, which cannot be called; give the port at which the service listens")
     return f"{bracketed(host)}:{port}"
 
 
@@ -111,9 +113,9 @@ MOST_TARGETS = 64
 
 
 def checked_target(address: str) -> str:
-    """Return where devices submit: host:port, called by gRPC, or https://host:port, with its host checked.
+    """Return an address for devices: host:port, called by gRPC, or https://host:port, with its host checked.
 
-    There may be several, with commas between them: any of them will do.
+    There may be several, with commas between them; devices may use any of them.
 
     Raises:
         HostError: if one is neither, or there are too many.
@@ -125,7 +127,7 @@ def checked_addresses(address: str) -> str:
     """Return host:port with its host checked; there may be several, with commas between them.
 
     Raises:
-        HostError: if one is none, or there are too many.
+        HostError: if one is not host:port, or there are too many.
     """
     return _each_checked(address, checked_address)
 
@@ -154,5 +156,5 @@ def parted(address: str) -> tuple[str, int]:
     if not host or not _PORT.fullmatch(port) or int(port) > LARGEST_PORT:
         raise HostError(f"{address!r} is not host:port with a port from 0 to {LARGEST_PORT}")
     if ":" in host and not host.startswith("["):
-        raise HostError(f"{address!r}: an IPv6 address before a port is in brackets, such as [2001:db8::7]:7301")
+        raise HostError(f"{address!r}: write an IPv6 address before a port in brackets, such as [2001:db8::7]:7301")
     return host, int(port)

@@ -70,22 +70,22 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 _DISTRUSTED = (
-    ("certificate has expired", "its TLS certificate, or the authority's, has expired; its operator has to replace it"),
-    ("certificate is not yet valid", "its TLS certificate is not valid yet; check the clocks, here and there"),
+    ("certificate has expired", "its TLS certificate, or the authority's, has expired; its operator must replace it"),
+    ("certificate is not yet valid", "its TLS certificate is not valid yet; check the clocks of both machines"),
     (
         "CERTIFICATE_VERIFY_FAILED",
         "its TLS certificate is not of the authority that is trusted here; check that authority's file and the address",
     ),
     (
         "Hostname Verification Check failed",
-        "its TLS certificate is for other names than it was called by; call it by one of its names",
+        "its TLS certificate is not for the name by which it was called; call it by one of the certificate's names",
     ),
 )
 _CAUSES = (
-    ("WRONG_VERSION_NUMBER", "what answers there does not speak TLS; check host and port"),
-    ("hostname lookup error", "its name is not known; check the host, and the name service"),
-    ("Connection refused", "nobody listens there (connection refused)"),
-    ("Socket closed", "it closed the connection: it stops, or does not take the TLS certificate that it was shown"),
+    ("WRONG_VERSION_NUMBER", "the server there does not speak TLS; check host and port"),
+    ("hostname lookup error", "its host name cannot be resolved; check the host and the name service"),
+    ("Connection refused", "no server listens there (connection refused)"),
+    ("Socket closed", "it closed the connection: it is stopping, or does not accept the caller's TLS certificate"),
 )
 """Fragments of gRPC's errors for failed connections, with their meaning; the first match counts."""
 
@@ -113,7 +113,7 @@ async def call(pending: Awaitable[T], what: str) -> T:
 
     Raises:
         Refusal: as the other side raised it.
-        Unreachable: if nobody answered; the call may be made again.
+        Unreachable: if there was no answer; the call may be repeated.
         MessageError: if the answer is not one that the contract allows.
         HubbubError: if the other side does not know the call.
     """
@@ -128,7 +128,7 @@ async def call(pending: Awaitable[T], what: str) -> T:
 
 
 def failure(what: str, code: grpc.StatusCode, details: str, metadata: Mapping[str, str]) -> HubbubError:
-    """Return the error for an answer of `what` that is none: `Refusal`, `Unreachable`, or no such call."""
+    """Return the error for a failed call to `what`: `Refusal`, `Unreachable`, or that the call does not exist."""
     details = codec.plain(details or code.name)
     # The reason first: several reasons share a status, and gRPC itself also sends some statuses.
     if REASON_KEY in metadata:
@@ -137,4 +137,4 @@ def failure(what: str, code: grpc.StatusCode, details: str, metadata: Mapping[st
         return codec.read_refusal(metadata[REASON_KEY], details, retry_after_ms)
     if code in _UNANSWERED:
         return unreachable(what, details)
-    return HubbubError(f"{what} answered {code.name}: {details}; is it of another version?")
+    return HubbubError(f"{what} answered {code.name}: {details}; check that it has the same version")

@@ -76,10 +76,10 @@ class TlsCertificate:
 
     @property
     def remedy(self) -> str:
-        """The action that makes the next one."""
+        """What to do to get a new certificate."""
         if self.is_authority:
-            return "have the operator make a new authority (`hubbub keys add authority`), and give it to everyone"
-        return f"have the operator run `hubbub certificate {self.party} --authority DIR`, and put the new one there"
+            return "have the operator make a new authority (`hubbub keys add authority`) and give it to all parties"
+        return f"have the operator run `hubbub certificate {self.party} --authority DIR`, and replace it by the new one"
 
 
 def at(moment: datetime) -> str:
@@ -91,7 +91,7 @@ def certificates_in(pem: bytes, where: str) -> list[x509.Certificate]:
     """Return the certificates of a PEM file, at least one; `where` is used in errors.
 
     Raises:
-        CertificateError: saying what the file holds instead.
+        TlsCertificateError: naming what the file has instead.
     """
     try:
         return x509.load_pem_x509_certificates(pem)
@@ -103,7 +103,7 @@ def key_in(pem: bytes, where: str) -> PrivateKeyTypes:
     """Return the private key of a PEM file; `where` is used in errors.
 
     Raises:
-        CertificateError: saying what the file holds instead.
+        TlsCertificateError: naming what the file has instead.
     """
     try:
         return serialization.load_pem_private_key(pem, password=None)
@@ -114,9 +114,9 @@ def key_in(pem: bytes, where: str) -> PrivateKeyTypes:
 def _instead(pem: bytes, where: str, wanted: str) -> str:
     found = what_it_is(pem)
     swapped = found.removeprefix("a ") in {"certificate", "private key"} - {wanted}
-    remedy = "are certificate and key swapped?" if swapped else f"put the {wanted} there that `hubbub init` made"
+    remedy = "check that certificate and key are not swapped" if swapped else f"use the {wanted} of `hubbub init`"
     return (
-        f"{where} holds no readable {wanted}, it is {found}{' and damaged' if found == f'a {wanted}' else ''}; {remedy}"
+        f"{where} has no readable {wanted}: it is {found}{' and damaged' if found == f'a {wanted}' else ''}; {remedy}"
     )
 
 
@@ -124,16 +124,14 @@ def check_pair(certificate: x509.Certificate, key: PrivateKeyTypes, certificate_
     """Check that the key belongs to the certificate.
 
     Raises:
-        CertificateError: naming both files.
+        TlsCertificateError: naming both files.
     """
     try:
         belongs = certificate.public_key() == key.public_key()
     except _UNREADABLE as error:
         raise TlsCertificateError(f"{certificate_at} is for a key of an unknown kind; make it with `hubbub`") from error
     if not belongs:
-        raise TlsCertificateError(
-            f"{key_at} is not the key of {certificate_at}; put both there as they were made together"
-        )
+        raise TlsCertificateError(f"{key_at} is not the key of {certificate_at}; use two files that were made together")
 
 
 def check_issued(
@@ -145,7 +143,7 @@ def check_issued(
     """Check that the first of `chain` leads to one of the authorities, possibly through the others.
 
     Raises:
-        CertificateError: naming both files.
+        TlsCertificateError: naming both files.
     """
     reached, others = [chain[0]], list(chain[1:])
     while reached:
@@ -157,8 +155,8 @@ def check_issued(
         others = [each for each in others if each not in issuers]
         reached.extend(issuers)
     raise TlsCertificateError(
-        f"{certificate.where} was not made by the authority in {authority}: nobody who trusts that one would talk to "
-        f"this party; put the authority there that made it, or {certificate.remedy}"
+        f"{certificate.where} was not issued by the authority in {authority}, so parties that trust it would refuse "
+        f"this party; put the issuing authority into that file, or {certificate.remedy}"
     )
 
 
@@ -170,15 +168,15 @@ def check_apart(
     Two authorities count as the same if they share a key or a subject name, or if one issued the other.
 
     Raises:
-        CertificateError: naming both files, what they share, and what to do.
+        TlsCertificateError: naming both files, what they share, and what to do.
     """
     for each, party in product(devices, parties):
         shared = _shared(each, devices_at, party, parties_at)
         if shared is not None:
             raise TlsCertificateError(
-                f"{shared}: of the certificates of {parties_at} names decide who may control rounds and read results, "
-                "and devices must not have those; have the devices' certificates issued by an authority with a key and "
-                f"a name of its own, and name its file in devices_authority in the place of {devices_at}"
+                f"{shared}: certificates of {parties_at} permit control of rounds and reading of results, so devices "
+                "must not get them; issue the devices' certificates with an authority that has its own key and name, "
+                f"and name its file in devices_authority instead of {devices_at}"
             )
 
 
@@ -191,9 +189,9 @@ def _shared(device: x509.Certificate, device_at: str, party: x509.Certificate, p
             f"{device_at} or {party_at} has a key of an unknown kind; use ECDSA or RSA"
         ) from error
     if one_key:
-        return f"{device_at} and {party_at} hold one authority, {_name(device)}, by its key"
+        return f"{device_at} and {party_at} have the same authority, {_name(device)}, by its key"
     if _comparable(device.subject) == _comparable(party.subject):
-        return f"{device_at} and {party_at} hold authorities of one name, {_name(device)}"
+        return f"{device_at} and {party_at} have authorities of the same name, {_name(device)}"
     for issued, issued_at, issuer, issuer_at in (
         (device, device_at, party, party_at),
         (party, party_at, device, device_at),

@@ -193,7 +193,7 @@ class Longitudinal:
     def parse(self, text: str) -> Value:
         """Return the state that a person typed: yes or no."""
         if text.strip().lower() not in WORDS:
-            raise AnswerError(f"the answer to {self.name} is a state; type yes or no")
+            raise AnswerError(f"the answer to {self.name} must be a state; type yes or no")
         return WORDS[text.strip().lower()]
 
     def encode(self, answer: Value, random: Random) -> int:  # noqa: ARG002 - numbers need it

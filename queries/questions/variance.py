@@ -69,7 +69,7 @@ class Variance(Number):
         """Check the fields of a sum, and that the grid is within the limit."""
         super().check(table)
         if max(abs(self.lower), abs(self.upper)) > FURTHEST:
-            raise FieldError(table, "upper", f"is {self.upper:g}; the ends of a variance are within ±{FURTHEST:g}")
+            raise FieldError(table, "upper", f"is {self.upper:g}; the ends of a variance must be within ±{FURTHEST:g}")
         if self.levels is not None and self.answers >= MAXIMUM_SYMBOLS:
             limit = f"it must be a whole number from 1 to {MAXIMUM_SYMBOLS - 3}"
             raise FieldError(table, "levels", f"is {self.levels}; {limit}")

@@ -57,10 +57,10 @@ class UnaryEncoding:
     def read(cls, fields: Fields, symbols: int) -> UnaryEncoding:
         """Read both probabilities as [w, 2³²]."""
         check_bits(fields.table, symbols)
-        truthful = fields.ratio("truthful", "at 0 and 1 a bit tells who sent it")
-        other = fields.ratio("other", "at 0 and 1 a bit tells who sent it")
+        truthful = fields.ratio("truthful", "with 0 or 1, a bit could identify its sender")
+        other = fields.ratio("other", "with 0 or 1, a bit could identify its sender")
         if other >= truthful:
-            limit = f"must be below truthful, {truthful}; at truthful reports say nothing, above it exchange 0 and 1"
+            limit = f"must be below truthful, {truthful}; if equal, lower it; if above, exchange 0 and 1"
             raise FieldError(fields.table, "other", f"is {other}, it {limit}")
         return cls(symbols, truthful, other)
 

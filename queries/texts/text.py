@@ -149,7 +149,7 @@ class Text:
 
     def _checked(self, answer: Value) -> str:
         if not isinstance(answer, str):
-            raise AnswerError(f"the answer to {self.name} is a {type(answer).__name__}; it takes a text")
+            raise AnswerError(f"the answer to {self.name} is a {type(answer).__name__}; it must be a text")
         if not 0 < len(answer) <= MAXIMUM_TEXT_LENGTH:
             limit = f"it takes a text of 1 to {MAXIMUM_TEXT_LENGTH}"
             raise AnswerError(f"the answer to {self.name} has {len(answer)} characters; {limit}")

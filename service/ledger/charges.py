@@ -37,7 +37,9 @@ def check_follows(stored: int, charges: Charges) -> None:
     """
     positions = [charge.position for charge in charges]
     if positions != list(range(stored, stored + len(charges))):
-        raise LedgerMoved(f"the ledger has {stored} charges, these are for positions {positions}; read it again")
+        raise LedgerMoved(
+            f"the ledger has {stored} charges, but these are for positions {positions}; read the ledger again"
+        )
 
 
 class TaskLocks:

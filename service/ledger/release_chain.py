@@ -51,7 +51,11 @@ def check_chain(
             )
     before = [*stored[: sent.first], *sent.releases[:-1]]
     if len({release.round for release in before} | {record.batch.round}) != len(before) + 1:
-        raise Refusal(Reason.BAD_RECORD, f"a round occurs twice among the releases of task {task.name}")
+        raise Refusal(
+            Reason.BAD_RECORD,
+            f"a round occurs twice among the releases of task {task.name}, but a round is released once; check the "
+            "shuffler's store",
+        )
     if head_after(task.id, before) != record.position.head:
         raise _forked(task, f"the head before round {record.batch.round} is not that of the rounds before it")
 
@@ -59,8 +63,8 @@ def check_chain(
 def _forked(task: Task, what: str) -> Refusal:
     return Refusal(
         Reason.FORKED,
-        f"the shuffler's releases of task {task.name} are not those that it had: {what}. Its store is an old copy, or "
-        "somebody else signs with its key: restore its newest store, or end the task",
+        f"the shuffler's releases of task {task.name} differ from those that it sent before: {what}. Its store is an "
+        "old copy, or another party signs with its key: restore its newest store, or end the task",
     )
 
 
@@ -71,11 +75,17 @@ def _check_sent(task: Task, record: BatchRecord, document: SignedDocument, sent:
     except SignatureError as error:
         raise Refusal(Reason.BAD_RECORD, str(error)) from error
     if not sent.releases or sent.end != record.position.number + 1:
-        raise Refusal(Reason.BAD_RECORD, "the releases that came with the record do not end with its round's position")
+        raise Refusal(
+            Reason.BAD_RECORD,
+            "the releases that came with the record do not end with its round; send all releases up to that round",
+        )
     own = sent.releases[-1]
     stated = (record.batch.round, record.reports, record.dummies, record_hash(document))
     if stated != (own.round, own.reports, own.dummies, own.records[record.batch.query]):
-        raise Refusal(Reason.BAD_RECORD, "the batch record is not the one in the release that came with it")
+        raise Refusal(
+            Reason.BAD_RECORD,
+            "the batch record is not the one in the release that came with it; send the record that was released",
+        )
 
 
 def check_chains(

@@ -10,14 +10,14 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         # A service and its ports
         "serving": "All ports answer; the line has their addresses.",
         "draining": "The service stops: it takes no new calls, and finishes those in work.",
-        "signal ignored": "A signal came that services take no notice of.",
+        "signal ignored": "A signal came that services take no notice of. If settings changed, restart the service.",
         "open to strangers without a proxy": "A port of devices is beyond loopback, and nothing in front of it limits "
-        "what one address may ask.",
+        "what one address may ask. `hint` names the steps.",
         "fewer connections than set": "The process may not have as many open files as `limits.connections` needs. So "
         "many are taken, and `hint` names what to raise.",
         "calls refused": "A limit of a port is full, and calls are refused by it.",
         "a connection was not taken": "The system refused a connection at the HTTPS port, as it does without files. "
-        "The next is tried 0.1 s later.",
+        "The next is tried 0.1 s later. If files ran out, raise the unit's `LimitNOFILE`.",
         "a connection to the metrics port failed": "A reader of metrics left in the middle.",
         "metrics not collected": "The metrics could not be put together (`error` has the kind), and the port answered "
         "503. The next scrape tries again.",
@@ -27,14 +27,19 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         # Keys and certificates
         "a key file cannot be read": "An identity next to the service's own belongs to another account, so the service "
         "goes on without it. Give the file to the service's account and restart the service.",
-        "a private key is open to others": "The file's mode lets more than its owner read it.",
-        "a certificate ends soon": "A TLS certificate ends within 30 days. It is logged at the start and every day.",
-        "a certificate has expired": "A TLS certificate has ended. It is logged at the start and every day.",
+        "a private key is open to others": "The file's mode lets more than its owner read it. Run `chmod 600`, and "
+        "find out who has read it.",
+        "a certificate ends soon": "A TLS certificate ends within 30 days. It is logged at the start and every day. "
+        "`remedy` names the command.",
+        "a certificate has expired": "A TLS certificate has ended. It is logged at the start and every day. `remedy` "
+        "names the command.",
         "TLS files taken": "New TLS files are in use, for connections from now on.",
         "new TLS files cannot be used": "They changed, and do not fit: one of them is not there yet, is another "
-        "party's, or has expired. Those before stay in use. They are looked at again when they change.",
+        "party's, or has expired. Those before stay in use. They are looked at again when they change. Put files "
+        "there that fit: `problem` names what does not.",
         "a key is damaged": "The private key of a round is not that of its signed record: the round waits.",
-        "keys not looked over": "The look each minute at keys whose time is over failed.",
+        "keys not looked over": "The look each minute at keys whose time is over failed. It is tried again. `error` "
+        "has the cause, such as the store's disk.",
         "keys of rounds that never came destroyed": "So many keys were destroyed because their time was over.",
         "credentials": "The operator prepared, activated or forgot master keys, or revoked devices.",
         # Rounds at the shuffler
@@ -47,11 +52,15 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "no keys yet": "The analyzer did not answer or refused, so the round has no keys. It is tried again.",
         "not delivered": "The analyzer did not answer or refused a batch. It is tried again.",
         "not delivered, damaged": "The list of a round is damaged, and is not delivered.",
-        "a step failed": "Something is in a round's way. It is tried again.",
-        "a round cannot begin": "Something is in the way of a task's next round. It is tried again.",
-        "given up, erased": "A round was erased: it is beyond the budget, or nothing opens it any more.",
-        "held, but its task is not among the tasks": "A round of the store waits for a task file that was taken away.",
-        "a task promises little": "At the start: a task's δ is above 0.1 / `minimum_reports`. `why` has its words.",
+        "a step failed": "Something is in a round's way. It is tried again. `error` has the cause.",
+        "a round cannot begin": "Something is in the way of a task's next round. It is tried again. `error` has the "
+        "cause.",
+        "given up, erased": "A round was erased: it is beyond the budget, or nothing opens it any more. Nothing can "
+        "be done about it: `reason` has the cause.",
+        "held, but its task is not among the tasks": "A round of the store waits for a task file that was taken away. "
+        "Put the file back until the round is over, and restart the service.",
+        "a task promises little": "At the start: a task's δ is above 0.1 / `minimum_reports`. `why` has its words. "
+        "Plan the next task with a smaller `delta`.",
         "disk full: new submissions are refused": "No more than `disk_reserve` bytes are free, or than a round needs "
         "to be mixed.",
         # Batches
@@ -65,16 +74,19 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "charging again": "Another process charged the same task at the analyzer's store meanwhile. Do nothing.",
         "round certified": "A round's certificate is stored, and its results can be read.",
         "round waits for its certificate": "A round is counted. Others (`awaited`), released before it, may still be.",
-        "round not certified": "The analyzer could not certify a round. It is tried again.",
-        "rounds not looked over": "The look each minute at what is complete failed.",
+        "round not certified": "The analyzer could not certify a round. It is tried again. `error` has the cause.",
+        "rounds not looked over": "The look each minute at what is complete failed. It is tried again. `error` has "
+        "the cause, such as the store's disk.",
         "results differ": "A certified round was asked for, and is stored otherwise than it was certified.",
         # Processes
-        "a worker ended": "A process that answers devices ended, with why, or its status. It is started again. Its own "
-        "lines have `worker=`.",
-        "leader": "The main process has an incident, which its workers know of.",
+        "a worker ended": "A process that answers devices ended, with why, or its status. It is started again. Its "
+        "own lines have `worker=`. If it ends again and again, `error` and those lines have the cause.",
+        "leader": "The main process has an incident, which its workers know of. Look for it in the lines of the main "
+        "process.",
         "a frame of a worker is too long": "What came over the line between a worker and the main process has another "
         "form than theirs. The line is closed, and the worker is started again. Please report it.",
-        "{name} of the other process failed": "A worker asked the main process for something that failed.",
+        "{name} of the other process failed": "A worker asked the main process for something that failed. The "
+        "traceback has no values. Please report it.",
         "the answer of a process that opens envelopes could not be used": "It has another form. Please report it.",
         "nobody waits for {count} results any more": "Callers left before the store had answered them.",
         "Spark session": "A batch is worth Spark's cores, and an application of that name has begun on `master`. It "
@@ -83,12 +95,14 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "begin. Nothing was counted, and the batch is committed again.",
         # Stores
         "a transaction failed": "The disk, or the database, refused a write. Nothing in it was acknowledged.",
-        "a rollback failed": "A transaction that failed could not be taken back. The store is opened again.",
-        "what was erased is not cut out of the files yet": "The analyzer erased, and the disk had no room to write its "
-        "file anew. It is done after the next transaction.",
+        "a rollback failed": "A transaction that failed could not be taken back. The store is opened again. Look at "
+        "the disk of the store.",
+        "what was erased is not cut out of the files yet": "The analyzer erased, and the disk had no room to write "
+        "its file anew. It is done after the next transaction. Make room on the disk.",
         "a log's mark cannot be written": "The file next to the store that says how far its log goes cannot be "
         "written. It is emptied or removed instead: until it can be written, a log that is lost is not noticed at the "
-        "next start. If neither is possible, a whole log may be taken for another one then.",
+        "next start. If neither is possible, a whole log may be taken for another one then. Look at the disk of the "
+        "store, and at its folder's owner.",
         "the store was not looked over": "It is too large (more than 4 GiB) for the look at the start. `--check-store` "
         "looks at all of it.",
         "the store was not looked over to its end": "Its rows could not be read in 30 s at the start. `--check-store` "
@@ -97,7 +111,7 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "after a round was mixed, as on a full disk. Nothing of the round is delivered before that is done. It is "
         "tried again by itself.",
         "the log still holds the key of a round that was mixed": "The write-ahead log could not be cut after a round "
-        "was mixed. Erasing the round insists on it.",
+        "was mixed. Erasing the round insists on it. Look at the disk of the store.",
         "the keyring could not be written": "The disk of `data` refused a write of the keyring of a store in "
         "PostgreSQL. What needed the write is tried again.",
         "the keyring still holds the key of a round that was mixed": "The keyring could not be written when a round in "

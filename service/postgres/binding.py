@@ -38,8 +38,8 @@ def check_new(address: str, schema: Schema, whose: str) -> None:
     """
     if is_kept(address, schema):
         raise StoreError(
-            f"{shown(address)} has {whose} store; nothing was made. --create-store is for the first start only; "
-            "remove it from the command that starts the service, or name another database"
+            f"{shown(address)} has {whose} store, so nothing was created. --create-store is for the first start "
+            "only; remove it from the command that starts the service, or name another database"
         )
 
 

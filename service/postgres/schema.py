@@ -73,6 +73,6 @@ def _check_known(found: str | None, scripts: ScriptDirectory, address: str) -> N
     known = [script.revision for script in scripts.walk_revisions()]
     if found is not None and found not in known:
         raise StoreError(
-            f"the store {shown(address)} is of version {found}, this hubbub knows {known[0]}; nothing was touched: "
-            "install the hubbub that wrote it, or a newer one"
+            f"the store {shown(address)} is of version {found}, but this hubbub knows {known[0]}; nothing was "
+            "touched: install the hubbub that wrote it, or a newer one"
         )

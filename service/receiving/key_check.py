@@ -70,8 +70,8 @@ async def usable_key(keys: Keys, task: Task, round_number: int, role: Role, iden
         raise Refusal(
             Reason.NOT_READY,
             f"the key of round {round_number} of {task.name} in {_whose(task, role, identity)}'s store is damaged: "
-            f"{error}. Nothing of the round can be opened; put the store of that moment back if there is one, else "
-            "give the round up at the shuffler (docs/howto/respond-to-incidents.md, A round is damaged)",
+            f"{error}. Nothing of the round can be opened; restore the store of that time if you have it, or give "
+            "the round up at the shuffler (docs/howto/respond-to-incidents.md, A round is damaged)",
             RETRY_SECONDS,
         ) from error
     return stored

@@ -151,7 +151,10 @@ def announcement_check(
         known = stored.known
         if known is not None and known.record.body != document.body:
             name = f"query {task.queries[record.batch.query].name} of round {record.batch.round} of task {task.name}"
-            message = f"the batch of {name} was announced with another record before; a batch is released only once"
+            message = (
+                f"the batch of {name} was announced with another record before, but a batch is released only once; "
+                "check the sender's store (docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+            )
             raise Refusal(Reason.DIGEST_DIFFERS, message)
         if known is not None and known.committed is not None:
             return  # the round's key may be destroyed, which no longer matters
@@ -169,9 +172,16 @@ def _check_own_key(
     task: Task, record: BatchRecord, key: StoredKey | None, own_record: SignedDocument, key_set_hash: bytes
 ) -> None:
     if key is None or key.record != own_record:
-        raise Refusal(Reason.KEY_SET_DIFFERS, "the key set's record of this service is not the one that it issued")
+        raise Refusal(
+            Reason.KEY_SET_DIFFERS,
+            "the key set has another key record of this service than the one that it issued; one of the two stores "
+            "is an old copy or was lost (docs/howto/respond-to-incidents.md, A store was damaged or lost)",
+        )
     if key.key_set_hash not in (None, key_set_hash):
-        message = "another batch of this round came with another key set; a round has exactly one"
+        message = (
+            "another batch of this round came with another key set, but a round has exactly one; check the sender's "
+            "store (docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+        )
         raise Refusal(Reason.KEY_SET_DIFFERS, message)
     if key.private is None:
         raise erased(task, record.batch.round)
@@ -183,7 +193,8 @@ def _check_same_round(record: BatchRecord, other: BatchRecord) -> None:
         mine, theirs = getattr(record, name), getattr(other, name)
         if mine != theirs:
             message = (
-                f"{name} is {mine!r} here and {theirs!r} in the batch of query {other.batch.query} of the same round"
+                f"{name} is {mine!r} here and {theirs!r} in the batch of query {other.batch.query} of the same "
+                "round; all batches of a round must agree"
             )
             raise Refusal(Reason.BAD_RECORD, message)
 
@@ -228,12 +239,18 @@ def check_repetition(stored: Iterable[tuple[int, bytes]], offset: int, envelopes
             raise another_envelope(offset + compared // width)
         compared += len(known)
     if compared != len(given):
-        raise HubbubError(f"the store lacks envelope {offset + compared // width} of a batch, so it is damaged")
+        raise HubbubError(
+            f"the store lacks envelope {offset + compared // width} of a batch, so it is damaged "
+            "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+        )
 
 
 def another_envelope(offset: int) -> Refusal:
     """Return the refusal of a chunk that differs from the stored envelopes, at or after `offset`."""
-    message = f"an envelope at {offset} or after differs from the one sent before; a batch is released only once"
+    message = (
+        f"an envelope at {offset} or after differs from the one sent before, but a batch is released only once; "
+        "check the sender's store (docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+    )
     return Refusal(Reason.DIGEST_DIFFERS, message)
 
 
@@ -306,7 +323,10 @@ class Receiver(Generic[D]):
                 the arrived envelopes do not match the record; and the refusals of the work.
         """
         if digest != (await self.announced(batch)).digest:
-            message = "this batch was announced with another digest; a batch is released only once"
+            message = (
+                "this batch was announced with another digest, but a batch is released only once; check the "
+                "sender's store (docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+            )
             raise Refusal(Reason.DIGEST_DIFFERS, message)
         work = self._commits.get(batch)
         if work is None:
@@ -349,7 +369,7 @@ class Receiver(Generic[D]):
             return delivery.committed
         if delivery.next_offset < delivery.envelopes:
             arrived = f"{delivery.next_offset} of {delivery.envelopes} envelopes arrived"
-            raise Refusal(Reason.INCOMPLETE, f"{arrived}; put the others first")
+            raise Refusal(Reason.INCOMPLETE, f"{arrived}; send the others before the commit")
         # First of all: bytes that the signed digest does not cover are never processed.
         await self.check_envelopes(delivery)
         return await self._work(task, delivery)

@@ -51,17 +51,31 @@ def check_record(task: Task, record: BatchRecord) -> None:
     """
     if record.batch.query >= len(task.queries):
         last = len(task.queries) - 1
-        raise Refusal(Reason.BAD_RECORD, f"task {task.name} has queries 0 to {last}, not {record.batch.query}")
+        raise Refusal(
+            Reason.BAD_RECORD,
+            f"task {task.name} has queries 0 to {last}, but the batch is of query {record.batch.query}; install the "
+            "same hubbub on both sides",
+        )
     if record.closed_by == "operator" and task.schedule.close != "operator":
-        raise Refusal(Reason.BAD_RECORD, f"rounds of task {task.name} are closed by the schedule, not by the operator")
+        raise Refusal(
+            Reason.BAD_RECORD,
+            "the record says that the operator closed the round, but the schedule closes rounds of task "
+            f"{task.name}; install the same hubbub on both sides",
+        )
     if record.reports < task.minimum_reports:
-        limits = f"{record.reports} reports, the minimum of task {task.name} is {task.minimum_reports}"
+        limits = (
+            f"the batch has {record.reports} reports, but the minimum of task {task.name} is {task.minimum_reports}"
+        )
         raise Refusal(Reason.BELOW_MINIMUM, f"{limits}; such a round expires and is not released")
     if record.dummies != task.privacy.dummies:
-        wanted = f"{record.dummies} dummies, task {task.name} has {task.privacy.dummies} in every batch"
-        raise Refusal(Reason.BAD_RECORD, f"{wanted}; a batch is counted with exactly that number")
+        wanted = (
+            f"the batch has {record.dummies} dummies, but task {task.name} has {task.privacy.dummies} in every batch"
+        )
+        raise Refusal(Reason.BAD_RECORD, f"{wanted}; it is counted with exactly that number")
     if record.admission != task.admission.mode.value:
-        stated = f"admission is {record.admission}, that of task {task.name} is {task.admission.mode.value}"
+        stated = (
+            f"the record's admission is {record.admission}, but that of task {task.name} is {task.admission.mode.value}"
+        )
         raise Refusal(Reason.BAD_RECORD, f"{stated}; submissions were not admitted as the task requires")
 
 
@@ -89,8 +103,15 @@ def check_width(task: Task, chunk: Envelopes, widths: Sequence[int]) -> None:
         Refusal: MALFORMED.
     """
     if chunk.batch.query >= len(task.queries):
-        message = f"task {task.name} has queries 0 to {len(task.queries) - 1}, not {chunk.batch.query}"
+        message = (
+            f"task {task.name} has queries 0 to {len(task.queries) - 1}, but the envelopes are of query "
+            f"{chunk.batch.query}; install the same hubbub on both sides"
+        )
         raise Refusal(Reason.MALFORMED, message)
     width = widths[chunk.batch.query]
     if any(len(envelope) != width for envelope in chunk.envelopes):
-        raise Refusal(Reason.MALFORMED, f"an inner envelope of this query has {width} bytes; others were sent")
+        raise Refusal(
+            Reason.MALFORMED,
+            f"an inner envelope of this query has {width} bytes, but others were sent; install the same hubbub on "
+            "both sides",
+        )

@@ -297,7 +297,7 @@ class AdmissionControl:
         mine = self._bytes_of.get(connection, 0)
         free = self.limits.message_bytes - self._bytes
         if mine + size > free and (mine or size > SMALL_BYTES + ANSWER_BYTES):
-            why = f"answers and messages of this connection use {mine} bytes, and {max(0, free)} are free"
+            why = f"answers and messages of this connection use {mine} bytes, but only {max(0, free)} are free"
             raise self.refusal(PortLimit.UNREAD, why)
         self._bytes += size
         self._bytes_of[connection] = mine + size

@@ -103,7 +103,10 @@ def _walk(raw: bytes, at: int, end: int, counted: Mapping[int, _FieldCount]) -> 
         if found is None:
             others += 1
             if others > MOST_OTHERS:
-                raise MessageError(f"a message has more than {MOST_OTHERS} fields besides the repeated ones")
+                raise MessageError(
+                    f"a message has more than {MOST_OTHERS} fields besides the repeated ones; send a message of this "
+                    "version"
+                )
             continue
         size = at - begin
         found.add(size)

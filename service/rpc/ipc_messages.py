@@ -63,4 +63,7 @@ def _message(kind: type[T], raw: bytes) -> T:
     try:
         return kind.FromString(raw)
     except DecodeError as error:
-        raise MessageError(f"{len(raw)} bytes are no {kind.DESCRIPTOR.name}") from error
+        raise MessageError(
+            f"{len(raw)} bytes between two processes are not a {kind.DESCRIPTOR.name} of this version; restart the "
+            "service"
+        ) from error

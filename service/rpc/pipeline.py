@@ -152,7 +152,7 @@ class RequestPipeline:
         raw = read if isinstance(read, bytes) else await self.admission.read_message(asked.peer, read)
         del read
         if not isinstance(raw, bytes):  # the end of the call, instead of its message
-            raise MessageError(f"a call of {call.name} without a request")
+            raise MessageError(f"a call of {call.name} has no request; send one message")
         size = len(raw)
         self.admission.acquire(caller, size, connection)
         try:

@@ -234,9 +234,9 @@ def _sendable(response: results_pb2.GetResultsResponse) -> results_pb2.GetResult
     if size > MAXIMUM_RESULTS_BYTES:
         raise Refusal(
             Reason.TOO_LARGE,
-            f"round {response.results.id.round} has {size} bytes of results, a message at most "
-            f"{MAXIMUM_RESULTS_BYTES}; they stay in the store. In the next task, ask fewer people a round for a text, "
-            "or use fewer categories",
+            f"round {response.results.id.round} has {size} bytes of results, but a message has at most "
+            f"{MAXIMUM_RESULTS_BYTES}; they stay in the store. In the next task, ask fewer people in each round for "
+            "a text, or use fewer categories",
         )
     return response
 

@@ -25,7 +25,9 @@ def run(work: Callable[[], Coroutine[object, object, T]], kind: EventLoop) -> T:
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if kind == "uvloop":
         if importlib.util.find_spec("uvloop") is None:
-            raise SettingsError("event_loop is \"uvloop\", but uvloop is not installed: pip install 'hubbub[uvloop]'")
+            raise SettingsError(
+                "event_loop is \"uvloop\", but uvloop is not installed; run pip install 'hubbub[uvloop]'"
+            )
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(work())

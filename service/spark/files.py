@@ -49,9 +49,7 @@ class Files:
             return ChaCha20Poly1305(self.key).decrypt(_nonce(number), sealed, None)
         except (OSError, InvalidTag) as error:
             what = f"file {number} of a job on Spark is missing or damaged ({type(error).__name__})"
-            raise SparkError(
-                f"{what}; its folder must be the same for all of Spark's workers: see spark.folder"
-            ) from error
+            raise SparkError(f"{what}; set spark.folder to a folder that all of Spark's workers share") from error
 
     def remove(self, number: int) -> None:
         """Delete a file."""

@@ -84,7 +84,7 @@ def check_installed(settings: SparkSettings) -> None:
     if not settings.master:
         return
     if importlib.util.find_spec("pyspark") is None:
-        raise SettingsError("spark.master is set, but PySpark is not installed: pip install 'hubbub[spark]'")
+        raise SettingsError("spark.master is set, but PySpark is not installed; run pip install 'hubbub[spark]'")
     if java() is None:
         raise SettingsError(
             "spark.master is set, but no Java is found: install Java 17 or newer (apt-get install "
@@ -160,7 +160,7 @@ def failures() -> Iterator[None]:
     try:
         yield
     except (Py4JError, Py4JNetworkError, PySparkException, ConnectionError, EOFError) as error:
-        raise SparkError(f"a job on Spark failed: {_cause(error)}; it can be done again") from error
+        raise SparkError(f"a job on Spark failed: {_cause(error)}; it can be repeated") from error
 
 
 def _cause(error: BaseException) -> str:
@@ -188,7 +188,10 @@ def check_encrypted(context: SparkContext) -> None:
     if not context._encryption_enabled:
         wrong.append("what it stores is not encrypted")
     if wrong:
-        raise SparkError(f"Spark is not used unencrypted: {'; '.join(wrong)}. Check PYSPARK_SUBMIT_ARGS")
+        raise SparkError(
+            f"Spark does not encrypt everything, so it is not used: {'; '.join(wrong)}. Check Spark's settings and "
+            "PYSPARK_SUBMIT_ARGS"
+        )
 
 
 def check_version(begun: SparkApplication, version: str = __version__) -> None:
@@ -209,8 +212,9 @@ def check_version(begun: SparkApplication, version: str = __version__) -> None:
     if versions != [version] * begun.cores:
         seen = ", ".join(sorted(set(versions))) or "no hubbub"
         raise SparkError(
-            f"Spark's machines have {seen}, and {begun.cores - len(versions)} of {begun.cores} tasks found none; this "
-            f"service has {version}: pip install 'hubbub[spark]=={version}' there, or name its Python in spark.python"
+            f"Spark's machines have {seen}, and {begun.cores - len(versions)} of {begun.cores} tasks found none, but "
+            f"this service has {version}. Run pip install 'hubbub[spark]=={version}' there, or name a Python that "
+            "has it in spark.python"
         )
 
 

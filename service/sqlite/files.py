@@ -24,9 +24,9 @@ BESIDE = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite keeps next to a database."""
 
 _HOW_TO_GO_ON = (
-    "Is a volume not mounted, or was a file moved? Only if there never was a store here, create one: run the same "
-    "command once with --create-store. If the store is lost, so are its tasks' ledgers: end the tasks, and start new "
-    "ones in a new store"
+    "mount its volume, or move its files back. Only if there never was a store here, create one: run the same "
+    "command once with --create-store; if the store is lost, so are its tasks' ledgers: end the tasks, and start "
+    "new ones in a new store"
 )
 
 
@@ -39,21 +39,23 @@ def check_there(path: Path, layout: Layout) -> None:
     """
     if not path.parent.is_dir():
         there = "is a file, not a folder" if path.parent.exists() else "is missing"
-        raise StoreError(f"there is no {layout.what}: the folder {path.parent} {there}. {_HOW_TO_GO_ON}")
+        raise StoreError(f"there is no {layout.what}: the folder {path.parent} {there}; {_HOW_TO_GO_ON}")
     if not path.exists():
-        raise StoreError(f"there is no {layout.what}: {path} is missing{_rests(path)}. {_HOW_TO_GO_ON}")
+        raise StoreError(f"there is no {layout.what}: {path} is missing{_rests(path)}; {_HOW_TO_GO_ON}")
     if not path.is_file():
         raise StoreError(f"{path} is not a file, so it is not the {layout.what}; name another folder, or move it away")
     check_version(path, layout, StoreError)
     # `create` makes a store atomically, so a store without tables is not one that is being created.
     if not version_of(path):
         holds = "has no tables" if path.stat().st_size else "is empty (0 bytes)"
-        raise StoreError(f"{path} {holds}, the {layout.what} was lost: keep the file and move it away. {_HOW_TO_GO_ON}")
+        raise StoreError(
+            f"{path} {holds}, so the {layout.what} was lost; keep the file in another folder, and {_HOW_TO_GO_ON}"
+        )
 
 
 def _rests(path: Path) -> str:
     left = [name for name in _beside(path) if path.with_name(name).exists()]
-    return f", while {' and '.join(left)} of it {'is' if len(left) == 1 else 'are'} there" if left else ""
+    return f", but {' and '.join(left)} of it {'is' if len(left) == 1 else 'are'} there" if left else ""
 
 
 def _beside(path: Path) -> list[str]:
@@ -84,8 +86,8 @@ def create(folder: Path, file_name: str, layout: Layout) -> Path:
 def _check_free(path: Path, layout: Layout) -> None:
     if os.path.lexists(path):
         raise StoreError(
-            f"{path} exists; nothing was made. --create-store is for the first start only; remove it from the "
-            f"command that starts the service. If it is not the {layout.what}, move it away first"
+            f"{path} exists, so nothing was created. --create-store is for the first start only: remove it from the "
+            f"command that starts the service, or, if the file is not the {layout.what}, move it away first"
         )
     for other in sorted(path.parent.iterdir()):
         # SQLite would apply an old log to a new database.

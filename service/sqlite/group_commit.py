@@ -180,7 +180,7 @@ class GroupCommit(JobThread[Callable[[U], Any]]):
             unit.settle()
         except Exception as error:
             # Memory no longer matches the disk: no later decision would be right.
-            message = f"the state in memory could not follow the disk: {error!r}; restart the service"
+            message = f"the state in memory differs from the disk after an error: {error!r}; restart the service"
             self._broken = StoreError(message)
             raise self._broken from error
 

@@ -46,8 +46,8 @@ _INDEX_FRAMES = slice(16, 20)
 _INDEX_SALTS = slice(32, 40)
 
 _REMEDY = (
-    "Without it the store lacks the last acknowledged submissions, charges and counts. Restore the file. Only if it is "
-    "really lost, run the same command once with --accept-lost-log (docs/howto/respond-to-incidents.md, A log was lost)"
+    "it lacks the last acknowledged submissions, charges and counts. Restore the file; only if it is really lost, "
+    "run the same command once with --accept-lost-log (docs/howto/respond-to-incidents.md, A log was lost)"
 )
 
 
@@ -87,7 +87,7 @@ def check_log(path: Path) -> None:
     """
     lost = what_is_lost(path)
     if lost:
-        raise StoreError(f"{lost}, and the store was not closed before. {_REMEDY}")
+        raise StoreError(f"{lost}, and the store was not closed before, so {_REMEDY}")
 
 
 def what_is_lost(path: Path) -> str:
@@ -122,7 +122,7 @@ def forget(path: Path) -> None:
         OSError: if a file cannot be moved; then nothing was changed.
     """
     if not what_is_lost(path):
-        raise StoreError(f"nothing of the log of {path} is missing; leave --accept-lost-log out")
+        raise StoreError(f"nothing of the log of {path} is missing; start without --accept-lost-log")
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and not _is_own(path):
         log.rename(_free(log.with_name(f"{log.name}.lost")))

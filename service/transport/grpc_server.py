@@ -16,7 +16,7 @@ from hubbub.protos.transport.channels import MAXIMUM_MESSAGE_BYTES, MAXIMUM_RESU
 _REASONS = {
     errno.EADDRINUSE: "another process uses it, or the settings name it twice; stop that process, or name another port",
     errno.EADDRNOTAVAIL: "it is not an address of this machine; name one of its addresses, or 0.0.0.0 or [::] for all",
-    errno.EACCES: "this account may not; ports below 1024 need a privilege, name a higher port",
+    errno.EACCES: "this account is not allowed to, since ports below 1024 need a privilege; name a higher port",
 }
 """Causes and remedies of a port that cannot be bound."""
 
@@ -200,7 +200,10 @@ def resolved(address: str) -> list[tuple[socket.AddressFamily, Any]]:
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise HubbubError(f"cannot listen on {address}: {host} has no address here ({error.strerror})") from error
+        raise HubbubError(
+            f"cannot listen on {address}: {host} has no address on this machine ({error.strerror}); name one of its "
+            "addresses, or 0.0.0.0 or [::] for all"
+        ) from error
     return [(family, where) for family, _, _, _, where in found]
 
 

@@ -78,7 +78,9 @@ async def why_silent(channel: grpc.aio.Channel, deadline: float) -> HubbubError:
         await call(health_pb2_grpc.HealthStub(channel).Check(request, timeout=deadline), "it")
     except HubbubError as error:
         return error
-    return HubbubError("it answers, but accepts no calls now: it is starting, stopping, or a standby")
+    return HubbubError(
+        "it answers, but accepts no calls now, because it is starting, stopping, or a standby; ask again later"
+    )
 
 
 async def parts_with_incidents(channel: grpc.aio.Channel, deadline: float) -> frozenset[str]:

@@ -201,7 +201,9 @@ def _context(tls: TLS) -> ssl.SSLContext:
         else:
             context.load_verify_locations(tls.authority)
     except ssl.SSLError as error:
-        raise HubbubError(f"cannot use {tls.authority!s} for metrics: {error.reason or error}") from error
+        raise HubbubError(
+            f"cannot use {tls.authority!s} for metrics: {error.reason or error}; name the authority's certificate (PEM)"
+        ) from error
     return context
 
 

@@ -204,5 +204,7 @@ def server_context(tls: TLS, what: str) -> ssl.SSLContext:
     try:
         context.load_cert_chain(tls.certificate, tls.key)
     except ssl.SSLError as error:
-        raise HubbubError(f"cannot use {tls.certificate} and {tls.key}: {error.reason or error}") from error
+        raise HubbubError(
+            f"cannot use {tls.certificate} and {tls.key}: {error.reason or error}; name a certificate and its key (PEM)"
+        ) from error
     return context

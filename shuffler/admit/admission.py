@@ -123,14 +123,19 @@ class AdmissionHandler:
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
         if task is None:
-            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; check that its file is current")
+            raise Refusal(
+                Reason.UNKNOWN_TASK,
+                "this shuffler does not run that task; use its current task file, or add this task to its `tasks`",
+            )
         return task
 
     async def _round(self, task: Task, number: int) -> Round:
         """Return the round, if it is being prepared or began."""
         schedule, now = task.schedule, self._clock()
         if not 0 <= number < schedule.rounds:
-            raise Refusal(Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}")
+            raise Refusal(
+                Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}; name one of these"
+            )
         round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
@@ -329,7 +334,10 @@ def _known(task: Task, round_: Round, submission: Submission, digest: bytes) -> 
 
 def _conflict(task: Task) -> Refusal:
     if task.admission.mode is not Mode.OPEN:
-        message = "this device has already submitted other bytes to this round, one submission each; answer the next"
+        message = (
+            "this device has already submitted other bytes to this round, and each device submits once; answer the "
+            "next round"
+        )
         return Refusal(Reason.ID_CONFLICT, message)
     return Refusal(Reason.ID_CONFLICT, "other bytes are stored under this id; resend the same bytes, or use a new id")
 

@@ -127,7 +127,7 @@ class CredentialIssuer:
 
     def _read(self, redemption: Redemption, taken: bool) -> Ticket | Refusal:
         if not taken:
-            return Refusal(Reason.OVERLOADED, "many devices enroll at this moment; come again shortly", RETRY_SECONDS)
+            return Refusal(Reason.OVERLOADED, "many devices are enrolling now; try again shortly", RETRY_SECONDS)
         try:
             ticket = Ticket.decode(redemption.ticket)
             self._check_signatures(ticket)
@@ -140,7 +140,7 @@ class CredentialIssuer:
         if isinstance(ticket, Refusal):
             return ticket
         if ticket.expires <= self._clock():
-            text = f"the ticket was good until {at(ticket.expires)}; ask the operator for a new one"
+            text = f"the ticket was valid until {at(ticket.expires)}; ask the operator for a new one"
             return Refusal(Reason.TICKET_EXPIRED, text)
         if ticket.device in self._credentials.revoked.devices:
             return revoked()
@@ -161,13 +161,14 @@ class CredentialIssuer:
     def _issued(self, ticket: Ticket, offered: RedeemedTicket, stored: RedeemedTicket) -> Enrolled:
         if stored.redeemed_by != offered.redeemed_by:
             text = (
-                "the ticket was redeemed by another device, or by this one before it lost its state; ask for a new one"
+                "the ticket was redeemed by another device, or by this one before it lost its state; ask the "
+                "operator for a new one"
             )
             return Refusal(Reason.TICKET_REDEEMED, text)
         second = next((signer for signer, _ in ticket.signatures if signer not in self._operators), None)
         issued = self._credentials.issue(stored.number, ticket.expires, authority_tag(second))
         if issued is None:
-            return Refusal(Reason.OVERLOADED, "the shuffler has no master key yet; come again shortly", RETRY_SECONDS)
+            return Refusal(Reason.OVERLOADED, "the shuffler has no master key yet; try again shortly", RETRY_SECONDS)
         return Credential(*issued)
 
 

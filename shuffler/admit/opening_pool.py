@@ -257,7 +257,7 @@ class _OpeningProcess:
     async def _take(self, process: Process) -> None:
         """Take the answer to the oldest piece."""
         if process.stdout is None:
-            raise OpeningError("a process that opens envelopes has no pipes")
+            raise OpeningError("a process that opens envelopes was started without pipes; restart the service")
         length = int.from_bytes(await process.stdout.readexactly(LENGTH), "big")
         answer = await process.stdout.readexactly(length)
         # Removed only once it is answered: a piece without a usable answer is opened again.

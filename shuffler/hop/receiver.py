@@ -189,7 +189,10 @@ class Hop:
         def sign(digest: bytes, released: int) -> SignedDocument:
             record = HopRecord(position, stored.record, stored.envelopes, opening.left_out, digest)
             if record.released != released:
-                raise HubbubError(f"{released} envelopes were stored, {record.released} opened; is the disk damaged?")
+                raise HubbubError(
+                    f"{released} envelopes were stored, but {record.released} were opened; the store may be damaged "
+                    "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+                )
             return record.signed_by(self._identity)
 
         mixed = await self._store.mix(stored.id, opening.blocks, width, sign)
@@ -198,7 +201,10 @@ class Hop:
 
     async def _deliver(self, task: Task, stored: HopBatch) -> Committed:
         if stored.mixed is None:
-            raise HubbubError("a batch to be passed on is not mixed; the store may be damaged")
+            raise HubbubError(
+                "a batch to be passed on is not mixed; the store may be damaged "
+                "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+            )
         position = self._position(task)
         width = task.arriving_bytes(position + 1)[stored.id.query]
 
@@ -269,7 +275,9 @@ class Hop:
     def _known(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
         if task is None:
-            raise Refusal(Reason.UNKNOWN_TASK, f"no task {task_id.hex()[:16]}… here; add its file to the hop's tasks")
+            raise Refusal(
+                Reason.UNKNOWN_TASK, f"this hop has no task {task_id.hex()[:16]}…; add its file to the hop's `tasks`"
+            )
         return task
 
     def _task(self, task_id: bytes, round_number: int) -> Task:
@@ -281,7 +289,7 @@ class Hop:
 
 
 def _damaged(what: str) -> Refusal:
-    return Refusal(Reason.NOT_READY, f"this hop's store is damaged: {what}", RETRY_SECONDS)
+    return Refusal(Reason.NOT_READY, f"this hop's store is damaged: {what}; its log names the remedy", RETRY_SECONDS)
 
 
 def _names(task: Task, batch: BatchId) -> dict[str, object]:

@@ -144,7 +144,10 @@ class HopTables(InboxTables[HopBatch]):
     def _known(self, batch: BatchId) -> HopBatch:
         known = self.batch(batch)
         if known is None:
-            raise HubbubError(f"batch {batch.query} of round {batch.round} is to be passed on, but was not announced")
+            raise HubbubError(
+                f"batch {batch.query} of round {batch.round} is to be passed on, but was not announced; the store "
+                "may be damaged (docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+            )
         return known
 
 

@@ -82,7 +82,10 @@ class _MemoryColumn:
 
 def _sealer(task: Task, round_: Round) -> Sealer:
     if round_.keys is None:
-        raise StoreError("a round without keys cannot be mixed; the store may be damaged")
+        raise StoreError(
+            "a round without keys cannot be mixed; the store may be damaged (docs/howto/respond-to-incidents.md, A "
+            "store was damaged or lost)"
+        )
     key_set, identities = round_.keys.key_set, signers(task, round_.number)
     shuffler, analyzer, *hops = key_set.read(
         *(task.id, round_.number, task.suite), identities.shuffler, identities.analyzer, identities.hops

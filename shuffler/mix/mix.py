@@ -209,10 +209,16 @@ def _rows(
         rows = np.frombuffer(block, dtype=np.uint8).reshape(-1, sum(widths))[:, start:end]
         found += len(rows)
         if found > count:
-            raise StoreError(f"the store has more than the {count} acknowledged submissions; it may be damaged")
+            raise StoreError(
+                f"the store has more than the {count} acknowledged submissions; it may be damaged "
+                "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+            )
         yield rows
     if found != count:
-        raise StoreError(f"the store has {found} of {count} acknowledged submissions; it may be damaged")
+        raise StoreError(
+            f"the store has {found} of {count} acknowledged submissions; it may be damaged "
+            "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+        )
     yield from added.chunks() if isinstance(added, Spool) else (added,)
 
 
@@ -243,7 +249,10 @@ def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
 
 def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, position: ChainPosition) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
-        raise StoreError("a round without keys or without a cut cannot be mixed; the store may be damaged")
+        raise StoreError(
+            "a round without keys or without a cut cannot be mixed; the store may be damaged "
+            "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
+        )
     return BatchRecord(
         batch=BatchId(round_.task_id, round_.number, query),
         reports=round_.submissions,

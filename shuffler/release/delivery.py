@@ -135,7 +135,10 @@ async def _delivered(
         following = await taker.put(Envelopes(delivery.batch, offset, tuple(envelopes)), CALL_SECONDS)
         # Otherwise an analyzer that never moves on would be sent the same chunk for ever, without a pause.
         if following <= offset:
-            raise Refusal(Reason.WRONG_OFFSET, f"it stays at offset {offset}")
+            raise Refusal(
+                Reason.WRONG_OFFSET,
+                f"it does not advance beyond offset {offset}; install the same hubbub on both sides",
+            )
         offset = following
         moved()
     return await taker.commit(delivery.batch, delivery.digest, _commit_seconds(offset, parties))
@@ -157,8 +160,8 @@ async def check_list(read: Read, digest: bytes, whose: str) -> None:
         offset += len(envelopes)
     if found.digest() != digest:
         raise Undeliverable(
-            f"{whose} is not the list that was signed, so its store is damaged and every party refuses it. Restore the "
-            "store of that moment; without one, give the round up"
+            f"{whose} is not the list that was signed, so its store is damaged and every party refuses it. Restore "
+            "the store of that time, or give the round up if you have none"
         )
 
 
@@ -198,14 +201,20 @@ class Deliverer:
         """
         if round_.keys is None:
             # The shuffler's own disk is at fault. The step fails, and is tried again from the stored state.
-            raise StoreError("a mixed round has no keys; the store may be damaged")
+            raise StoreError(
+                "a mixed round has no keys; the store may be damaged (docs/howto/respond-to-incidents.md, A store "
+                "was damaged or lost)"
+            )
         for batch in await self._store.batches(round_):
             if not batch.committed:
                 await self._deliver_one(round_, task, round_.keys.key_set, batch, notice)
             # A kill before this line is harmless: the commit is sent again, and the analyzer answers the same.
             round_ = await self._store.commit_batch(round_, batch.query)
         if round_.state is not RoundState.RELEASED:
-            raise StoreError("a delivered round has batches left; the store may be damaged")
+            raise StoreError(
+                "a delivered round has batches left; the store may be damaged (docs/howto/respond-to-incidents.md, "
+                "A store was damaged or lost)"
+            )
         return round_
 
     async def _deliver_one(
@@ -289,7 +298,10 @@ def _signed_digest(round_: Round, task: Task, batch: StoredBatch) -> bytes:
         return BatchRecord.read(batch.record, signers(task, round_.number).shuffler).digest
     except HubbubError as error:
         whose = _whose(round_, task, batch)
-        raise Undeliverable(f"the record of {whose} is not valid, so the store is damaged: {error}") from error
+        raise Undeliverable(
+            f"the record of {whose} is not valid, so the store is damaged: {error}. Restore the store of that time, "
+            "or give the round up if you have none"
+        ) from error
 
 
 def _reader(store: ShufflerStore, round_: Round, task: Task, batch: StoredBatch) -> Read:

@@ -35,14 +35,20 @@ async def abandon_round(
     """
     found = _NAMED.fullmatch(named)
     if found is None:
-        raise HubbubError(f"--give-up is {named!r:.80}; give TASK:ROUND, the beginning of the task's id and the number")
+        raise HubbubError(
+            f"--give-up is {named!r:.80}; give TASK:ROUND, that is the beginning of the task's id and the round's "
+            "number"
+        )
     with closing(opened()) as store:
         rounds = [each for each in await store.rounds() if each.task_id.hex().startswith(found[1])]
         if len({each.task_id for each in rounds}) > 1:
-            raise HubbubError(f"several tasks have an id that begins with {found[1]}; give more of it")
+            raise HubbubError(f"several tasks have an id that begins with {found[1]}; give more characters of it")
         round_ = next((each for each in rounds if each.number == int(found[2])), None)
         if round_ is None:
-            raise HubbubError(f"there is no round {found[2]} of a task whose id begins with {found[1]}; see its status")
+            raise HubbubError(
+                f"there is no round {found[2]} of a task whose id begins with {found[1]}; name a round of it that "
+                "this shuffler began"
+            )
         if round_.state in FINAL or round_.state is RoundState.RELEASED:
             raise HubbubError(f"round {round_.number} is {round_.state.name} already; nothing was changed")
         if not though_whole and not await _is_damaged(store, tasks.get(round_.task_id), round_):

@@ -81,13 +81,18 @@ class Control:
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
         if task is None:
-            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; check that its file is current")
+            raise Refusal(
+                Reason.UNKNOWN_TASK,
+                "this shuffler does not run that task; use its current task file, or add this task to its `tasks`",
+            )
         return task
 
     async def _round(self, task: Task, number: int) -> Round:
         schedule = task.schedule
         if not 0 <= number < schedule.rounds:
-            raise Refusal(Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}")
+            raise Refusal(
+                Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}; name one of these"
+            )
         round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
@@ -98,7 +103,10 @@ class Control:
     async def _cut(self, task: Task, round_: Round) -> Round:
         if task.schedule.close != "operator":
             moment = at(task.schedule.cut(round_.number))
-            raise Refusal(Reason.CLOSED_BY_SCHEDULE, f"the task's rounds are cut by schedule, this one at {moment}")
+            raise Refusal(
+                Reason.CLOSED_BY_SCHEDULE,
+                f"the schedule closes the task's rounds, this one at {moment}; wait until then",
+            )
         if self._clock() < taken_from(task.schedule, round_.number):
             raise _too_early(task, round_.number)
         try:

@@ -56,7 +56,7 @@ class StoreServer:
         """
         answer = self._answers.get(frame)
         if answer is None:
-            raise StoreError(f"a worker sent {frame.name}, which is not a request")
+            raise StoreError(f"a worker sent {frame.name}, which is not a request; restart the shuffler")
         return await answer(payload)
 
     async def _find(self, payload: bytes) -> bytes:

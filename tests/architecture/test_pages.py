@@ -124,3 +124,8 @@ def test_the_pages_for_python_name_modules_that_are_there() -> None:
 
 def test_pages_at_the_top_are_there() -> None:
     assert [name for name in TOP if not (ROOT / name).is_file()] == []
+
+
+def test_no_file_has_the_marks_of_an_unresolved_merge() -> None:
+    marks = re.compile(r"(?m)^(?:<{7}|>{7}) ")
+    assert [path for path in (*PAGES, *READMES) if marks.search(text_of(path))] == []

@@ -24,7 +24,7 @@ def test_a_store_is_made_once_and_not_replaced(tmp_path: Path, service: str) -> 
     assert made.json == {"service": service, "store": str(store)}
     again = hubbub(*words)
     assert again.status == 1
-    assert f"error: {store} exists; nothing was made" in again.err
+    assert f"error: {store} exists, so nothing was created" in again.err
     shutil.rmtree(folder / "data")
     assert f"created the empty store {store}; now start the {service}" in hubbub(*words).out
 

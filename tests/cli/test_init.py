@@ -114,7 +114,7 @@ def test_one_key_for_two_parties_is_refused(tmp_path: Path) -> None:
 def test_no_task_names_one_key_for_two_parties(equal: tuple[int, int]) -> None:
     keys = [bytes([number]) * 32 for number in range(3)]
     keys[equal[1]] = keys[equal[0]]
-    with pytest.raises(TaskError, match="have the same key, and must be two parties"):
+    with pytest.raises(TaskError, match="have the same key, but must be two parties"):
         Identities(*keys)
 
 

@@ -55,6 +55,7 @@ def test_everybody_knows_where_the_others_are(tmp_path: Path) -> None:
     assert (leader.leader_listen, standby.leader_listen) == ("0.0.0.0:7309", "0.0.0.0:7319")
     assert (leader.control_listen, standby.control_listen) == ("0.0.0.0:7302", "0.0.0.0:7312")
     assert (leader.data, standby.data) == (Path("/srv/hubbub/shuffler"), Path("/srv/hubbub/standby"))
+    assert (leader.spark.folder, standby.spark.folder) == (leader.data, standby.data)
     assert leader.analyzer == standby.analyzer == "127.0.0.1:7501"
     assert leader.identity.read_bytes() == standby.identity.read_bytes()
     first, second = (
@@ -103,7 +104,7 @@ STORE, OTHER = "postgresql://me@db.example/one", "postgresql://you@db.example/on
         (("--cluster", "--frontend-host", "r:1"), "--frontend-host: "),
         (("--cluster", "--standby-host", "a b"), "--standby-host: "),
         (("--cluster", "--shuffler-store", "sqlite:///x"), "--shuffler-store: it must be postgresql://"),
-        (("--cluster", "--analyzer-store", "postgresql://a:secret@h/d"), "--analyzer-store: it holds a password"),
+        (("--cluster", "--analyzer-store", "postgresql://a:secret@h/d"), "--analyzer-store: it contains a password"),
         (("--cluster", "--analyzer-store", "postgresql:///d"), "--analyzer-store names no account"),
         (("--cluster", "--analyzer-store", STORE, "--shuffler-store", OTHER), "both stores are the same database"),
         (("--cluster", "--proxy"), "--proxy is not for --cluster"),

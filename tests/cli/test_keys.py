@@ -128,7 +128,7 @@ def test_a_pending_certificate_that_a_service_could_not_use_is_not_put_in_place(
     before = (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes()
     ran = run("activate", "certificate", shuffler)
     assert ran.status == 1
-    assert "was not made by the authority in" in ran.err
+    assert "was not issued by the authority in" in ran.err
     assert (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes() == before
 
 
@@ -175,7 +175,7 @@ def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder)
     # The operator's own certificate is of the old one still: without it, nobody would talk to the operator.
     refused = run("remove", "authority", operator)
     assert refused.status == 1
-    assert "was not made by the authority in the authorities that would remain" in refused.err
+    assert "was not issued by the authority in the authorities that would remain" in refused.err
     shutil.copy(bundle, folder.of("shuffler") / "tls" / "authority.pem")
     for party in ("operator", "shuffler"):
         keys("add", "certificate", settings(folder, party), "--authority", folder.of("operator"))
@@ -228,9 +228,9 @@ def test_an_identity_is_succeeded_by_one_that_three_have_signed(folder: Folder) 
         assert "have the operator sign" in added["next"]
     draft = draft_of(folder, "shuffler")
     early = run("activate", "identity", shuffler)
-    assert (early.status, "is not signed by the operator; `hubbub sign` does" in early.err) == (1, True)
+    assert (early.status, "is not signed by the operator; sign it with `hubbub sign`" in early.err) == (1, True)
     other = signed_by(folder, draft, Role.ANALYZER)
-    assert (other.status, "is none of the three who sign" in other.err) == (1, True)
+    assert (other.status, "is not one of the three signers of" in other.err) == (1, True)
     signed = signed_by(folder, draft, Role.OPERATOR)
     assert (signed.status, signed.json["begins"], signed.json["missing"]) == (0, "2096-01-01T00:00:00Z", [])
     assert "into the `successions` of every other party" in keys("activate", "identity", shuffler)["next"]

@@ -38,7 +38,7 @@ def drafted(folder: Path, delta: str) -> Path:
 def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
     ran = hubbub("plan", drafted(tmp_path, "0.9"))
     assert ran.status == 1
-    assert "privacy.delta is 0.9, at most 0.0001 for minimum_reports = 1000" in ran.err
+    assert "privacy.delta is 0.9, but at most 0.0001 for minimum_reports = 1000" in ran.err
     assert "would allow publishing one person's answers" in ran.err
     assert 'large_delta = "…"' in ran.err
 
@@ -46,7 +46,10 @@ def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("delta", "says"),
     [
-        ("1e-6", "δ = 1e-06 is at most 0.0001 = 0.1 / minimum_reports: with probability δ a person is not promised ε"),
+        (
+            "1e-6",
+            "δ = 1e-06 is at most 0.0001 = 0.1 / minimum_reports: with probability δ a person has no promise of ε",
+        ),
         ('1e-3\nlarge_delta = "kiosks, and no people"', "the task's reason for it: kiosks, and no people"),
     ],
     ids=["usual", "large"],
@@ -163,7 +166,7 @@ def test_account_computes_at_any_delta_and_says_when_it_is_large() -> None:
     usual, large = (hubbub("account", "epsilon", *KRR, "--delta", delta, "--json") for delta in ("1e-4", "2e-4"))
     assert (usual.status, usual.err) == (0, "")
     assert large.json["epsilon_upper"] < usual.json["epsilon_upper"]
-    assert "δ = 0.0002 is above 0.0001 = 0.1 / 1000 reports: such an ε promises little" in large.err
+    assert "δ = 0.0002 is above 0.0001 = 0.1 / 1000 reports, so this ε promises little" in large.err
 
 
 @pytest.mark.parametrize(("delta", "says"), [("0.9", "so epsilon is 0 and promises nothing"), ("1", "below 1")])

@@ -59,7 +59,7 @@ async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
             await running.stop(role)
             settings = running.folder.of(role) / f"{role.value}.toml"
             assert "is whole" in hubbub(role.value, settings, "--check-store").out
-            assert "nothing was made" in hubbub(role.value, settings, "--create-store").err
+            assert "nothing was created" in hubbub(role.value, settings, "--create-store").err
             # The round is over, and so are its secrets.
             assert secrets_in(running.folder.of(role) / "data") == []
         monkeypatch.delenv("PGPASSFILE")

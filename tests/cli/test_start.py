@@ -51,4 +51,6 @@ def test_a_taken_port_is_named(settings: Path, taken: int) -> None:
 
 def test_swapped_tls_files_are_named(settings: Path) -> None:
     settings.write_text(SETTINGS.replace("tls/shuffler.pem", "tls/shuffler.key"))
-    assert "shuffler.key holds no readable certificate, it is a private key; are certificate and key" in why(settings)
+    assert "shuffler.key has no readable certificate: it is a private key; check that certificate and key" in why(
+        settings
+    )

@@ -177,7 +177,8 @@ def test_every_path_in_backticks_is_in_the_tree(page: Path) -> None:
         if re.fullmatch(r"[\w./*@-]+", part.text)
         and part.text.partition("/")[0] in tops
         and "/" in part.text
-        and not list(ROOT.glob(part.text.rstrip("/")))
+        # NAME is one that the reader chooses.
+        and not list(ROOT.glob(part.text.replace("NAME", "*").rstrip("/")))
     ]
     assert not found, wrong(found)
 

@@ -91,7 +91,7 @@ def test_a_cluster_that_knows_the_secret_mixes_and_opens(cluster: SparkSettings,
         mixed = np.concatenate(list(mixed_on(begun, place, [column], INNER_BYTES, random).column()))
         opened = list(opened_on(begun, job, [mixed.tobytes()], functools.partial(counted, RANDOMIZER)))
         with pytest.raises(
-            SparkError, match=r"have .*this service has 0\.0\.1: pip install 'hubbub\[spark\]==0\.0\.1'"
+            SparkError, match=r"have .*this service has 0\.0\.1\. Run pip install 'hubbub\[spark\]==0\.0\.1'"
         ):
             check_version(begun, "0.0.1")
         assert holding(tmp_path, [private, *secrets, rows[:INNER_BYTES].tobytes()]) == []

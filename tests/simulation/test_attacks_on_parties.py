@@ -241,9 +241,9 @@ def enlarged(deployment: ReleasedRounds) -> dict[str, Any]:
 
 
 LEFT_OUT: dict[str, tuple[Callable[[ReleasedRounds], dict[str, Any]], str]] = {
-    "the first": (lambda deployment: without(deployment, 0), "2 rounds were released before it, 1 are listed"),
-    "the second": (lambda deployment: without(deployment, 1), "2 rounds were released before it, 1 are listed"),
-    "all": (lambda deployment: without(deployment, 0, 1), "2 rounds were released before it, 0 are listed"),
+    "the first": (lambda deployment: without(deployment, 0), "2 rounds were released before it, but 1 are listed"),
+    "the second": (lambda deployment: without(deployment, 1), "2 rounds were released before it, but 1 are listed"),
+    "all": (lambda deployment: without(deployment, 0, 1), "2 rounds were released before it, but 0 are listed"),
     "from what is composed alone": (
         lambda deployment: {**without(deployment, 0), "releases": deployment.content(RELEASED - 1)["releases"]},
         r"it composes rounds \[1\], but the shuffler released \[0, 1\] before it",
@@ -292,7 +292,7 @@ async def test_a_round_that_is_left_out_with_the_shufflers_help_is_missed_by_who
     )
     assert (history.status, alone.status) == (1, 1)
     assert "it is not of one history with" in history.err
-    assert "2 rounds were released before it, 1 are listed" in alone.err
+    assert "2 rounds were released before it, but 1 are listed" in alone.err
     (kept / "1.json").unlink()
     (gap,) = read_histories([kept], deployment.pins).problems
     assert "its certificate is missing" in gap.text

@@ -73,7 +73,9 @@ async def test_an_old_copy_of_either_store_is_noticed_by_the_other_party_until_t
         await put_back(running, Role.SHUFFLER, tmp_path / "old shuffler", tmp_path / "newest shuffler")
         await released(running, 2)
         waiting = await told(running, 2, lambda text: "forked" in text)
-        assert "refused, forked: the shuffler's releases of task kiosks are not those that it had" in waiting
+        assert (
+            "refused, forked: the shuffler's releases of task kiosks differ from those that it sent before" in waiting
+        )
         (incident,) = (await incident_report(running, Role.ANALYZER)).incidents
         assert "at position 1 it has round 2 now, and had round 1 before. Its store is an old copy" in incident.text
         assert await metric(running, Role.ANALYZER, "deliveries_refused_total", reason="forked") >= 1

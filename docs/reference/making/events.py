@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from hubbub.service.observability.events import EVENTS
-from reference.making.page import Page, code, divided, section, table, wrapped
+from reference.making.page import Page, anchor, code, divided, section, table, wrapped
+from reference.making.refusals import INCIDENTS
 from reference.making.source import Names, calls, modules, text_of, tree_of
 
 FOLDERS = ("analyzer", "service", "shuffler")
@@ -43,6 +44,30 @@ _INCIDENTS = (
     "shows. Its level is warning if the other service is the cause, else error."
 )
 
+_LEVELS = (
+    "A line of level debug or info asks nothing of you. For a warning, an error or an incident, the last column has "
+    "what to do, or the section that has it. If it has neither, the service repairs that by itself."
+)
+SECTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("a transaction failed", "what was erased is not cut out of the files yet"), "A disk is full"),
+    "disk full: new submissions are refused": "A disk is full",
+    "what a mixed round's lists were made of is still to be deleted": "A disk is full",
+    "the keyring could not be written": "A disk is full",
+    **dict.fromkeys(("a certificate ends soon", "a certificate has expired"), "Certificates end"),
+    **dict.fromkeys(("a key is damaged", "not delivered, damaged", "commit failed"), "A round is damaged"),
+    **dict.fromkeys(("no keys yet", "not delivered"), "The analyzer is down"),
+    **dict.fromkeys(("cannot take over", "no leader answers", "the leader's lock is lost"), "A leader is lost"),
+    **dict.fromkeys(("the keyring does not follow", "a standby is left behind"), "A leader is lost"),
+    "a private key is open to others": "A key was lost or stolen",
+    "calls refused": "Limits",
+    "forked": "A ledger forked",
+    "given up, erased": "The budget is spent",
+    "log lines were lost": "The log cannot be written",
+    "results differ": "Results differ",
+    "round full": "A round is full",
+}
+"""The heading of docs/howto/respond-to-incidents.md that has what to do, by the event."""
+
 
 @dataclass(frozen=True)
 class Event:
@@ -66,7 +91,7 @@ def pages() -> list[Page]:
     if differing:
         raise ValueError(f"service/observability/events.py and what is logged differ: {', '.join(differing)}")
     rows = [
-        [code(name), _joined(each.level for each in found[name]), _fields(found[name]), meaning]
+        [code(name), _joined(each.level for each in found[name]), _fields(found[name]), meaning + _section(name)]
         for name, meaning in sorted(EVENTS.items(), key=lambda item: item[0].lower())
     ]
     return divided(
@@ -76,11 +101,17 @@ def pages() -> list[Page]:
             "What does a line of a service's log mean, and which fields does it have?",
             "every event of the services' logs: level, fields, meaning",
             (
-                section("", wrapped(_RULES), wrapped(_INCIDENTS)),
+                section("", wrapped(_RULES), wrapped(_LEVELS), wrapped(_INCIDENTS)),
                 section("All events", table(("event", "level", "fields", "means"), rows)),
             ),
         )
     )
+
+
+def _section(event: str) -> str:
+    """Return the reference to the section on an event, if there is one."""
+    heading = SECTIONS.get(event)
+    return f" See [{heading}]({INCIDENTS}#{anchor(heading)})." if heading else ""
 
 
 def _joined(words: Iterator[str]) -> str:

@@ -36,7 +36,10 @@ def credential(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
 def not_enrolled(admission: AdmissionPolicy) -> Refusal:
     """Return the refusal of a submission that no admitted device is proven to have sent."""
     if admission.mode is Mode.MTLS:
-        message = "this task takes devices that show a certificate; submit at the port for them, with this device's own"
+        message = (
+            "this task takes only devices that show a TLS certificate; submit to the port for devices, with this "
+            "device's certificate"
+        )
         return Refusal(Reason.NOT_ENROLLED, message)
     message = "no credential proves that an enrolled device sent this submission; redeem a ticket, and sign again"
     return Refusal(Reason.NOT_ENROLLED, message)

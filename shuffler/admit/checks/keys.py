@@ -22,7 +22,10 @@ def keys(arrival: Arrival, _submissions: Sequence[Submission]) -> Verdicts:
         return damaged(arrival.round.number)
     if held.key_set.hash == arrival.destination.key_set_hash:
         return None
-    return Refusal(Reason.KEY_SET_DIFFERS, "sealed for other keys than this round's; fetch the round's keys again")
+    return Refusal(
+        Reason.KEY_SET_DIFFERS,
+        "the submission is sealed for other keys than this round's; fetch the round's keys again",
+    )
 
 
 def damaged(number: int) -> Refusal:

@@ -30,9 +30,11 @@ def over(task: Task, round_: Round, now: float) -> Refusal | None:
     if round_.state is RoundState.ERASED:
         return Refusal(Reason.ERASED, f"round {number} is over and erased, so this came too late; {following}")
     if round_.state is RoundState.EXPIRED and round_.reason:
-        return Refusal(Reason.OVER_BUDGET, f"round {number} takes nothing, it cannot be released: {round_.reason}")
+        return Refusal(
+            Reason.OVER_BUDGET, f"round {number} takes no submissions, because it cannot be released: {round_.reason}"
+        )
     last = at(schedule.cut(number))
-    return Refusal(Reason.TOO_LATE, f"round {number} takes no more submissions, it was cut at {last}; {following}")
+    return Refusal(Reason.TOO_LATE, f"round {number} was cut at {last} and takes no more submissions; {following}")
 
 
 def _early(arrival: Arrival) -> Refusal | None:

@@ -105,7 +105,8 @@ def _current(connection: Connection, round_: Round) -> tuple[Round, int]:
     current = tables.find(connection, round_.task_id, round_.number)
     if current is None:
         raise StoreError(
-            f"the database has no round {round_.number} of task {round_.task_id.hex()}; it may be an old copy"
+            f"the database has no round {round_.number} of task {round_.task_id.hex()}; it may be an old copy: "
+            "restore the newest copy"
         )
     return current, tables.held(connection, current)
 

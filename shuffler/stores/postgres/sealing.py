@@ -62,7 +62,7 @@ class RoundCipher:
 
     def _of_blocks(self) -> BlockCipher:
         if self._blocks is None:
-            raise StoreError("the round is cut, so its key of blocks is gone")
+            raise StoreError("the round was cut, so the key for its submissions was destroyed; it takes no more")
         return self._blocks
 
     def id(self, submission_id: bytes) -> bytes:

@@ -181,7 +181,10 @@ class ShufflerPostgresStore(EnrollmentStore):
                 return made
             found = tables.find(connection, task_id, number)
             if found is None:
-                raise StoreError(f"round {number} began but is gone; the database may be an old copy")
+                raise StoreError(
+                    f"round {number} began but is missing in the database, which may be an old copy; restore the "
+                    "newest copy"
+                )
             return found
 
         found = await self.find(task_id, number)
@@ -310,7 +313,8 @@ def _locked(connection: Connection, round_: Round) -> Round:
     found = tables.find(connection, round_.task_id, round_.number, locked=True)
     if found is None:
         raise StoreError(
-            f"the database has no round {round_.number} of task {round_.task_id.hex()}; it may be an old copy"
+            f"the database has no round {round_.number} of task {round_.task_id.hex()}; it may be an old copy: "
+            "restore the newest copy"
         )
     return found
 

@@ -246,5 +246,5 @@ def commit_batch(connection: Connection, round_: Round, query: int) -> int:
     connection.execute("UPDATE batch SET committed = true WHERE round = %s AND query = %s", (round_.key, query))
     row = connection.execute("SELECT count(*) FROM batch WHERE round = %s AND NOT committed", (round_.key,)).fetchone()
     if row is None:
-        raise StoreError("the database server returned no count")
+        raise StoreError("the database server returned no count; check the server")
     return int(row[0])

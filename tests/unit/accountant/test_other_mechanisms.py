@@ -124,7 +124,7 @@ def test_gaussian_noise_has_no_local_epsilon_and_only_the_blanket() -> None:
 
 
 def test_too_little_gaussian_noise_is_an_error_not_a_number() -> None:
-    with pytest.raises(OutsideConditions, match="raise either"):
+    with pytest.raises(OutsideConditions, match="raise one of them"):
         epsilon_bracket(Gaussian(0.05), 100, 1e-6)
 
 

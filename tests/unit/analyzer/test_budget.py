@@ -192,7 +192,7 @@ async def test_fewer_good_envelopes_than_dummies_belie_the_record(bench: Bench) 
     record = await bench.record(0, envelopes, reports=6, dummies=4)
     await bench.begin(record)
     await bench.put(0, 0, envelopes)
-    with pytest.raises(Refusal, match="3 envelopes are good") as refused:
+    with pytest.raises(Refusal, match="3 envelopes are valid") as refused:
         await bench.receiver.commit(record.batch, record.digest)
     assert refused.value.reason is Reason.BAD_RECORD
 

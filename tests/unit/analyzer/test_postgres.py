@@ -125,7 +125,7 @@ async def test_a_database_may_hold_both_services_stores_and_opens_with_its_own_k
         with contextlib.closing(open_as_leader(tmp_path / "shuffler", address_in(folder))) as shuffler:
             await shuffler.add_round(TASK.id, 0)
         assert await store.progress(None) == []
-    with pytest.raises(StoreError, match="has an analyzer's store; nothing was made"):
+    with pytest.raises(StoreError, match="has an analyzer's store, so nothing was created"):
         AnalyzerPostgresStore.create(tmp_path / "other", address_in(folder))
     AnalyzerKeyring.create(tmp_path / "other")
     with pytest.raises(StoreError, match="of another keyring"):

@@ -248,7 +248,7 @@ async def test_envelopes_of_another_length_than_the_query_s_are_refused(bench: B
 async def test_envelopes_of_a_query_that_is_not_asked_are_refused(bench: Bench) -> None:
     envelopes = await bench.seal(0, [0] * 6)
     refusal = await refused(bench.put(2, 0, envelopes), Reason.MALFORMED)
-    assert "has queries 0 to 1, not 2" in refusal.message
+    assert "has queries 0 to 1, but the envelopes are of query 2" in refusal.message
 
 
 async def test_putting_and_committing_need_an_announcement(bench: Bench) -> None:
@@ -374,7 +374,7 @@ def test_dummies_are_none_of_the_reports_counted(valid: int, counted: int) -> No
 
 
 def test_fewer_good_reports_than_the_shuffler_s_own_dummies_are_refused() -> None:
-    with pytest.raises(Refusal, match="29 envelopes are good, but the record states 30 dummies among them") as caught:
+    with pytest.raises(Refusal, match="29 envelopes are valid, but the record states 30 dummies among them") as caught:
         _valid_reports(batch_of_dummies(30), OpenedBatch(tally_of(29), {}))
     assert caught.value.reason is Reason.BAD_RECORD
 

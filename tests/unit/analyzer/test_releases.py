@@ -138,8 +138,8 @@ async def test_releases_that_do_not_hold_in_themselves_are_refused(bench: Bench)
     first, own = releases.releases
     shorter = dataclasses.replace(own, reports=4)
     for wrong, reason, word in (
-        (ReleaseChunk(), Reason.BAD_RECORD, "do not end with its round's position"),
-        (ReleaseChunk(0, (own,)), Reason.BAD_RECORD, "do not end with its round's position"),
+        (ReleaseChunk(), Reason.BAD_RECORD, "do not end with its round; send all"),
+        (ReleaseChunk(0, (own,)), Reason.BAD_RECORD, "do not end with its round; send all"),
         (ReleaseChunk(0, (first, shorter)), Reason.BAD_RECORD, "has 4 reports, must have 5"),
         (
             ReleaseChunk(0, (first, dataclasses.replace(own, reports=9))),

@@ -128,18 +128,18 @@ async def test_what_nobody_changed_is_shown(counted: Bench) -> None:
 @pytest.mark.parametrize(
     ("query", "changed", "problem"),
     [
-        (0, moved, "digest of the counts does not match"),
-        (0, added, "carrier: its counts do not fit its reports"),
-        (0, lambda counts: counts[::-1], "digest of the counts does not match"),
+        (0, moved, "they have another digest"),
+        (0, added, "carrier: its counts cannot be those of its reports"),
+        (0, lambda counts: counts[::-1], "they have another digest"),
         (
             0,
             lambda counts: np.add(counts, [1, 0, 0]),
             "carrier: its counts add up to 121, but 120 valid reports",
         ),
-        (1, lambda counts: counts[[2, 0, 1]], "digest of the counts does not match"),
-        (1, added, "flown: its counts do not fit its reports"),
-        (2, other_cells, "digest of the counts does not match"),
-        (2, lambda counts: counts[1:], "site: its counts do not fit its reports"),
+        (1, lambda counts: counts[[2, 0, 1]], "they have another digest"),
+        (1, added, "flown: its counts cannot be those of its reports"),
+        (2, other_cells, "they have another digest"),
+        (2, lambda counts: counts[1:], "site: its counts cannot be those of its reports"),
     ],
 )
 async def test_counts_that_are_moved_or_added_after_the_certificate_are_refused(
@@ -159,7 +159,7 @@ async def test_counts_that_are_moved_or_added_after_the_certificate_are_refused(
         ("UPDATE batch SET reports = 119 WHERE query = 1", "flown: 120 valid reports of 119 were counted"),
         ("""UPDATE batch SET left_out = '{"duplicate": 3}' WHERE query = 2""", "site: 120 valid reports of 120"),
         ("UPDATE batch SET dummies = 30 WHERE query = 0", "30 dummies are stored, but the task has 0"),
-        ("UPDATE batch SET counts = NULL WHERE query = 0", "carrier: it is published in the certificate"),
+        ("UPDATE batch SET counts = NULL WHERE query = 0", "carrier: the certificate states that it is published"),
         ("UPDATE batch SET counts = x'0102' WHERE query = 0", "its counts are cut short"),
         ("UPDATE certificate SET document = substr(document, 1, 300)", "certificate is damaged"),
     ],
@@ -289,4 +289,4 @@ async def test_the_accountants_certificate_binds_the_counts_too(bench: Bench) ->
     await bench.deliver_round()
     assert len((await fetched(bench)).queries) == 2
     await change_counts(bench, 0, lambda counts: counts[::-1])
-    assert "digest of the counts does not match" in await refused(bench)
+    assert "they have another digest" in await refused(bench)

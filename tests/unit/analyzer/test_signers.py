@@ -90,7 +90,7 @@ def test_a_succession_that_was_taken_out_is_missed_by_the_rounds_that_it_is_of()
     records, key = records_of(parties, task, new)
     early = succession(parties, Role.ANALYZER, new, prepared_from(task.schedule, 0))
     check_signers(followed(task, [early]), 0, records, key)
-    with pytest.raises(SignatureError, match="if the signer's succession was removed, put it back"):
+    with pytest.raises(SignatureError, match="put the signer's succession back if it was removed"):
         check_signers(task, 0, records, key)
 
 

@@ -52,5 +52,5 @@ class Faulty(KRandomizedResponse):
 def test_a_report_of_another_length_is_never_sealed(task: Task, symbol: int) -> None:
     """It would tell its device apart: nothing at the shuffler or in the seal looks at it again."""
     faulty = Query(task.queries[1].question, Faulty(9, HALF))
-    with pytest.raises(HubbubError, match=rf"a report of delay has {1 + symbol} bytes, 4 expected; nothing was sent"):
+    with pytest.raises(HubbubError, match=rf"delay has {1 + symbol} bytes, but 4 are expected; nothing was sent"):
         randomize_all(replace(task, queries=(task.queries[0], faulty)), (2, symbol), os.urandom)

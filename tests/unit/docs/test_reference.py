@@ -78,6 +78,7 @@ def test_links_between_the_pages_lead_somewhere() -> None:
 def test_incidents_that_are_pointed_to_are_headings_of_their_page() -> None:
     headings = re.findall(r"(?m)^## (.+)$", (FOLDER / refusals.INCIDENTS).read_text())
     named = {each.incident for each in (*EXPLANATIONS.values(), *alerts.rules())} - {""}
+    named |= set(events.SECTIONS.values())
     assert len(named) > 8
     assert named <= set(headings)
 
@@ -148,6 +149,7 @@ def test_a_reason_without_an_explanation_is_an_error(monkeypatch: pytest.MonkeyP
 def test_every_event_that_is_logged_is_on_the_page() -> None:
     names = {event.name for event in events.logged()}
     assert names == set(events.EVENTS)
+    assert set(events.SECTIONS) <= names
     assert all(f"| `{name}` |" in page("events") for name in names)
 
 

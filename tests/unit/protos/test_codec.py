@@ -242,7 +242,7 @@ def test_empty_message_is_refused(name: str) -> None:
 def test_envelope_of_another_length_spoils_its_chunk(length: int) -> None:
     message: Any = codec.write_envelopes(GOOD["chunk"])
     message.envelopes.append(bytes(length))
-    with pytest.raises(MessageError, match="differ in length; those of a query have one length"):
+    with pytest.raises(MessageError, match="differ in length, but all of a query must have one length"):
         codec.read_envelopes(through_bytes(message))
 
 
@@ -308,7 +308,7 @@ def test_kind_and_statistic_of_the_other_side_cannot_steer_a_terminal() -> None:
 
 @pytest.mark.parametrize("number", [-1, 2**32, 10**400], ids=["below", "above", "far above"])
 def test_number_that_no_message_holds_is_refused(number: int) -> None:
-    with pytest.raises(MessageError, match=r"the round is .*, it must be a whole number from 0 to 4294967295"):
+    with pytest.raises(MessageError, match=r"the round is .*; it must be a whole number from 0 to 4294967295"):
         codec.checked_number(number, "the round")
     for batch in (BatchId(bytes(32), number, 0), BatchId(bytes(32), 0, number)):
         with pytest.raises(MessageError):

@@ -151,7 +151,9 @@ def test_a_store_is_brought_to_a_second_version_whole_or_not_at_all(tmp_path: Pa
         ]
         assert connection.execute("SELECT colour FROM palette").fetchall() == [("white",)]
     check_version(path, SECOND, HubbubError)
-    with pytest.raises(HubbubError, match="of version 2, this hubbub knows 1; nothing was touched: install the hubbub"):
+    with pytest.raises(
+        HubbubError, match="of version 2, but this hubbub knows 1; nothing was touched: install the hubbub"
+    ):
         check_version(path, SHUFFLER, HubbubError)
 
 
@@ -206,7 +208,7 @@ def test_a_version_that_is_in_the_log_alone_is_refused_too(tmp_path: Path) -> No
     path = tmp_path / "shuffler.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA user_version = 9")
-        with pytest.raises(HubbubError, match="of version 9, this hubbub knows 1"):
+        with pytest.raises(HubbubError, match="of version 9, but this hubbub knows 1"):
             bring_forward(connection, path, SHUFFLER, HubbubError)
         assert not connection.in_transaction
 

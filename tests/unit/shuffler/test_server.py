@@ -202,7 +202,9 @@ async def test_store_of_another_version_is_refused_untouched(deployment: Deploym
     with contextlib.closing(sqlite3.connect(data / "shuffler.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     before = (data / "shuffler.db").read_bytes()
-    with pytest.raises(StoreError, match="of version 99, this hubbub knows 1; nothing was touched: install the hubbub"):
+    with pytest.raises(
+        StoreError, match="of version 99, but this hubbub knows 1; nothing was touched: install the hubbub"
+    ):
         await _refused(deployment)
     assert sorted(path.name for path in data.iterdir()) == ["lock", "shuffler.db"]
     assert (data / "shuffler.db").read_bytes() == before

@@ -72,8 +72,8 @@ def _changed(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
 
 
 LIES: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
-    "the first round left out": (lambda: _without(0), "2 rounds were released before it, 1 are listed"),
-    "the second round left out": (lambda: _without(1), "2 rounds were released before it, 1 are listed"),
+    "the first round left out": (lambda: _without(0), "2 rounds were released before it, but 1 are listed"),
+    "the second round left out": (lambda: _without(1), "2 rounds were released before it, but 1 are listed"),
     "a round left out of what is composed": (
         lambda: {**_without(0), "releases": CONTENTS[2]["releases"]},
         r"it composes rounds \[2\], but the shuffler released \[0, 2\] before it",
@@ -88,16 +88,16 @@ LIES: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "more reports composed than released": (
         lambda: {**content_of(TASK, PARTIES, [counts(TASK, 0, 10**6), *ROUNDS[1:]]), **_attested()},
-        "carrier of round 0: 120 reports were released, 1000000 stated",
+        "carrier of round 0: 120 reports were released, but 1000000 are stated",
     ),
     "no list": (
         lambda: {name: value for name, value in CONTENTS[2].items() if name != "releases"},
         "it does not have the members of hubbub-certificate/1",
     ),
-    "a round called uncounted": (lambda: {**CONTENTS[2], "uncounted": [2]}, "never counted, but is not charged at"),
+    "a round called uncounted": (lambda: {**CONTENTS[2], "uncounted": [2]}, "never counted, so it must be charged at"),
     "a round that nobody released called uncounted": (lambda: {**CONTENTS[2], "uncounted": [1]}, "uncounted must list"),
     "truth for a number": (lambda: {**CONTENTS[0], "uncounted": [True]}, "uncounted must list"),
-    "uncounted and not said so": (lambda: {**uncounted(), "uncounted": []}, "130 reports were released, 100 stated"),
+    "uncounted and not said so": (lambda: {**uncounted(), "uncounted": []}, "130 reports were released, but 100"),
 }
 
 

@@ -96,7 +96,7 @@ LOOP = succession(Role.SHUFFLER, LATER, PARTIES, begins=2_000_000_000)
         (FOLLOWED[:1], "the certificate's signature is not by"),
         ((*FOLLOWED, FORK), "is a fork"),
         ((*FOLLOWED, BACK), "goes backward"),
-        ((*FOLLOWED, LOOP), "loop|follows no identity"),
+        ((*FOLLOWED, LOOP), "loop|follows an identity that"),
         ((replace(FOLLOWED[0], signatures=FOLLOWED[0].signatures[1:]), FOLLOWED[1]), "is not signed by"),
     ],
     ids=["none", "one of two", "fork", "backward", "loop", "unsigned"],

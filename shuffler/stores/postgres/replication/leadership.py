@@ -162,8 +162,8 @@ class Lease:
 
     def _fenced(self) -> FencedError:
         return FencedError(
-            f"another leader has taken over {shown(self._address)} since term {self.fencing_token}; nothing "
-            "was changed, and this process ends or stands by"
+            f"another leader has taken over {shown(self._address)} since term {self.fencing_token}; nothing was "
+            "changed, and this process ends or becomes a standby"
         )
 
     def _watch(self) -> None:

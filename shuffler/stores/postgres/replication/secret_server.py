@@ -47,13 +47,17 @@ class SecretServer:
         with _refused_for_now():
             round_ = await self._store.find(task_id, round_number)
         if round_ is None:
-            raise Refusal(Reason.UNKNOWN_ROUND, f"round {round_number} was not begun")
+            raise Refusal(
+                Reason.UNKNOWN_ROUND, f"the leader has not begun round {round_number}; install the same tasks on both"
+            )
         secrets = self._secrets_of(round_)
         if is_over(round_) or secrets.cipher is None:
             raise Refusal(Reason.ERASED, f"round {round_number} is over, and its secrets are destroyed")
         if round_.keys is None or round_.key in self.damaged:
             # With a damaged key a front end would refuse every submission for good, as one that does not open.
-            raise Refusal(Reason.NOT_READY, f"round {round_number} has no keys that can be used", AGAIN_SECONDS)
+            raise Refusal(
+                Reason.NOT_READY, f"round {round_number} has no usable keys now; ask again shortly", AGAIN_SECONDS
+            )
         if round_.state is RoundState.OPEN:
             return RoundSecrets(secrets.cipher.shared(), secrets.pseudonym_key, secrets.private_key)
         return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.pseudonym_key)

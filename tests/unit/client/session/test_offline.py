@@ -226,7 +226,7 @@ async def test_reports_of_another_length_are_not_sealed(device: Make, shuffler: 
     one = device()
     of = RoundRef(one.task.id, 0)
     one._state.keep_reports(of, "", Drawn(os.urandom(16), b"x"), START + 10_000.0, BILL)
-    with pytest.raises(StateError, match=r"has 1 bytes of reports, \d+ expected"):
+    with pytest.raises(StateError, match=r"has 1 bytes of reports, but \d+ are expected"):
         await one.resend()
     assert shuffler.seen == []
 

@@ -78,7 +78,7 @@ def test_keys_are_read_from_pem_and_raw_bytes(parties: Parties) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"k" * 31, b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
 def test_what_is_no_key_is_refused(content: bytes) -> None:
-    with pytest.raises(SignatureError, match="the operator's key holds no readable public key"):
+    with pytest.raises(SignatureError, match="the operator's key has no readable public key"):
         public_key(content, "the operator's key")
 
 

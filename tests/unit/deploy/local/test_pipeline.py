@@ -55,7 +55,9 @@ async def test_a_device_that_has_a_certificate_is_told_to_show_it_at_the_port_fo
             )
 
         async with device("https://" + pipeline.services[Role.SHUFFLER].addresses["https"]) as told:
-            with pytest.raises(Refusal, match=r"that show a certificate; submit at the port for them") as refused:
+            with pytest.raises(
+                Refusal, match=r"that show a TLS certificate; submit to the port for devices"
+            ) as refused:
                 await told.submit({"theme": "dark"})
         assert refused.value.reason is Reason.NOT_ENROLLED
         async with device(pipeline.shuffler) as shown:

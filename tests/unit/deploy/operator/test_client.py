@@ -189,5 +189,8 @@ def test_only_services_that_answered_are_said_to_show_no_round() -> None:
 
 def test_an_error_is_located_and_only_silence_asks_if_the_service_runs() -> None:
     silent, distrusted = Unreachable("it did not answer"), Distrusted("it is not trusted: its certificate has expired")
-    assert client.located(silent, "a:1") == "it did not answer (a:1); check that it is running and that the address is right"
+    assert (
+        client.located(silent, "a:1")
+        == "it did not answer (a:1); check that it is running and that the address is right"
+    )
     assert client.located(distrusted, "a:1") == "it is not trusted: its certificate has expired (a:1)"

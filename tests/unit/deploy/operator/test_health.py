@@ -134,8 +134,8 @@ def test_why_a_port_does_not_serve_is_said(tmp_path: Path, capsys: pytest.Captur
     if as_json:
         assert "connection refused" in json.loads(said.out)["reasons"]["control"]
     else:
-        assert "control at 127.0.0.1:2: it did not answer: nobody listens there" in said.err
-        assert said.err.count("nobody listens") == 1
+        assert "control at 127.0.0.1:2: it did not answer: no server listens there" in said.err
+        assert said.err.count("no server listens") == 1
 
 
 async def test_a_certificate_without_a_name_is_refused(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ async def test_an_analyzer_that_restarts_is_waited_for(
     analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch, answered: int
 ) -> None:
     """It goes away after so many calls were answered, and comes back with the results."""
-    gone = Unreachable("the analyzer did not answer: nobody listens there")
+    gone = Unreachable("the analyzer did not answer: no server listens there")
     passed: list[HubbubError] = [Refusal(Reason.NOT_READY, "the store takes nothing now")]
     calls = iter(range(100))
 

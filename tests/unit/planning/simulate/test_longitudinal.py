@@ -186,11 +186,11 @@ def test_a_row_for_each_device_and_period_is_read_in_their_order(tmp_path: Path)
     [
         (
             ("who,when,on", "x,1,maybe"),
-            "row 1 of column 'on' is 'maybe'; a boolean that changes over time is yes or no",
+            "row 1 of column 'on' is 'maybe'; write yes or no",
         ),
         (("who,when,on", "x,1,1", "x,1,0"), "a 'who' has two rows for one 'when'; keep one of them"),
         (("who,when,on", "x,,1"), "column 'when' has 1 empty fields"),
-        (("who,on", "x,1"), "no single column 'when' with a row; its columns are who, on"),
+        (("who,on", "x,1"), "not exactly one column 'when'; its columns are who, on"),
     ],
 )
 def test_a_table_that_cannot_be_read_over_time_says_why(tmp_path: Path, rows: tuple[str, ...], says: str) -> None:

@@ -66,7 +66,7 @@ def test_what_is_keyed_once_gives_each_message_what_it_gets_alone() -> None:
 
 def test_an_id_comes_back_as_it_was() -> None:
     assert CredentialId.decode(ID.encode()) == ID
-    with pytest.raises(MessageError, match="43 bytes, 44 expected"):
+    with pytest.raises(MessageError, match="43 bytes, but 44 are expected"):
         CredentialId.decode(bytes(43))
 
 

@@ -124,7 +124,7 @@ def test_another_form_is_refused_with_a_remedy(change: dict[str, object]) -> Non
 
 
 def test_a_ticket_that_is_too_long_is_not_parsed() -> None:
-    with pytest.raises(SignatureError, match=f"a ticket at most {LONGEST_TICKET}"):
+    with pytest.raises(SignatureError, match=f"but a ticket has at most {LONGEST_TICKET}"):
         Ticket.decode(b"[" * (LONGEST_TICKET + 1))
 
 

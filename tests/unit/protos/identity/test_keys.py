@@ -99,7 +99,7 @@ def public_pem(key: Any) -> bytes:
 def test_file_of_another_kind_is_no_identity(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "key.pem"
     path.write_bytes(content)
-    with pytest.raises(SignatureError, match=r"key\.pem holds"):
+    with pytest.raises(SignatureError, match=r"key\.pem has"):
         Identity.load(path)
 
 
@@ -115,7 +115,7 @@ def test_file_of_another_kind_is_no_identity(tmp_path: Path, content: bytes) -> 
     ids=["empty", "text", "private", "exchange", "elliptic curve"],
 )
 def test_file_of_another_kind_is_no_public_key(content: bytes) -> None:
-    with pytest.raises(SignatureError, match="pinned holds"):
+    with pytest.raises(SignatureError, match="pinned has"):
         parse_public(content, "pinned")
 
 

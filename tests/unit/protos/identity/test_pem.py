@@ -39,9 +39,9 @@ def test_one_half_of_an_identity_in_the_place_of_the_other_is_named(tmp_path: Pa
     identity = Identity.generate()
     identity.save(private)
     identity.save_public(public)
-    with pytest.raises(SignatureError, match=r"identity\.pub\.pem holds no readable private key, it is a public key"):
+    with pytest.raises(SignatureError, match=r"identity\.pub\.pem has no readable private key: it is a public key"):
         Identity.load(public)
-    with pytest.raises(SignatureError, match=r"identity\.pem holds no readable public key, it is a private key"):
+    with pytest.raises(SignatureError, match=r"identity\.pem has no readable public key: it is a private key"):
         load_public(private)
 
 
@@ -58,4 +58,4 @@ def test_a_private_key_that_others_can_read_is_said(tmp_path: Path, mode: int, s
         assert found is None
     else:
         assert found is not None
-        assert f"open to {said} (mode {mode:04o}); `chmod 600 {path}`" in found
+        assert f"open to {said} (mode {mode:04o}); run `chmod 600 {path}`" in found

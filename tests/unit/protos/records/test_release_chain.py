@@ -96,7 +96,7 @@ def test_a_list_for_another_task_or_place_is_refused() -> None:
     releases = [Release(0, 20, 0, (bytes(32),) * 2)]
     with pytest.raises(SignatureError, match="are not those that the shuffler's batch records attest"):
         attested(TASK, listed(releases), [position_after(bytes(32), releases)])
-    with pytest.raises(SignatureError, match="1 rounds were released before it, 0 are listed"):
+    with pytest.raises(SignatureError, match="1 rounds were released before it, but 0 are listed"):
         attested(TASK, [], [position_after(TASK.id, releases)])
     with pytest.raises(SignatureError, match="must be a list"):
         attested(TASK, None, [])
@@ -131,7 +131,7 @@ def test_a_release_of_another_form_is_refused(change: Callable[[dict[str, Any]],
         (Release(3, 20, 0, (bytes(32),) * 2), "one of the task's 3 rounds"),
         (Release(0, 19, 0, (bytes(32),) * 2), "19 reports, must have 20 to"),
         (Release(0, 10**12 + 1, 0, (bytes(32),) * 2), "must have 20 to"),
-        (Release(0, 20, 1, (bytes(32),) * 2), "1 dummies and 2 records; the task says 0 and 2"),
+        (Release(0, 20, 1, (bytes(32),) * 2), "1 dummies and 2 records, but the task has 0 and 2"),
         (Release(0, 20, 0, (bytes(32),)), "0 dummies and 1 records"),
     ],
 )

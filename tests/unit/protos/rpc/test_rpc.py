@@ -273,13 +273,13 @@ async def test_malformed_submission_does_not_sink_its_neighbours(handler: Record
     for answer, length in ((answers[1], 5), (answers[3], 0)):
         assert isinstance(answer, Refusal)
         assert (answer.reason, answer.retry_after) == (Reason.MALFORMED, None)
-        assert answer.message == f"the submission id has {length} bytes, 16 expected"
+        assert answer.message == f"the submission id has {length} bytes, but 16 are expected"
     assert handler.calls == [("submit", HERE, (submission(0), submission(2)))]
     assert handler.counted == [(HERE, Reason.MALFORMED, 2)]
 
 
 async def test_malformed_submission_of_its_own_call_is_counted(handler: Recorder, callers: Callers) -> None:
-    with pytest.raises(Refusal, match="5 bytes, 16 expected"):
+    with pytest.raises(Refusal, match="5 bytes, but 16 are expected"):
         await callers.submissions.submit(HERE, Submission(b"short", b"e"), DEADLINE)
     assert (handler.calls, handler.counted) == ([], [(HERE, Reason.MALFORMED, 1)])
 
@@ -514,7 +514,7 @@ async def test_results_above_what_readers_take_are_refused_by_name(
     monkeypatch.setattr(servicers, "MAXIMUM_RESULTS_BYTES", 1000)
     handler.answer = large_results(1000)
     with pytest.raises(
-        Refusal, match=r"round 3 has 1\d{3} bytes of results, a message at most 1000; .*fewer"
+        Refusal, match=r"round 3 has 1\d{3} bytes of results, but a message has at most 1000; .*fewer"
     ) as caught:
         await callers.results.get_results(TASK, 3, 0.0, DEADLINE)
     assert caught.value.reason is Reason.TOO_LARGE

@@ -158,7 +158,7 @@ def test_only_envelope_errors_come_out_of_any_bytes(envelope: bytes) -> None:
 def test_another_number_of_inner_envelopes_is_refused() -> None:
     inners = [SEALER.inner(REPORT, query) for query in range(3)]
     for sealed, expected in ((0, 1), (1, 0), (1, 2), (3, 2), (2, 3)):
-        says = f"holds {sealed * INNER_BYTES} bytes, the task's inner envelopes have {expected * INNER_BYTES} together"
+        says = f"{sealed * INNER_BYTES} bytes, but the task's inner envelopes have {expected * INNER_BYTES} together"
         for opened in (OuterOpener.open, OuterOpener.open_merged):
             with pytest.raises(EnvelopeError, match=says):
                 opened(OuterOpener(HERE, SHUFFLER[0], ONE * expected), SEALER.outer(inners[:sealed], ID), ID)

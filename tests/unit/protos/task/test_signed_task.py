@@ -191,7 +191,7 @@ def test_another_version_is_refused_by_name_in_whatever_form_it_is(format_: Any)
     for document in (canonical(value), json.dumps(value, indent=1).encode()):
         with pytest.raises(SignatureError) as caught:
             SignedTask.decode(document)
-        assert f"its format is {format_!r}: this version of hubbub reads hubbub-task/1" in str(caught.value)
+        assert f"its format is {format_!r}; this version of hubbub reads hubbub-task/1" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), "hubbub-task/2", "'hubbub-task/2': this version of hubbub reads hubbub-task/1"),
+        (("format",), "hubbub-task/2", "'hubbub-task/2'; this version of hubbub reads hubbub-task/1"),
         (("suite",), "none", "suite 'none'"),
         (("queries", 0, "gamma", 0), 0, r"gamma is \[0, 4294967296\]; it must be"),
         (("queries", 0, "gamma", 0), 2**32, "at 1 no answer"),
@@ -246,9 +246,9 @@ def test_frozen_task_is_held_to_the_limits_of_a_draft(path: tuple[Any, ...], val
         ({"maximum_reports": 10**12 + 1}, "to 1000000000000"),
         ({"maximum_reports": 20.5}, "whole number"),
         ({"maximum_reports": None}, "members that are not read here"),
-        ({"privacy": {"large_delta": ""}}, "say in at most 300"),
-        ({"privacy": {"large_delta": " "}}, "say in at most 300 printable characters why"),
-        ({"privacy": {"large_delta": "x" * 301}}, "say in at most 300"),
+        ({"privacy": {"large_delta": ""}}, "give the reason in at most 300"),
+        ({"privacy": {"large_delta": " "}}, "give the reason in at most 300 printable characters"),
+        ({"privacy": {"large_delta": "x" * 301}}, "give the reason in at most 300"),
         ({"privacy": {"large_delta": "\x1b[31m"}}, "printable"),
         ({"privacy": {"large_delta": 1}}, "printable"),
     ],
@@ -264,7 +264,7 @@ def test_what_a_task_states_is_within_limits(changes: dict[str, Any], says: str)
 
 def test_a_large_delta_needs_words() -> None:
     task = replace(TASK, privacy=replace(TASK.privacy, delta=0.9, large_delta=None))
-    with pytest.raises(TaskError, match=r"delta is 0.9, at most 0.005 for minimum_reports = 20.*large_delta"):
+    with pytest.raises(TaskError, match=r"delta is 0.9, but at most 0.005 for minimum_reports = 20.*large_delta"):
         SignedTask.decode(signed(task, PARTIES).encode())
     wanted = replace(task, privacy=replace(task.privacy, large_delta="a test – on nobody"))
     assert SignedTask.decode(signed(wanted, PARTIES).encode()).task == wanted

@@ -60,8 +60,8 @@ def test_names_and_addresses_are_returned_as_they_are_called(given: str, host: s
         ("ü" * 70 + ".example", "is not an international name"),
         ("\ud800.example", "is not an international name"),
         ("fe80::1%eth0", "has a zone"),
-        ("0.0.0.0", "can be listened at, not called"),
-        ("::", "can be listened at, not called"),
+        ("0.0.0.0", "for listening only, and cannot be called"),
+        ("::", "for listening only, and cannot be called"),
     ],
 )
 def test_what_is_not_a_host_is_refused_by_what_it_is(given: str, words: str) -> None:
@@ -99,8 +99,8 @@ def test_addresses_have_a_host_and_a_port(given: str, address: str) -> None:
         ("host:٣", "is not host:port"),
         ("https://host:7301", "is a URL or a path"),
         ("::1:7301", "in brackets"),
-        ("host:0", "port 0, where nobody can be called"),
-        ("0.0.0.0:7301", "can be listened at, not called"),
+        ("host:0", "port 0, which cannot be called"),
+        ("0.0.0.0:7301", "for listening only, and cannot be called"),
     ],
 )
 def test_what_is_not_an_address_is_refused(given: str, words: str) -> None:

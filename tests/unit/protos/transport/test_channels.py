@@ -75,8 +75,8 @@ async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
     ("address", "words"),
     [
         ("192.0.2.1:0", "it is not an address of this machine; name one of its addresses, or 0.0.0.0"),
-        ("nowhere.invalid:7301", "nowhere.invalid has no address here"),
-        ("::1:7301", "an IPv6 address before a port is in brackets"),
+        ("nowhere.invalid:7301", "nowhere.invalid has no address on this machine"),
+        ("::1:7301", "an IPv6 address before a port in brackets"),
         ("https://x:1", "is a URL"),
     ],
 )
@@ -115,7 +115,7 @@ async def test_address_that_is_none_is_refused(paths: TLS, address: str) -> None
 
 def test_malformed_certificate_is_refused(paths: TLS, tmp_path: Path) -> None:
     (tmp_path / "broken.pem").write_text("no certificate")
-    with pytest.raises(TlsCertificateError, match=r"broken\.pem holds no readable certificate, it is not PEM"):
+    with pytest.raises(TlsCertificateError, match=r"broken\.pem has no readable certificate: it is not PEM"):
         TLS(paths.authority, tmp_path / "broken.pem", paths.key).server(mutual=False)
 
 

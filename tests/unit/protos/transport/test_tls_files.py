@@ -62,43 +62,43 @@ def garbled(path: Path | bytes | None, folder: Path) -> Path:
 WRONG: dict[str, tuple[Callable[[TLS, dict[str, TLS], Path], TLS], str]] = {
     "swapped certificate": (
         lambda own, _all, _tmp: replace(own, certificate=own.key),
-        r"shuffler\.key holds no readable certificate, it is a private key; are certificate and key swapped\?",
+        r"shuffler\.key has no readable certificate: it is a private key; check that certificate",
     ),
     "swapped key": (
         lambda own, _all, _tmp: replace(own, key=own.certificate),
-        r"shuffler\.pem holds no readable private key, it is a certificate; are certificate and key swapped\?",
+        r"shuffler\.pem has no readable private key: it is a certificate; check that certificate",
     ),
     "the key of another": (
         lambda own, all_, _tmp: replace(own, key=all_["analyzer"].key),
-        r"analyzer\.key is not the key of .*shuffler\.pem; put both there as they were made together",
+        r"analyzer\.key is not the key of .*shuffler\.pem; use two files that were made together",
     ),
     "a key as authority": (
         lambda own, _all, _tmp: replace(own, authority=path_of(own.key)),
-        r"shuffler\.key holds no readable certificate, it is a private key",
+        r"shuffler\.key has no readable certificate: it is a private key",
     ),
     "a certificate cut short": (
         lambda own, _all, tmp: replace(own, certificate=cut(own.certificate, tmp)),
-        r"cut\.pem holds no readable certificate, it is a certificate that was cut short; put",
+        r"cut\.pem has no readable certificate: it is a certificate that was cut short; use",
     ),
     "a key cut short": (
         lambda own, _all, tmp: replace(own, key=cut(own.key, tmp)),
-        r"cut\.pem holds no readable private key, it is a private key that was cut short; put",
+        r"cut\.pem has no readable private key: it is a private key that was cut short; use",
     ),
     "an authority cut short": (
         lambda own, _all, tmp: replace(own, authority=cut(own.authority, tmp)),
-        r"cut\.pem holds no readable certificate, it is a certificate that was cut short",
+        r"cut\.pem has no readable certificate: it is a certificate that was cut short",
     ),
     "a garbled certificate": (
         lambda own, _all, tmp: replace(own, certificate=garbled(own.certificate, tmp)),
-        r"bad\.pem holds no readable certificate, it is a certificate and damaged",
+        r"bad\.pem has no readable certificate: it is a certificate and damaged",
     ),
     "a garbled key": (
         lambda own, _all, tmp: replace(own, key=garbled(own.key, tmp)),
-        r"bad\.pem holds no readable private key, it is a private key and damaged",
+        r"bad\.pem has no readable private key: it is a private key and damaged",
     ),
     "bytes": (
         lambda own, _all, _tmp: replace(own, authority=b""),
-        "the authority's certificate holds no readable certificate, it is an empty file",
+        "the authority's certificate has no readable certificate: it is an empty file",
     ),
 }
 
@@ -175,7 +175,7 @@ def issued(
     [
         (-20, -10, "127.0.0.1", "its TLS certificate, or the authority's, has expired"),
         (10, 20, "127.0.0.1", "its TLS certificate is not valid yet; check the clocks"),
-        (-1, 20, "elsewhere.example", "its TLS certificate is for other names than it was called by"),
+        (-1, 20, "elsewhere.example", "its TLS certificate is not for the name by which it was called"),
     ],
 )
 async def test_a_server_s_wrong_certificate_is_named_to_who_calls_it(
@@ -210,7 +210,7 @@ def test_what_nobody_knows_is_passed_on() -> None:
 def test_a_certificate_of_another_authority_is_refused_where_it_is_shown(own: TLS, tmp_path: Path) -> None:
     stranger = make_tls(tmp_path, "shuffler")["shuffler"]
     wrong = replace(own, certificate=stranger.certificate, key=stranger.key)
-    says = rf"{stranger.certificate} was not made by the authority in {own.authority}: .* `hubbub certificate shuffler"
+    says = rf"{stranger.certificate} was not issued by the authority in {own.authority}, .*hubbub certificate shuffler"
     with pytest.raises(TlsCertificateError, match=says):
         wrong.server(mutual=True)
     # While a new authority takes the place of an old one, either may have made it.
@@ -253,7 +253,7 @@ def test_certificates_between_the_own_and_the_authority_are_followed(tmp_path: P
     for trusted in chain:
         replace(files, authority=trusted.public_bytes(Encoding.PEM)).check(NOW, own=True)
     (tmp_path / "own.pem").write_bytes(chain[0].public_bytes(Encoding.PEM))
-    with pytest.raises(TlsCertificateError, match="was not made by the authority in the authority's certificate"):
+    with pytest.raises(TlsCertificateError, match="was not issued by the authority in the authority's certificate"):
         files.check(NOW, own=True)
 
 
@@ -291,11 +291,11 @@ def test_authorities_of_different_keys_and_names_are_apart() -> None:
 @pytest.mark.parametrize(
     ("devices", "shared"),
     [
-        (PARTIES, "devices.pem and authority.pem hold one authority, CN=the parties, by its key"),
-        (authority("the parties", "parties"), "hold one authority, CN=the parties, by its key"),
-        (authority("the devices", "parties"), "hold one authority, CN=the devices, by its key"),
-        (authority("the parties", "devices"), "hold authorities of one name, CN=the parties"),
-        (authority("The  PARTIES", "devices"), "hold authorities of one name, CN=The  PARTIES"),
+        (PARTIES, "devices.pem and authority.pem have the same authority, CN=the parties, by its key"),
+        (authority("the parties", "parties"), "have the same authority, CN=the parties, by its key"),
+        (authority("the devices", "parties"), "have the same authority, CN=the devices, by its key"),
+        (authority("the parties", "devices"), "have authorities of the same name, CN=the parties"),
+        (authority("The  PARTIES", "devices"), "have authorities of the same name, CN=The  PARTIES"),
         (
             authority("the devices", "devices", ("the parties", "parties")),
             "CN=the devices in devices.pem was issued by CN=the parties in authority.pem",
@@ -309,7 +309,7 @@ def test_authorities_that_share_a_key_a_name_or_a_chain_are_told_with_a_remedy(
     with pytest.raises(TlsCertificateError) as refused:
         check_apart([OTHER, devices], "devices.pem", [PARTIES], "authority.pem")
     assert shared in str(refused.value)
-    assert "name its file in devices_authority in the place of devices.pem" in str(refused.value)
+    assert "name its file in devices_authority instead of devices.pem" in str(refused.value)
 
 
 def test_a_deployment_whose_authority_the_devices_authority_issued_is_refused() -> None:

@@ -60,7 +60,7 @@ def context(changed: dict[str, str], *, stored: bool = True) -> Any:
 @pytest.mark.parametrize("key", [*ENCRYPTION, "spark.eventLog.enabled"])
 def test_a_session_that_is_not_encrypted_as_a_whole_is_refused(key: str) -> None:
     check_encrypted(context({}))
-    with pytest.raises(SparkError, match=rf"unencrypted: {key} is other, not "):
+    with pytest.raises(SparkError, match=rf"so it is not used: {key} is other, not "):
         check_encrypted(context({key: "other"}))
 
 

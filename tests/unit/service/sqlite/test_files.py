@@ -73,14 +73,14 @@ def test_an_empty_file_is_a_store_that_was_lost(kind: Kind, tmp_path: Path, cont
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
     else:
         path.touch()
-    refused(lambda: kind(tmp_path), tmp_path, f"{words}.*was lost.*move it away")
-    refused(lambda: kind.create(tmp_path), tmp_path, "exists; nothing was made")
+    refused(lambda: kind(tmp_path), tmp_path, f"{words}.*was lost.*in another folder")
+    refused(lambda: kind.create(tmp_path), tmp_path, "exists, so nothing was created")
 
 
 @both
 def test_a_log_without_its_store_says_that_something_was_lost(kind: Kind, tmp_path: Path) -> None:
     (tmp_path / f"{FILES[kind]}-wal").write_bytes(b"the last commits")
-    refused(lambda: kind(tmp_path), tmp_path, r"is missing, while \w+\.db-wal of it is there")
+    refused(lambda: kind(tmp_path), tmp_path, r"is missing, but \w+\.db-wal of it is there")
     refused(lambda: kind.create(tmp_path), tmp_path, r"db-wal belongs to a store that is missing; restore the store")
 
 
@@ -122,7 +122,7 @@ def test_a_store_beside_another_one_is_not_made(tmp_path: Path) -> None:
 @both
 def test_a_store_is_made_once(kind: Kind, tmp_path: Path) -> None:
     kind.create(tmp_path)
-    refused(lambda: kind.create(tmp_path), tmp_path, "exists; nothing was made.*remove it from the command")
+    refused(lambda: kind.create(tmp_path), tmp_path, "exists, so nothing was created.*remove it from the command")
 
 
 def test_making_that_fails_leaves_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_a_log_that_is_gone_is_missed_until_that_is_accepted(store: Path, index:
             check_store_file(store.parent, FILE_NAME, LAYOUT)
     accept_lost_log(store.parent, FILE_NAME, LAYOUT)
     assert rounds(store) == 0
-    with pytest.raises(StoreError, match=r"nothing of the log of .* is missing; leave --accept-lost-log out"):
+    with pytest.raises(StoreError, match=r"nothing of the log of .* is missing; start without --accept-lost-log"):
         accept_lost_log(store.parent, FILE_NAME, LAYOUT)
 
 
@@ -318,7 +318,7 @@ def test_a_store_that_sqlite_opened_by_hand_misses_its_log(store: Path) -> None:
 def test_a_new_store_is_not_made_beside_the_mark_of_one_that_is_gone(store: Path) -> None:
     for path in (store, log_of(store), store.with_name(f"{store.name}-shm")):
         path.unlink()
-    with pytest.raises(StoreError, match=r"is missing, while shuffler\.mark of it is there"):
+    with pytest.raises(StoreError, match=r"is missing, but shuffler\.mark of it is there"):
         ShufflerSqliteStore(store.parent)
     with pytest.raises(StoreError, match=r"shuffler\.mark belongs to a store that is missing"):
         ShufflerSqliteStore.create(store.parent)

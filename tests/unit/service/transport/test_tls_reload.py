@@ -73,7 +73,7 @@ def test_an_expired_certificate_stops_the_start(tls: TLS, identity: Path) -> Non
 
 def test_a_certificate_of_another_authority_stops_the_start(tls: TLS, identity: Path, tmp_path: Path) -> None:
     other = replace(tls, authority=make_tls(tmp_path / "other", "shuffler")["shuffler"].authority)
-    with pytest.raises(TlsCertificateError, match=r"shuffler\.pem was not made by the authority in .*other"):
+    with pytest.raises(TlsCertificateError, match=r"shuffler\.pem was not issued by the authority in .*other"):
         ReloadingCertificates(Role.SHUFFLER, other, identity, time.time)
 
 
@@ -194,4 +194,4 @@ def test_a_private_key_that_others_can_read_is_warned_of(tls: TLS, identity: Pat
         ReloadingCertificates(Role.SHUFFLER, tls, identity, time.time)
     (warning,) = logged
     assert warning["event"] == "a private key is open to others"
-    assert f"{path} is private, and open to everyone (mode 0644); `chmod 600 {path}`" in warning["problem"]
+    assert f"{path} is private, but open to everyone (mode 0644); run `chmod 600 {path}`" in warning["problem"]

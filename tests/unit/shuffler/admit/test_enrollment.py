@@ -152,7 +152,7 @@ async def test_a_device_has_one_submission_a_round(world: World) -> None:
     assert await world.send([first, first]) == [Receipt(first.id, 0)] * 2
     again = await device.send()
     assert reason(again) is Reason.ID_CONFLICT
-    assert "one submission each" in str(again)
+    assert "each device submits once" in str(again)
     one, two = await device.seal(), await device.seal()
     assert [reason(answer) for answer in await world.send([one, two])] == [Reason.ID_CONFLICT] * 2
     assert (await world.status()).submissions == 1

@@ -216,7 +216,7 @@ async def test_an_authority_that_is_the_deployments_too_is_refused_at_the_start(
     # In a bundle behind another one, and under a text before it: the files differ, and the authority is there.
     bundle.write_bytes(bundle.read_bytes() + b"the deployment's\n" + own.read_bytes())
     with pytest.raises(
-        TlsCertificateError, match=rf"{bundle} and {own} hold one authority, CN=hubbub authority, by its"
+        TlsCertificateError, match=rf"{bundle} and {own} have the same authority, CN=hubbub authority, by its"
     ):
         async with running(deployment.settings("127.0.0.1:1")):
             pass
@@ -237,7 +237,7 @@ def test_an_authority_of_devices_is_not_trusted_as_the_deployments_later_either(
     settings.tls.authority.write_bytes(before + (deployment.folder / "devices.pem").read_bytes())
     with structlog.testing.capture_logs() as logged:
         certificates.look()
-    assert "hold one authority, CN=devices authority" in logged[0]["problem"]
+    assert "have the same authority, CN=devices authority" in logged[0]["problem"]
     assert certificates.in_use.authority == before
     settings.tls.authority.write_bytes(before + b"\n")
     certificates.look()
@@ -247,7 +247,7 @@ def test_an_authority_of_devices_is_not_trusted_as_the_deployments_later_either(
 def test_a_device_without_a_certificate_and_a_fleet_are_told_so(tmp_path: Path) -> None:
     deployment = Certified(tmp_path)
     tls = deployment.issue("kiosk")
-    with pytest.raises(UsageError, match="show a certificate"):
+    with pytest.raises(UsageError, match="admits devices by certificate"):
         deployment.device("127.0.0.1:1", TLS(tls.authority), "without")
     common = {"operator_key": deployment.parties.operator.public, "shuffler_key": deployment.parties.shuffler.public}
     with pytest.raises(UsageError, match="A fleet cannot"):

@@ -172,7 +172,7 @@ async def test_a_database_opens_with_its_own_keyring_alone(folder: Path, tmp_pat
     ShufflerKeyring.create(tmp_path / "other")
     with pytest.raises(StoreError, match="to another keyring"):
         open_as_leader(tmp_path / "other", address)
-    with pytest.raises(StoreError, match="has a shuffler's store; nothing was made"):
+    with pytest.raises(StoreError, match="has a shuffler's store, so nothing was created"):
         create_first(tmp_path / "third", address)
     assert not (tmp_path / "third").exists()
 
@@ -214,7 +214,9 @@ async def test_a_database_is_brought_to_a_second_version_and_refused_by_name_by_
         with psycopg.connect(address) as connection:
             found = connection.execute("SELECT number, colour FROM hubbub_shuffler.round").fetchall()
         assert found == [(0, "white")]
-    with pytest.raises(StoreError, match="of version shuffler_2, this hubbub knows shuffler_1; nothing was touched"):
+    with pytest.raises(
+        StoreError, match="of version shuffler_2, but this hubbub knows shuffler_1; nothing was touched"
+    ):
         bring_forward(address, SCHEMA)
 
 
