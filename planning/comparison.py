@@ -1,4 +1,4 @@
-"""What each kind of randomizer would cost at one target, by its exact error at the counts that matter."""
+"""Compares the kinds of randomizers at one privacy target, by their exact errors at several true counts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from hubbub.queries.randomizers.randomizer import Randomizer
 from hubbub.queries.registry import RANDOMIZERS
 
 COUNTS = (0, 1_000, 100_000)
-"""True counts at which errors are stated, as far as there are so many people."""
+"""True counts at which errors are stated; those above the number of reports are left out."""
 
 RARE = 1e-9
-"""A share so small that the error of an answer that nobody holds is what is made smallest."""
+"""A share so small that calibration minimizes the error of an answer that nobody gives."""
 
 
 @dataclass(frozen=True)
 class PrivacyTarget:
-    """What a batch is to keep to: (ε, δ) at that many reports, the cap on ε_local, the honest share."""
+    """The privacy that a batch must meet: (ε, δ) at `reports` reports, the cap on ε_local, and the honest share."""
 
     epsilon: float
     delta: float
@@ -38,11 +38,11 @@ class PrivacyTarget:
 
 @dataclass(frozen=True)
 class RandomizerCandidate:
-    """A randomizer that meets the aim beside that many dummies, or why there is none of its kind.
+    """A randomizer that meets the target with `dummies` dummies, or the reason why its kind has none.
 
-    `errors` are the exact standard errors of one count at true counts; of hashed kRR they are means over the hash
-    functions, without what collisions of unexplained answers add (`queries.randomizers.hashed_decoding`). `largest` is
-    the largest up to the share of people that matters.
+    `errors` are the exact standard errors of one count, by true count. For hashed kRR they are means over the hash
+    functions, without the error that collisions of unexplained answers add (`queries.randomizers.hashed_decoding`).
+    `largest` is the largest standard error up to the share of people that matters.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class RandomizerCandidate:
     why_not: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as a member of a document."""
+        """Return the candidate as a JSON object."""
         found = self.chosen
         return {
             "randomizer": self.kind,
@@ -78,7 +78,7 @@ def _parameters(found: Calibration[Randomizer]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Shown:
-    """A design with one family of its randomizer alone: one that somebody wants to see."""
+    """A design with a single family of its randomizer, so that its error is shown too."""
 
     design: Design
     randomizer: type[Randomizer]
@@ -102,9 +102,10 @@ class _Shown:
 def compare_randomizers(
     question: Question, aim: PrivacyTarget, dummies: int, listed: Question | None = None
 ) -> tuple[RandomizerCandidate, ...]:
-    """Return what meets the aim, each kind without dummies and, where there are some, with them.
+    """Return candidates of each kind: without dummies, and also with `dummies` dummies if that is not 0.
 
-    `listed` is a question that names each answer, for the kinds that need that; without one they do not apply.
+    `listed` is the question with each answer named, for the kinds that need known answers. Without it, these kinds do
+    not apply.
     """
     found: list[RandomizerCandidate] = []
     for added in dict.fromkeys((0, dummies)):
@@ -121,7 +122,10 @@ def compare_randomizers(
 def _of_kind(
     question: Question, randomizer: type[Randomizer], aim: PrivacyTarget, dummies: int
 ) -> list[RandomizerCandidate]:
-    """Return the best for the share that matters; where more is shown, also the best for rare answers, and these."""
+    """Return the best candidate for the share that matters.
+
+    If the kind has families to show, also return the best for rare answers, and one candidate for each family.
+    """
     design = Design(question)
     chosen = _candidate(design, design, aim, dummies)
     places = range(len(randomizer.shown_families(symbols_of(question))))
@@ -136,13 +140,13 @@ def _of_rare(question: Question, aim: PrivacyTarget, dummies: int) -> list[Rando
     found = _candidate(rare, rare, aim, dummies)
     if found.chosen is None:
         return []
-    # Its error is compared as the others' are: at the share that matters.
+    # It was calibrated for rare answers, but all candidates are compared at the share that matters.
     largest = Design(question).mse(found.chosen.size, found.chosen.randomizer, aim.reports, dummies)
     return [replace(found, largest=sqrt(largest))]
 
 
 def best(candidates: Sequence[RandomizerCandidate], dummies: int) -> RandomizerCandidate | None:
-    """Return the one with the least error up to the share that matters, beside the dummies that the task adds."""
+    """Return the candidate with `dummies` dummies whose `largest` error is least; None if no candidate applies."""
     usable = [each for each in candidates if each.chosen is not None and each.dummies == dummies]
     return min(usable, key=lambda each: each.largest, default=None)
 

@@ -1,6 +1,7 @@
-"""What a round leaves a person where somebody fills it with reports of their own, and what dummies would do.
+"""Computes a person's privacy in a round that an attacker floods with made-up reports, and how dummies restore it.
 
-Who knows the made-up reports takes them out of what is published, so that only the honest ones hide each other.
+An attacker who knows the made-up reports subtracts them from the published counts. Then only the honest reports hide
+each other.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from hubbub.planning.plan import Plan, PlannedQuery, first_that
 from hubbub.protos.task.task import MAXIMUM_DUMMIES
 
 FEWER = 1 - 1e-12
-"""Shares of ε and δ are made a little smaller, so that their sums do not exceed the whole."""
+"""Factor that makes shares of ε and δ a little smaller, so that rounding never lifts their sums above the whole."""
 
 
 @dataclass(frozen=True)
 class Flood:
-    """A round at the minimum, `fakes` of whose reports are made up and known; the ε of the `honest` others."""
+    """A round at the minimum with `fakes` made-up reports that the attacker knows, and the ε of the `honest` others."""
 
     fakes: int
     honest: int
@@ -31,10 +32,10 @@ class Flood:
 
 @dataclass(frozen=True)
 class Shield:
-    """Dummies in each batch that keep the round's (ε, δ) for a person among nothing but made-up reports.
+    """Dummies in each batch that keep the round's (ε, δ) for a person whose report is the only honest one.
 
-    They do so with the planned randomizers, and as long as these stay: a draft keeps them where it says `honest_share`
-    too, which counts one honest report at the minimum. `errors` are the standard errors to expect, by query.
+    This is true only of the planned randomizers. To keep these, a draft must also set `honest_share`, which counts one
+    honest report at the minimum. `errors` are the standard errors to expect, by query.
     """
 
     dummies: int
@@ -43,9 +44,9 @@ class Shield:
 
 
 def floods_of(plan: Plan) -> tuple[Flood, ...]:
-    """Return what floods of half a round, of nine tenths, and of all but one report leave, at the minimum.
+    """Return the floods of half a round, of nine tenths, and of all but one report, each in a round at the minimum.
 
-    Each ε is that of the certificate of a round with so many honest reports: never below the true one.
+    Each ε is the one that a certificate states for a round with as many honest reports. It is never below the true ε.
     """
     least = plan.draft.minimum_reports
     return tuple(_flood(plan, fakes) for fakes in sorted({least // 2, 9 * least // 10, least - 1}))
@@ -58,10 +59,10 @@ def _flood(plan: Plan, fakes: int) -> Flood:
 
 
 def shield_of(plan: Plan) -> Shield | None:
-    """Return how many dummies keep a round's (ε, δ) for one honest report; None where no number that may be asked does.
+    """Return how many dummies keep a round's (ε, δ) for one honest report; None if no allowed number does.
 
-    It is at most an eighth above the fewest for queries that share ε and δ by their weights: (ε, δ) of several
-    releases add up, so the whole round keeps the sum.
+    The queries share ε and δ by their weights. The (ε, δ) of several releases add up, so the whole round keeps the sum.
+    The number is at most an eighth above the fewest dummies for such shares.
     """
     draft, privacy = plan.draft, plan.draft.privacy
     if not all(mechanism.counts_dummies for mechanism in plan.mechanisms):
@@ -83,14 +84,14 @@ def shield_of(plan: Plan) -> Shield | None:
 
 
 def _error(planned: PlannedQuery, more: int) -> float:
-    """Return the standard error to expect with so many more dummies beside the reports."""
+    """Return the standard error to expect with `more` additional dummies."""
     question = planned.query.question
     added = more * planned.query.randomizer.dummy_variance(question.headline()) * question.extent**2
     return sqrt(planned.expected_error**2 + added)
 
 
 def _share_of_one(reports: int) -> float:
-    """Return a short share of so many reports that is one of them at least."""
+    """Return a share with few decimals that counts at least one honest report among `reports`."""
     scale: int = 10 ** max(3, len(str(reports)))
     parts = -(-scale // reports)
     while honest_reports(reports, reports, parts / scale) < 1:

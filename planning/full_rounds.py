@@ -1,4 +1,4 @@
-"""What a plan's δ leaves of its ε where a round holds the most reports, far above its minimum."""
+"""Finds the queries of a plan whose δ is too weak for a round of the most reports, far above the minimum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from hubbub.planning.plan import Plan
 
 
 def too_weak_when_full(plan: Plan) -> tuple[str, ...]:
-    """Return the queries whose ε would be stated as 0 for a round of the most reports: δ alone allows what is told."""
+    """Return the queries whose ε would be 0 in the certificate of a round of the most reports.
+
+    For these, δ alone permits everything that such a round reveals.
+    """
     terms, most = Terms.of(plan.draft), plan.draft.most_reports
     honest = max(1, honest_reports(most, most, terms.honest_share))
     return tuple(

@@ -1,4 +1,4 @@
-"""Chooses how a question over time is sent, by the exact error of each strategy over the whole horizon."""
+"""Chooses the strategy of a longitudinal question, by the exact error of each strategy over the whole horizon."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ from hubbub.queries.longitudinal.strategy import STEADY_MISSING
 from hubbub.queries.longitudinal.tree import SendingNodes
 
 STEPS = 15
-"""Halvings of a strength on a logarithmic scale of e^±17: the last one changes an error by a part in a thousand."""
+"""Halvings in the search for the local ε, on a logarithmic scale of e^±17.
+
+The last one changes an error by a thousandth.
+"""
 
 LOCAL_MOST = 20.0
-"""Largest local ε of all signs that is looked at: gaps are 1 long before."""
+"""Largest local ε of all signs that the search tries: gaps are 1 long before."""
 
 Sent = SendingStates | SendingVector | SendingOneChange | SendingNodes
 
 Progress = Callable[[str], None]
-"""Is told which strategy is looked at."""
+"""Called with the name of each strategy before it is computed."""
 
 
 @dataclass(frozen=True)
 class StrategyCandidate:
-    """A strategy at its best strength, what it costs over all rounds, and the errors of the count at the minimum.
+    """A strategy with its least error, its cost over all rounds, and the errors of the count at the minimum.
 
-    The errors are the mean over all rounds of the count's standard error, the largest, and the largest if every
-    device had changed as often and as badly timed as can be. Where it does not apply, `why_not` says why, and there
-    are no numbers.
+    `standard_error_mean` is the mean of the count's standard error over all rounds, `standard_error_largest` the
+    largest. `standard_error_changing` is the largest if all devices change as often, and as badly timed, as possible.
+    If the strategy does not apply, `why_not` is the reason, and there are no numbers.
     """
 
     name: str
@@ -52,7 +55,7 @@ class StrategyCandidate:
     standard_error_changing: float = inf
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the candidate as a JSON object."""
         applies = self.sending is not None
         return {
             "strategy": self.name,
@@ -68,10 +71,10 @@ class StrategyCandidate:
 
 @dataclass(frozen=True)
 class StrategyTargets:
-    """What is asked of every strategy.
+    """The requirements that every strategy must meet.
 
-    `steady` people of each level answer every round; None where nobody states it. `changing` is the share of devices
-    of which a node's value is not 0: errors are stated for it.
+    `steady` people of each level answer every round; None if the task does not state it. `changing` is the share of
+    devices whose value at a node is not 0. Errors are computed for that share.
     """
 
     horizon: Horizon
@@ -83,23 +86,27 @@ class StrategyTargets:
     def of(
         cls, horizon: Horizon, goal: Goal, steady_share: float | None = None, changing: float = 0.0
     ) -> StrategyTargets:
-        """Count who is steady, of the share of the honest people who answer every round; None states nothing.
+        """Return the targets for `steady_share`, the share of the honest people who answer every round.
+
+        None means that nothing is stated about it.
 
         Raises:
-            AccountingError: where a share is out of range.
+            AccountingError: if a share is out of range.
         """
         if not 0 <= real(changing) <= 1:
-            raise AccountingError(f"changing is {shown(changing)}, must be from 0 to 1; it is a share of the devices")
+            raise AccountingError(f"changing is {shown(changing)}, but a share of the devices must be from 0 to 1")
         if steady_share is None:
             return cls(horizon, goal, None, float(changing))
         if not 0 < real(steady_share) <= 1:
-            raise AccountingError(f"steady_share is {shown(steady_share)}, must be above 0 and at most 1: a share")
+            raise AccountingError(
+                f"steady_share is {shown(steady_share)}, but a share of the people must be above 0 and at most 1"
+            )
         steady = steady_people(horizon.levels, goal.hiding, steady_share, goal.terms.delta)
         return cls(horizon, goal, steady, float(changing))
 
 
 def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[StrategyCandidate, ...]:
-    """Return what each strategy that the question allows would cost and how precise it would be."""
+    """Return the cost and the errors of each strategy that the question allows."""
     names = [*SENDINGS] if question.strategy == AUTO else [question.strategy]
     try:
         horizon = Horizon(rounds, question.changes)
@@ -111,7 +118,7 @@ def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Strateg
 def compare_strategies(
     wanted: StrategyTargets, names: Iterable[str] = SENDINGS, progress: Progress = lambda _: None
 ) -> tuple[StrategyCandidate, ...]:
-    """Return each of the strategies at the least error within the goal, or why it does not apply."""
+    """Return each strategy at its least error within the goal, or with the reason why it does not apply."""
     found = []
     for name in names:
         progress(name)
@@ -120,7 +127,7 @@ def compare_strategies(
 
 
 def chosen(found: tuple[StrategyCandidate, ...]) -> StrategyCandidate:
-    """Return the candidate with the least mean error; where none applies, the first, which says why not."""
+    """Return the candidate with the least mean error; if none applies, the first one, which contains the reason."""
     return min(found, key=lambda each: each.standard_error_mean)
 
 
@@ -134,7 +141,9 @@ def _candidate(name: str, wanted: StrategyTargets) -> StrategyCandidate:
     if sending is None:
         goal = wanted.goal
         limits = f"epsilon {goal.epsilon:g} and epsilon_local {goal.local:g} over {wanted.horizon.periods} rounds"
-        return StrategyCandidate(name, why_not=f"no strength is within {limits} at {goal.hiding} honest reports")
+        return StrategyCandidate(
+            name, why_not=f"no amount of noise keeps within {limits} at {goal.hiding} honest reports"
+        )
     return _measured(name, sending, wanted)
 
 
@@ -157,14 +166,17 @@ def _measured(name: str, sending: Sent, wanted: StrategyTargets) -> StrategyCand
 
 
 def _strongest(build: Callable[[float], Sent], wanted: StrategyTargets) -> Sent | None:
-    """Return what tells most within the goal, by halving on a logarithmic scale of ε_local over all rounds."""
+    """Return the strategy with the largest local ε within the goal; None if there is none.
+
+    The search halves a logarithmic scale of ε_local over all rounds.
+    """
     goal, rounds = wanted.goal, wanted.horizon.periods
     low, high = log(1e-6), log(min(goal.local, LOCAL_MOST))
     found = build(exp(low))
     if not goal.holds(found.mechanism, rounds):
         return None
     for step in range(STEPS + 1):
-        # The largest one first: a cap on the local ε is often what binds.
+        # The largest ε_local first, because often its cap is the only limit that binds.
         middle = high if step == 0 else (low + high) / 2
         tried = build(exp(middle))
         if goal.holds(tried.mechanism, rounds):
@@ -202,4 +214,4 @@ _STRONGEST: Mapping[str, Callable[[StrategyTargets], Sent | None]] = {
     Sampled.kind: _sampled,
     Tree.kind: _tree,
 }
-"""Each strategy with the least error within a goal: by the least noise, or by the largest local ε."""
+"""For each strategy, the function that finds its least error within a goal: by least noise, or by largest local ε."""

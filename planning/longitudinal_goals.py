@@ -1,4 +1,4 @@
-"""What a question over time may cost, and the least noise that keeps within it."""
+"""Limits the cost of a longitudinal question, and finds the least noise that keeps within the limits."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.change_by_two import DELTA_LEAST, single, spared
 
 CLOSE = 3e-3
-"""The search for the least noise ends where ε is met and this close, relatively."""
+"""The search for the least noise ends if ε is within its limit and this close to it, relatively."""
 
 TRIES = 10
-"""Most compositions of that search."""
+"""The most compositions of each part of that search."""
 
 M = TypeVar("M", bound=LocalMechanism)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a question over time may cost: `epsilon` and `local` over all rounds, the others in one of them, at `delta`.
+    """The most that a longitudinal question may cost, at `delta`.
 
-    `terms` are the task's, with the minimum that everything is computed at.
+    `epsilon` and `local` limit all rounds together, `round_epsilon` and `round_local` each round. `terms` are the
+    task's; everything is computed at their minimum of reports.
     """
 
     terms: Terms
@@ -48,10 +49,10 @@ class Goal:
     def over_all(
         cls, epsilon: float, delta: float, reports: int, local: float | None = None, honest_share: float = 1.0
     ) -> Goal:
-        """Return what is asked of all rounds together alone, each with so many reports; no `local` is no cap.
+        """Return a goal that limits all rounds together only, each with `reports` reports; None for `local` is no cap.
 
         Raises:
-            AccountingError: where a number is out of range.
+            AccountingError: if a number is out of range.
         """
         of = Target.of(epsilon, delta, reports, local, honest_share, 0)
         terms = Terms(of.epsilon, of.delta, of.cap, float(honest_share), of.reports)
@@ -59,31 +60,34 @@ class Goal:
 
     @property
     def hiding(self) -> int:
-        """The honest people of a round at the minimum."""
+        """The number of honest people in a round at the minimum."""
         return max(1, honest_reports(self.terms.minimum_reports, self.terms.minimum_reports, self.terms.honest_share))
 
     def holds(self, mechanism: LocalMechanism, rounds: int) -> bool:
-        """Return whether a mechanism keeps within all of it over so many rounds."""
+        """Return whether a mechanism keeps within all limits over `rounds` rounds."""
         if not self.holds_locally(mechanism, rounds) or self.reached(mechanism, rounds) > self.epsilon:
             return False
         return not self.asks_more_of_one or self.reached_alone(mechanism) <= self.round_epsilon
 
     def holds_locally(self, mechanism: LocalMechanism, rounds: int) -> bool:
-        """Return whether its local ε keeps within both caps."""
+        """Return whether a mechanism's local ε keeps within both caps."""
         alone = one_round(mechanism).epsilon_local
         return alone <= self.round_local and self.local_of(mechanism, rounds) <= self.local
 
     def local_of(self, mechanism: LocalMechanism, rounds: int) -> float:
-        """Return the local ε of so many rounds together, never below the exact sum."""
+        """Return the local ε of `rounds` rounds together, never below the exact sum."""
         return fraction_up(paid_rounds(mechanism, rounds) * Fraction(mechanism.epsilon_local))
 
     @property
     def asks_more_of_one(self) -> bool:
-        """Whether one round may cost less than all of them: it never costs more."""
+        """Whether the limit on one round is stricter than the limit on all of them.
+
+        If not, it need not be checked, because one round never costs more than all of them.
+        """
         return self.round_epsilon < self.epsilon
 
     def reached(self, mechanism: LocalMechanism, rounds: int) -> float:
-        """Return the certified ε of so many rounds together."""
+        """Return the certified ε of `rounds` rounds together."""
         part = linked_part(self.terms, mechanism, self.hiding)
         return _upper(Part(mechanism, part.reports, paid_rounds(mechanism, rounds), part.dummies), self.delta)
 
@@ -94,12 +98,12 @@ class Goal:
 
 @lru_cache(maxsize=64)
 def _upper(part: Part, delta: float) -> float:
-    """Compose, once for what is tried last and then stated."""
+    """Return the composed ε of a part; cached because the last noise that is tried is composed again to be stated."""
     return compose_upper([part], delta)
 
 
 def least_binary(horizon: Horizon, goal: Goal) -> KRR | None:
-    """Return the kRR of two values with the least noise that keeps within a goal every round; None if there is none."""
+    """Return the two-valued kRR, sent every round, with the least noise within a goal; None if there is none."""
 
     def at(variance: float) -> KRR:
         return KRR.from_numerator(2, binary_numerator(variance))
@@ -110,12 +114,13 @@ def least_binary(horizon: Horizon, goal: Goal) -> KRR | None:
 
 
 def least_nodes(horizon: Horizon, goal: Goal, changing: float = 0.0) -> TreeNodes | None:
-    """Return the tree's nodes with the least noise within a goal; None where there are none.
+    """Return the tree's nodes with the least noise within a goal; None if there are none.
 
-    Of two shapes the one is searched that will need less noise, by what a Gaussian costs and by the caps on local ε.
+    There are two shapes of noise. The search takes the shape that is expected to need less noise, by the cost of a
+    Gaussian and by the caps on local ε.
 
     Raises:
-        AccountingError: where δ is so small that nothing is shown of values that differ by two.
+        AccountingError: if δ is so small that nothing is proved of values that differ by two.
     """
     if goal.delta < DELTA_LEAST:
         raise AccountingError(
@@ -136,21 +141,26 @@ def least_nodes(horizon: Horizon, goal: Goal, changing: float = 0.0) -> TreeNode
 
 
 def _start(units: int, goal: Goal) -> float:
-    """Return about the variance of a report with which so many differences by one meet ε, as a Gaussian's would."""
+    """Return about the variance of a report at which `units` differences by one meet ε, as if it were Gaussian."""
     return units / (goal.hiding * gaussian_mu(goal.epsilon, goal.delta) ** 2)
 
 
 def _assumed(mechanism: TreeNodes, goal: Goal) -> float:
-    """Return ε of the horizon if two changes by one cover one by two: quick, certifies nothing."""
+    """Return ε of the horizon under the assumption that two differences by one cost at least as much as one by two.
+
+    This is quick and guides the search; it certifies nothing.
+    """
     node, units = mechanism.node, paid_rounds(mechanism, mechanism.periods)
     law, reports = (single(node), spared(goal.hiding)) if node.signed else (Finite(node.law), goal.hiding)
     return _upper(Part(law, reports, units), goal.delta)
 
 
 def _least(at: Callable[[float], M], rounds: int, goal: Goal, start: float, reached: Callable[[M], float]) -> M | None:
-    """Return about the least noise: the local ε give a floor, the rest is met by steps that aim a little inside.
+    """Return a mechanism with about the least noise within a goal; None if none is found.
 
-    `at` is the mechanism of a scale of noise, `reached` about its ε over all rounds; the last word is the goal's.
+    The caps on local ε give the least scale. From there, steps that aim a little inside the limit meet ε. `at` returns
+    the mechanism of a scale of noise, and `reached` about its ε over all rounds. The result is always checked against
+    the goal itself.
     """
     floor = _floor(at, rounds, goal)
     if floor is None:
@@ -161,7 +171,7 @@ def _least(at: Callable[[float], M], rounds: int, goal: Goal, start: float, reac
         short, met = (short, scale) if over <= 0 else (scale, met)
         if over <= 0 and (scale <= floor or over > -CLOSE or met < short * (1 + CLOSE)):
             break
-        # ε falls about as the root of the scale.
+        # ε is about proportional to 1 / √scale, so the logarithm of the scale moves by twice that of ε.
         aimed = max(floor, scale * exp(min(max(2 * (over + CLOSE / 2), -3.0), 3.0)))
         scale = aimed if short < aimed < met or aimed == floor == short else sqrt(short * met)
     for _ in range(TRIES):
@@ -172,7 +182,7 @@ def _least(at: Callable[[float], M], rounds: int, goal: Goal, start: float, reac
 
 
 def _over(mechanism: M, goal: Goal, reached: Callable[[M], float]) -> float:
-    """Return the logarithm of how many times too large ε is, of all rounds or of one: whichever is more."""
+    """Return the logarithm of the factor by which ε exceeds its limit: the larger of all rounds and one."""
     times = [reached(mechanism) / goal.epsilon]
     if goal.asks_more_of_one:
         times.append(goal.reached_alone(mechanism) / goal.round_epsilon)
@@ -180,7 +190,7 @@ def _over(mechanism: M, goal: Goal, reached: Callable[[M], float]) -> float:
 
 
 def _floor(at: Callable[[float], LocalMechanism], rounds: int, goal: Goal) -> float | None:
-    """Return nearly the least scale that keeps to both caps on the local ε; None where none does."""
+    """Return nearly the least scale that keeps within both caps on the local ε; None if none does."""
     low, high = 1e-15, 1e9
     if not goal.holds_locally(at(high), rounds):
         return None
