@@ -1,12 +1,12 @@
-"""Runs a question's column through several randomizers, and sets the errors seen beside those promised.
+"""Runs a question's column through several randomizers, and compares the observed errors with the promised ones.
 
-Every report is drawn as a device draws it, and counted and estimated as the analyzer does; nothing is derived from a
-formula but what is promised. At each number of reports each randomizer is planned anew, for the same (ε, δ). Whoever is
-in a round is drawn from the column without replacement; the truth is that round's own.
+Every report is drawn as a device draws it, and counted and estimated as the analyzer does. Only the promised errors
+come from a formula. Each randomizer is planned anew for each number of reports, at the same (ε, δ). The people of a
+round are drawn from the column without replacement, and the truth is that of these people.
 
-How much may what was seen differ from what was promised? Over R rounds the mean of (error / promised)² is about
-χ²_R / R where a round's errors all move together, and nearer to 1 otherwise. So a promise that is true is marked with a
-chance of at most about `FALSE_ALARM`, and one that is wrong by half is seen from some 50 rounds on.
+How far may the observed errors be from the promised ones? Over R rounds the mean of (error / promised)² is about
+χ²_R / R if all errors of a round move together, and nearer to 1 otherwise. So a true promise is marked with a chance of
+at most about `FALSE_ALARM`. A promise that is wrong by half is detected from about 50 rounds on.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from hubbub.queries.questions.question import Question, Value
 from hubbub.queries.randomizers.sampling import Random
 
 COVERAGE = 0.95
-"""The chance with which an interval promises to hold the truth."""
+"""The promised chance that an interval contains the truth."""
 
 FALSE_ALARM = 0.001
-"""The chance with which one statistic of a randomizer that is as promised is marked, for its error or its coverage."""
+"""The chance that one statistic is marked, for its error or its coverage, though its randomizer is as promised."""
 
 POOL_BYTES = 2**16
-"""Random bytes asked for at once: a call to the operating system for every draw would take most of the time."""
+"""Random bytes requested at once: a call to the operating system for every draw would take most of the time."""
 
 
 class Pool:
-    """Random bytes, taken from their source by the block; each is given out once."""
+    """Random bytes that are read from their source in blocks; each byte is given out once."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._block, self._place = b"", 0
 
     def __call__(self, count: int) -> bytes:
-        """Return that many bytes."""
+        """Return `count` bytes."""
         end = self._place + count
         if end > len(self._block):
             self._block, self._place, end = self._random(max(POOL_BYTES, count)), 0, count
@@ -62,9 +62,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class Contender:
-    """A randomizer, or a strategy, as planned for a number of reports; where it cannot be, `why_not` says why.
+    """A randomizer, or a strategy, as planned for a number of reports.
 
-    `parameters` are for people to read. `query` is a randomizer's; a strategy of many rounds has none.
+    If it cannot be planned, `why_not` is the reason. `parameters` are for people to read. A strategy of many rounds has
+    no `query`.
     """
 
     randomizer: str
@@ -79,7 +80,7 @@ class Contender:
 
 @dataclass
 class SimulatedErrors:
-    """A statistic's mean squares of errors and of promised ones, and how many intervals held the truth, by round."""
+    """For each round, a statistic's mean squared error, the promised one, and the share of intervals with the truth."""
 
     errors: list[float] = field(default_factory=list)
     promises: list[float] = field(default_factory=list)
@@ -88,10 +89,11 @@ class SimulatedErrors:
 
 @dataclass(frozen=True)
 class ObservedStatistic:
-    """What came of one statistic of a contender, over all of its categories and all rounds.
+    """The errors of one statistic of a contender, over all of its categories and all rounds.
 
-    `promised` and `seen` are root mean squares: of the standard errors that were stated, and of the errors. `verdict`
-    is "agrees", "larger" or "smaller" for the error seen, or "rarer" where too few intervals held the truth.
+    `promised` is the root mean square of the stated standard errors, `seen` that of the errors. `coverage` is the share
+    of intervals that contain the truth. `verdict` is "agrees", "larger" or "smaller" for the observed error, or "rarer"
+    if too few intervals contain the truth.
     """
 
     statistic: str
@@ -103,7 +105,7 @@ class ObservedStatistic:
 
 @dataclass(frozen=True)
 class RandomizerComparison:
-    """A contender and what was seen of it; nothing where it cannot be planned."""
+    """A contender and its observed statistics; there are none if it cannot be planned."""
 
     contender: Contender
     seen: tuple[ObservedStatistic, ...] = ()
@@ -146,10 +148,10 @@ def run(
 ) -> RandomizerComparison:
     """Run `repeat` rounds of a contender over `values`, a column with at least as many rows as it has reports.
 
-    `progress` is told of every thousand devices.
+    `progress` is called with the number of devices after every thousand devices.
 
     Raises:
-        AnswerError: where a value does not fit the question.
+        AnswerError: if a value does not fit the question.
     """
     if contender.query is None:
         return RandomizerComparison(contender)
@@ -171,7 +173,7 @@ def _round(
     random: Random,
     tried: dict[str, SimulatedErrors],
 ) -> None:
-    """Run one round, and add what came of it."""
+    """Run one round, and add its errors to `tried`, by statistic."""
     people = tally_of(query, answers, progress, random, whole_round(query))
     counted = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
     truth = query.question.truth(answers)
@@ -188,14 +190,14 @@ def _round(
 
 
 def observed_statistic(statistic: str, tried: SimulatedErrors) -> ObservedStatistic:
-    """Return what came of a statistic that was tried over several rounds."""
+    """Return a statistic's errors and its verdict, over all rounds that were run."""
     seen, coverage, rounds = math.sqrt(_mean(tried.errors)), _mean(tried.covered), len(tried.errors)
     promised = math.sqrt(_mean(tried.promises)) if len(tried.promises) == rounds else None
     return ObservedStatistic(statistic, promised, seen, coverage, verdict(promised, seen, coverage, rounds))
 
 
 def verdict(promised: float | None, seen: float, coverage: float, rounds: int) -> str:
-    """Say whether what was seen over so many rounds can be what was promised (`FALSE_ALARM`)."""
+    """Return whether the observed errors over `rounds` rounds agree with the promised ones (`FALSE_ALARM`)."""
     low, high = tolerance(rounds)
     if promised is not None and seen > high * promised:
         return "larger"
@@ -205,13 +207,13 @@ def verdict(promised: float | None, seen: float, coverage: float, rounds: int) -
 
 
 def tolerance(rounds: int) -> tuple[float, float]:
-    """Return the least and the largest ratio of the error seen to the one promised that are not marked."""
+    """Return the least and the largest ratio of the observed error to the promised one that are not marked."""
     low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], rounds)
     return math.sqrt(low / rounds), math.sqrt(high / rounds)
 
 
 def least_coverage(rounds: int) -> float:
-    """Return the least share of intervals with the truth in them that is not marked."""
+    """Return the least share of intervals with the truth that is not marked."""
     return float(stats.binom.ppf(FALSE_ALARM, rounds, COVERAGE)) / rounds
 
 

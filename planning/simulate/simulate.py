@@ -1,9 +1,10 @@
 """Runs a task on a table of data without a network, and returns its estimates and its privacy.
 
-One round is run, or as many as a text that is asked by prefixes takes to be found, with the same answers in each.
+It runs one round. If a text is asked by prefixes, it runs as many rounds as finding the text takes, each with the same
+answers.
 
 Reports are drawn exactly as devices draw them. Nothing is sealed or shuffled, because estimates depend on counts alone.
-The privacy stated is that of a shuffled batch of this size.
+The stated privacy is that of a shuffled batch of this size.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ from hubbub.queries.texts.lookup import Decodable
 def simulate(
     plan: Plan, dataset: Dataset, progress: Callable[[int], None], random: Random = os.urandom
 ) -> dict[str, Any]:
-    """Return estimates beside the truth and the certificate's numbers, as one JSON document.
+    """Return the estimates with their true values, and the certificate's numbers, as one JSON document.
 
-    Under the task's minimum nothing would be released: `released` is false, and there is no privacy to state.
-    Estimates are those after the last of the `rounds` that are played, and privacy is stated for all of them.
+    Below the task's minimum nothing would be released: `released` is false, and there is no privacy to state.
+    Estimates are those after the last of the `rounds` that are run. Privacy is stated for all of these rounds.
 
-    `dataset` has a column for each of the plan's queries; `progress` is told of every thousand devices dealt with.
+    `dataset` has a column for each of the plan's queries. `progress` is called with the number of devices after every
+    thousand devices.
 
     Raises:
-        AnswerError: where the data does not fit the task.
+        AnswerError: if the data does not fit the task.
     """
     queries, counted, rounds = [], [], most_rounds(plan)
     released = dataset.devices >= plan.draft.minimum_reports
@@ -76,7 +78,7 @@ def _privacy(plan: Plan, history: Sequence[RoundCounts]) -> dict[str, Any]:
 
 
 def most_rounds(plan: Plan) -> int:
-    """Return how many rounds are played: one, or as many as the question needs that asks for most prefixes."""
+    """Return how many rounds are run: one, or as many as the question with the most prefixes needs."""
     return max(whole_round(planned.query) + 1 for planned in plan.queries)
 
 
@@ -93,7 +95,7 @@ def whole_round(query: Query) -> int:
 def _simulated(
     query: Query, answers: Sequence[Value], dummies: int, progress: Callable[[int], None], random: Random
 ) -> dict[int, Batch]:
-    """Return the batches of a query in each round up to the one for whole answers; everybody answers all of them."""
+    """Return a query's batch of each round up to the round for whole answers; all devices answer all rounds."""
     batches = {}
     for number in range(whole_round(query) + 1):
         people = tally_of(query, answers, progress, random, number)
@@ -102,7 +104,7 @@ def _simulated(
 
 
 def _found(query: Query, batches: Mapping[int, Batch], truth: Truth) -> Estimates:
-    """Return what is published after the last round, and what is found of texts by their prefixes."""
+    """Return the estimates that are published after the last round, with the texts that were found by prefixes."""
     last = whole_round(query)
     if isinstance(query.question, HeavyHitterQuestion) and query.question.prefixes:
         debiased = {number: Debiased(query.randomizer, each.tally, each.dummies) for number, each in batches.items()}
@@ -111,14 +113,14 @@ def _found(query: Query, batches: Mapping[int, Batch], truth: Truth) -> Estimate
 
 
 def _with_nobody(truth: Truth, estimates: Estimates | None) -> Truth:
-    """Return the truth with a count of 0 for what was found and nobody holds, so that a false discovery is seen."""
+    """Return the truth with a count of 0 for each text that was found but nobody gave, so a false discovery shows."""
     rows = () if estimates is None else estimates.rows
     nobody = {row.key: 0.0 for row in rows if row.statistic in ("count", BEGINNING)}
     return {**nobody, **truth}
 
 
 def estimates_of(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estimates:
-    """Return what is published of a round that asks for whole answers; texts that the data holds are looked up."""
+    """Return the estimates of a round that asks for whole answers; texts in the data are looked up."""
     last = whole_round(query)
     if not isinstance(query.question, Decodable):
         return query.estimates_over(last, {last: Batch(tally, dummies)})
@@ -129,12 +131,12 @@ def estimates_of(query: Query, tally: Tally, dummies: int, truth: Truth) -> Esti
 def tally_of(
     query: Query, answers: Sequence[Value], progress: Callable[[int], None], random: Random, number: int
 ) -> Tally:
-    """Return the counts of the reports of devices with these answers, each drawn as a device draws it in a round.
+    """Return the counts of the reports for these answers, each drawn as a device draws it in round `number`.
 
-    `progress` is told of every thousand devices.
+    `progress` is called with the number of devices after every thousand devices.
 
     Raises:
-        AnswerError: where an answer does not fit the query.
+        AnswerError: if an answer does not fit the query.
     """
     tally = query.randomizer.tally(b"")
     # Counted a thousand at a time, so that memory does not grow with the data.

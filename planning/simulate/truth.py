@@ -1,4 +1,4 @@
-"""Estimates beside the truth, which is known in a demo or a simulation, as values and as one JSON document."""
+"""Compares estimates with the truth, which a demo or a simulation knows, as values and as one JSON document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.queries.estimation.estimates import Estimate, Row, Truth
 
 @dataclass(frozen=True)
 class ComparedEstimate:
-    """One statistic: its row with its estimate, and its true value."""
+    """A statistic's row, its estimate and its true value."""
 
     row: Row
     estimate: Estimate
@@ -20,14 +20,14 @@ class ComparedEstimate:
 
     @property
     def error_in_standard_errors(self) -> float | None:
-        """How far off the estimate is, in standard errors; None where it has none."""
+        """The error of the estimate in standard errors; None if the estimate has no standard error."""
         error = self.estimate.standard_error
         if error is None:
             return None
         return (self.estimate.value - self.truth) / error if error else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """The comparison as JSON."""
+        """Return the comparison as a JSON object."""
         group, at = self.row.group, self.row.at
         return {
             "statistic": self.row.statistic,
@@ -41,9 +41,9 @@ class ComparedEstimate:
 
 
 def compare(result: QueryResult, truth: Truth, optional: bool) -> list[ComparedEstimate]:
-    """Return a query's estimates beside the truth; an empty list where the query was withheld.
+    """Return a query's estimates with their true values; an empty list if the query was withheld.
 
-    Where the query is not optional, everybody answers, so the number of those who answered is left out.
+    If the query is not optional, everybody answers, so the number of people who answered is left out.
     """
     return [
         ComparedEstimate(line.row, line.estimate, truth[line.row.key])
