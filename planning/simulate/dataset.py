@@ -1,4 +1,4 @@
-"""Tables with one row per device and one column per query, and their true statistics."""
+"""Reads tables with one row per device and one column per query, and computes their true statistics."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from hubbub.queries.questions.number import Number
 from hubbub.queries.questions.question import Question, Value
 
 MOST_CATEGORIES = 10_000
-"""Most distinct values of a histogram's column; a column with more holds identifiers, not categories."""
+"""The most distinct values of a histogram's column; a column with more contains identifiers, not categories."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Devices' answers: one column per question, named as it; text or null for histograms, float or null for sums."""
+    """Devices' answers: one column per question, with its name; text or null for histograms, float or null for sums."""
 
     name: str
     questions: tuple[Question, ...]
     answers: pa.Table
     unusable: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By query, how many values of its column are infinite or NaN; they count as no answer."""
+    """For each query, how many values of its column are infinite or NaN; these count as no answer."""
     candidates: tuple[str, ...] = ()
     """Texts to look up in the results of questions whose answers the task does not list."""
     later: tuple[pa.Table, ...] = ()
-    """Answers of the rounds after the first, where they change: the same devices in the same rows."""
+    """Answers of the rounds after the first, if they change: the same devices in the same rows."""
 
     @property
     def devices(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         return int(self.answers.num_rows)
 
     def in_round(self, number: int) -> Dataset:
-        """Return what the devices answer in a round; from the last table on, nothing changes any more."""
+        """Return the devices' answers in a round; the last table is also used for all later rounds."""
         tables = (self.answers, *self.later)
         return replace(self, answers=tables[min(number, len(self.later))], later=())
 
     def taken(self, take: Callable[[pa.Table], pa.Table]) -> Dataset:
-        """Return the devices that `take` leaves in a table, in every round."""
+        """Return the dataset with only the rows that `take` keeps of a table, in every round."""
         return replace(self, answers=take(self.answers), later=tuple(take(table) for table in self.later))
 
     def rows(self) -> Iterator[dict[str, Value]]:
@@ -76,7 +76,7 @@ class SumSpec:
         """Read COLUMN:LOWER:UPPER.
 
         Raises:
-            UsageError: where it has another form.
+            UsageError: if it has another form.
         """
         match = re.fullmatch(r"(.+):([^:]+):([^:]+)", text)
         try:
@@ -88,13 +88,13 @@ class SumSpec:
 
 
 def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) -> Dataset:
-    """Return the columns of a file as queries of their names: text columns as histograms, numbers as sums.
+    """Return the columns of a file as queries with their names: text columns as histograms, numbers as sums.
 
-    A histogram's categories are the column's values, sorted; a column with empty fields becomes an optional query.
+    A histogram's categories are the column's values, sorted. A column with empty fields becomes an optional query.
 
     Raises:
-        HubbubError: where the file cannot be read, or a column is missing or of another kind.
-        UsageError: where no query was named, a column twice, or one whose name a query cannot have.
+        HubbubError: if the file cannot be read, or a column is missing or of another kind.
+        UsageError: if no column is named, a column is named twice, or a column's name is not allowed for a query.
     """
     if not histograms and not sums:
         raise UsageError("name at least one --histogram COLUMN or --sum COLUMN:LOWER:UPPER to ask about the file")
@@ -118,14 +118,15 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
 
 
 def read_answers(name: str, questions: Sequence[Question], path: Path, words: Sequence[str]) -> Dataset:
-    """Return a file's columns as answers to a task's questions; `words` are texts QUERY=COLUMN for other names.
+    """Return a file's columns as answers to a task's questions.
 
-    A question of several parts has a column for each, and any part may be named as a query is. A name that is in
-    several questions is one column in all of them.
+    `words` are texts QUERY=COLUMN for columns whose name is not the query's. A question of several parts has a column
+    for each part, and QUERY may also be the name of a part. A name that is in several questions is one column in all of
+    them.
 
     Raises:
-        UsageError: where a text has another form, or names no query.
-        HubbubError: where the file cannot be read, or as `from_table`.
+        UsageError: if a text has another form, or names no query.
+        HubbubError: if the file cannot be read, or as `from_table`.
     """
     named: dict[str, str] = {}
     parts = [part for question in questions for part in question.parts]
@@ -145,13 +146,14 @@ def read_answers(name: str, questions: Sequence[Question], path: Path, words: Se
 def from_table(
     table: pa.Table, where: str, name: str, questions: Sequence[Question], columns: Mapping[str, str]
 ) -> Dataset:
-    """Return a table's columns as answers to a task's questions; `columns` names the column of each part of theirs.
+    """Return a table's columns as answers to a task's questions.
 
-    An answer of several parts is a record of them, and missing where one of them is that must be there.
+    `columns` names the column of each part of the questions; `where` names the file in messages. An answer of several
+    parts is a record of them. It is missing if a required part is missing.
 
     Raises:
-        HubbubError: where a column is missing, of another kind, holds a text that its question does not take, or has
-            rows without an answer to a question that needs one; `where` names the file in messages.
+        HubbubError: if a column is missing or of another kind, contains a text that its question does not allow, or has
+            rows without an answer to a question that needs one.
     """
     answers, unusable = {}, {}
     for question in questions:
@@ -171,7 +173,7 @@ def from_table(
 def _read_parts(
     table: pa.Table, where: str, question: Question, columns: Mapping[str, str]
 ) -> tuple[dict[str, pa.ChunkedArray], Counter[str]]:
-    """Return the column of each part of a question, checked, and how many of their values no device can answer with."""
+    """Return the checked column of each part of a question, and how many values no device can answer with, by kind."""
     found: dict[str, pa.ChunkedArray] = {}
     unusable: Counter[str] = Counter()
     for part in question.parts:
@@ -184,7 +186,7 @@ def _read_parts(
 
 
 def _records(question: Question, parts: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return one record a row, null where a part that must be there is."""
+    """Return one record a row; it is null if a required part is null."""
     arrays = [values.combine_chunks() for values in parts.values()]
     missing = pa.array(np.zeros(len(arrays[0]), dtype=bool))
     for part, values in zip(question.parts, arrays, strict=True):
@@ -194,9 +196,9 @@ def _records(question: Question, parts: Mapping[str, pa.ChunkedArray]) -> pa.Chu
 
 
 def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> None:
-    """Refuse a text that a question does not take, naming its row, counted from 1 after a header, and the text.
+    """Refuse a text that a question does not allow; the error has its row, counted from 1 after a header, and the text.
 
-    The data is its owner's own, so that the text may be shown; an error about a device's answer never repeats it.
+    The text may be shown because the data belongs to the caller. An error about a device's answer never repeats it.
     """
     for text in pc.unique(values).to_pylist():
         try:
@@ -208,10 +210,10 @@ def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> Non
 
 
 def first_rows(dataset: Dataset, devices: int | None) -> Dataset:
-    """Return the first `devices` rows, all of them where it is None.
+    """Return the first `devices` rows; None returns all of them.
 
     Raises:
-        UsageError: where there are fewer.
+        UsageError: if there are fewer.
     """
     if devices is None:
         return dataset
@@ -229,7 +231,7 @@ def _check_devices(dataset: Dataset, devices: int) -> None:
 def unusable_words(dataset: Dataset) -> list[str]:
     """Return a sentence for each query whose column has values that no device can answer with."""
     return [
-        f"{name}: {' and '.join(f'{count} {what}' for what, count in counts.items())} in the file, taken as no answer"
+        f"{name}: {' and '.join(f'{count} {what}' for what, count in counts.items())} in the file, counted as no answer"
         for name, counts in dataset.unusable.items()
     ]
 
@@ -259,21 +261,23 @@ def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
     try:
         texts = values.cast(pa.string())
     except pa.ArrowException as error:
-        raise HubbubError(f"column {column!r} does not hold texts: {error!s:.200}; name a column of texts") from error
+        raise HubbubError(
+            f"column {column!r} does not contain texts: {error!s:.200}; name a column of texts"
+        ) from error
     # An empty field of a CSV file is read as an empty text. It means "no answer", as null does.
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _numbers(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
-    """Return a column's numbers, null where it has none, and how many of its values are infinite or NaN."""
+    """Return a column's numbers, with null for each missing one, and how many values are infinite or NaN."""
     try:
         numbers = values.cast(pa.float64())
     except pa.ArrowException as error:
         comma = any(_DECIMAL_COMMA.fullmatch(str(value)) for value in values.slice(0, 1000).to_pylist())
         remedy = "; write its numbers with a point, such as 12.5" if comma else ""
-        raise HubbubError(f"column {column!r} does not hold numbers: {error!s:.200}{remedy}") from error
+        raise HubbubError(f"column {column!r} does not contain numbers: {error!s:.200}{remedy}") from error
     unusable = {"infinite": pc.sum(pc.is_inf(numbers)).as_py() or 0, "NaN": pc.sum(pc.is_nan(numbers)).as_py() or 0}
-    # NaN and infinities are not numbers that a device can answer with: they mean "no answer" too.
+    # A device cannot answer with NaN or an infinity, so they mean "no answer" too.
     return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64())), unusable
 
 
@@ -287,14 +291,14 @@ _READERS: Mapping[type, Callable[[pa.ChunkedArray, str], tuple[pa.ChunkedArray, 
     str: _read_texts,
     float: _numbers,
 }
-"""How a column is read, by what a question's answers are."""
+"""The function that reads a column, by the type of a question's answers."""
 
 
 def query_name(column: str) -> str:
-    """Return a column's name as that of its query: the same, in Unicode's composed form.
+    """Return the query's name for a column: the column's name in Unicode's composed form.
 
     Raises:
-        UsageError: where no query can have that name.
+        UsageError: if no query can have that name.
     """
     name = unicodedata.normalize("NFC", column)
     try:
@@ -305,7 +309,7 @@ def query_name(column: str) -> str:
 
 
 def task_name(path: Path) -> str:
-    """Return a file's name as that of a task, which is part of file names and has few characters to choose from."""
+    """Return a task's name for a file; few characters are allowed in it, because file names contain it."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.name.partition(".")[0]).strip("_")
     return (name if name[:1].isalpha() else f"data_{name}".rstrip("_"))[:63]
 
@@ -316,7 +320,7 @@ def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
     It need not be secret which devices take part in a demonstration, so an ordinary generator draws them.
 
     Raises:
-        UsageError: where there are fewer rows than that, or it is fewer than two.
+        UsageError: if there are fewer rows than `devices`, or `devices` is below two.
     """
     _check_devices(dataset, devices)
     if devices < 2:

@@ -1,4 +1,4 @@
-"""Tables from CSV, TSV and Parquet files, compressed or not, whatever separates their columns."""
+"""Reads tables from CSV, TSV and Parquet files, compressed or not, with any usual separator of columns."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pyarrow as pa
 from hubbub.protos.errors import HubbubError
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""Endings of compressed files, and what each is compressed with."""
+"""The compression of a file, by its ending."""
 
 SEPARATORS = {".csv": ",;\t|", ".tsv": "\t"}
-"""What may separate the columns of a text file, by its ending; the one that its first line has most often does."""
+"""The possible separators of a text file, by its ending; the one that occurs most in the first line is used."""
 
 HEADER_BYTES = 2**16
-"""Bytes in which the first line is looked for."""
+"""Bytes of a file in which the first line is searched."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-"""How a text in UTF-16 begins."""
+"""The first bytes of a text in UTF-16."""
 
 _QUOTED = re.compile(r'"[^"]*"')
 
@@ -28,11 +28,11 @@ _QUOTED = re.compile(r'"[^"]*"')
 def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
     """Read a file whose name ends in .csv, .tsv or .parquet, or in one of these and .gz, .bz2, .zst or .lz4.
 
-    The columns named in `texts` are read as they are written: 01234 stays itself.
+    The columns named in `texts` are read as they are written: 01234 stays 01234.
 
     Raises:
-        HubbubError: where it is none of these, a folder, or malformed, saying what to do.
-        OSError: where it cannot be opened.
+        HubbubError: if it is another kind of file, a folder, or malformed; the message states what to do.
+        OSError: if it cannot be opened.
     """
     endings = f"give a .csv, .tsv or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
     if path.is_dir():
@@ -40,7 +40,7 @@ def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
     inner = Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSED else path.suffix.lower()
     if inner not in (*SEPARATORS, ".parquet"):
         raise HubbubError(f"{path} {f'ends in {path.suffix}' if path.suffix else 'has no ending'}; {endings}")
-    path.open("rb").close()  # Python's error names the file and no more
+    path.open("rb").close()  # if this fails, Python's error is shorter than pyarrow's
     try:
         table = _parquet(path) if inner == ".parquet" else _text(path, SEPARATORS[inner], texts)
         table.validate(full=True)
@@ -67,8 +67,8 @@ def _remedy(path: Path, error: Exception, said: str) -> str:
     if "Empty CSV" in said:
         return "give a first line with the columns' names, and a row per device"
     if path.suffix.lower() in COMPRESSED:
-        return f"see that it is whole and compressed as {path.suffix} says, or unpack it first"
-    return "see that it is whole and of the form that its ending says, or export it again"
+        return f"check that it is complete and compressed as {path.suffix}, or unpack it first"
+    return "check that it is complete and that its ending fits its format, or export it again"
 
 
 def _parquet(path: Path) -> pa.Table:
@@ -77,7 +77,7 @@ def _parquet(path: Path) -> pa.Table:
     if path.suffix.lower() not in COMPRESSED:
         return parquet.read_table(path)
     with _opened(path) as file:
-        # Parquet is read from its end, so that the whole of a compressed file has to be in memory.
+        # Parquet is read from its end, so a compressed file must be in memory as a whole.
         return parquet.read_table(pa.BufferReader(file.read()))
 
 
@@ -90,7 +90,7 @@ def _text(path: Path, separators: str, texts: Iterable[str]) -> pa.Table:
         raise UnicodeError("it is a text in UTF-16")
     header = start.decode("utf-8-sig", errors="replace").partition("\n")[0]
     parse = csv.ParseOptions(delimiter=_separator(header, separators))
-    # NaN is read as what it is, not as an empty field, so that it can be counted.
+    # NaN is read as NaN, not as an empty field, so that it can be counted.
     empty = [word for word in csv.ConvertOptions().null_values if word.lower().strip("-") != "nan"]
     convert = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), null_values=empty)
     with _opened(path) as file:
@@ -102,6 +102,6 @@ def _opened(path: Path) -> pa.NativeFile:
 
 
 def _separator(header: str, separators: str) -> str:
-    """Return what separates the names in a first line; the usual one, which is the first, where nothing does."""
+    """Return the separator that occurs most in a first line; if none occurs, the usual one, which is the first."""
     bare = _QUOTED.sub("", header)
     return max(separators, key=bare.count)

@@ -65,7 +65,7 @@ def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
     [
         ([], [], "at least one"),
         (["town"], [], "city, minutes, note"),
-        ([], [SumSpec("note", 0.0, 1.0)], "does not hold numbers"),
+        ([], [SumSpec("note", 0.0, 1.0)], "does not contain numbers"),
         (["city", "city"], [], "same name"),
     ],
 )
@@ -131,7 +131,7 @@ def test_infinite_values_and_nan_are_counted(tmp_path: Path) -> None:
     path.write_text("number,other\n1,1\ninf,2\n-inf,3\nnan,4\n,5\n")
     dataset = from_file(path, [], [SumSpec("number", 0.0, 9.0), SumSpec("other", 0.0, 9.0)])
     assert dataset.unusable == {"number": {"infinite": 2, "NaN": 1}}
-    assert unusable_words(dataset) == ["number: 2 infinite and 1 NaN in the file, taken as no answer"]
+    assert unusable_words(dataset) == ["number: 2 infinite and 1 NaN in the file, counted as no answer"]
     assert dataset.answers["number"].null_count == 4
 
 

@@ -48,13 +48,13 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
         ("data.xlsx", b"", "give a .csv, .tsv or .parquet file"),
         ("data", b"", "has no ending; give a .csv"),
         ("data.csv.gz", b"a,b\n1,2\n", "unpack it first"),
-        ("data.csv.gz", gzip.compress(b"a,b\n1,2\n" * 999, mtime=0)[:-20], "see that it is whole"),
+        ("data.csv.gz", gzip.compress(b"a,b\n1,2\n" * 999, mtime=0)[:-20], "check that it is complete"),
         ("data.csv", "größe\n1\n".encode("latin-1"), "save it as UTF-8"),
         ("data.csv", "a\n1\n".encode("utf-16"), "save it as UTF-8"),
         ("data.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16; save it as UTF-8"),
         ("data.csv", b"", "give a first line with the columns' names"),
         ("data.csv", b"a,b\n1,2\n1,2,3\n", "give every row as many fields"),
-        ("data.parquet", b"abc", "see that it is whole"),
+        ("data.parquet", b"abc", "check that it is complete"),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(name: str, content: bytes, says: str, tmp_path: Path) -> None:
