@@ -19,7 +19,7 @@ REMEMBERED = 3
 LATE_MINUTES = 120
 
 QUESTION = Longitudinal("late", changes=6, epsilon_local=40.0)
-"""One aeroplane in a thousand changes more often, and is clipped. The cap is on everything that all reports of one reveal."""
+"""One aeroplane in a thousand changes more often, and is clipped. The cap is on the total of one's reports."""
 
 
 def lateness() -> Dataset:
