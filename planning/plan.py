@@ -57,7 +57,7 @@ class PlannedQuery:
     widest: float
 
     strategies: tuple[longitudinal.StrategyCandidate, ...] = ()
-    """For a question over time, the cost of each strategy; the errors above are those of the chosen one."""
+    """For a longitudinal question, the cost of each strategy; the errors above are those of the chosen one."""
 
     @property
     def half_width(self) -> float:
@@ -150,7 +150,7 @@ def forecast_of(plan: Plan) -> BudgetForecast:
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
-    """Plan each question for this number of reports; questions over time come first, the others share the rest."""
+    """Plan each question for this number of reports; longitudinal questions come first, the others share the rest."""
     over_time = {each.name: _planned_over_time(draft, each, reports) for each in draft.questions if _is_repeated(each)}
     others = [question for question in draft.questions if question.name not in over_time]
     rest = {each.query.name: each for each in _planned_rounds(draft, others, reports)} if others else {}
@@ -172,7 +172,7 @@ def _share(draft: Draft, questions: Sequence[Question]) -> float:
 def _planned_over_time(draft: Draft, question: Question, reports: int) -> PlannedQuery:
     if not isinstance(question, Longitudinal):
         raise TaskError(
-            f"{question.name}: planning knows no question over time of kind {question.kind}; it plans longitudinal ones"
+            f"{question.name}: planning knows no longitudinal question of kind {question.kind}; use kind longitudinal"
         )
     privacy, share = draft.privacy, _share(draft, [question])
     total = privacy.epsilon if privacy.epsilon_total is None else privacy.epsilon_total
@@ -308,7 +308,7 @@ def randomizer_words(query: Query) -> dict[str, object]:
 
 
 def sent_by(query: Query) -> str:
-    """Return the kind of randomizer, or the strategy of a question over time."""
+    """Return the kind of randomizer, or the strategy of a longitudinal question."""
     kind: str = query.randomizer.content().get("mechanism") or query.question.content()["strategy"]
     return kind
 

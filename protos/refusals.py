@@ -182,7 +182,7 @@ EXPLANATIONS: Mapping[Reason, Explanation] = MappingProxyType(
         ),
         Reason.NOT_ENROLLED: Explanation(
             _DEVICE,
-            "The task takes enrolled devices, and no credential proves this submission.",
+            "The task admits enrolled devices, and no credential proves this submission.",
             "A hubbub client redeems its ticket again once, by itself. A device without a ticket needs one. Many "
             "such refusals mean that somebody floods the port.",
         ),

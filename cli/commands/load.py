@@ -88,8 +88,8 @@ def command(
     slow, and a latency counts from the moment a device was due. Calls are retried as devices retry them.
 
     Submissions are made and sealed before the load begins, and sent over TLS. Their answers are nobody's, but they
-    count in the round: never load a round whose results matter. If the task takes enrolled devices, each device needs
-    its own ticket.
+    count in the round: never load a round whose results matter. If the task admits enrolled devices, each device
+    needs its own ticket.
 
     Examples: hubbub load --rate 300 --seconds 5; hubbub load --steps 500,1000,2000,4000 --plot load.svg;
     hubbub load deployment/client/client.toml --tickets load.jsonl --users 100 --think 2 --seconds 60

@@ -190,7 +190,7 @@ def _randomizer(query: Query) -> str:
 
 
 def _print_strategies(printer: Console, each: PlannedQuery) -> None:
-    """Print what each strategy for a question over time costs, and which was chosen."""
+    """Print what each strategy for a longitudinal question costs, and which was chosen."""
     from hubbub.cli.tables.tables import print_table
 
     columns = ("ε over all rounds", "ε_local over all", "std. error, mean", "largest")

@@ -66,7 +66,7 @@ def command(
     many submissions again.
 
     The services cannot distinguish these devices from people: never rehearse in a round whose results matter. If the
-    task takes enrolled devices, give each run new tickets, because a run redeems them. If the task admits by TLS
+    task admits enrolled devices, give each run new tickets, because a run redeems them. If the task admits by TLS
     certificates, each device has one submission a round.
 
     Example: hubbub rehearse deployment/client/client.toml --devices 1000 --answer theme=dark --answer theme=light
@@ -92,7 +92,7 @@ def command(
 
 
 def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
-    """Return the devices' tickets, if the task takes only enrolled devices."""
+    """Return the devices' tickets, if the task admits only enrolled devices."""
     from hubbub.deploy.pki.tickets import read_tickets
     from hubbub.protos.errors import UsageError
     from hubbub.protos.task.admission import Mode
@@ -102,8 +102,8 @@ def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
     found = [] if file is None else [ticket.encode() for ticket in read_tickets(file)]
     if len(found) < devices:
         raise UsageError(
-            f"task {task.name} takes enrolled devices, and there are {len(found)} tickets for {devices} devices; make "
-            f"tickets with `hubbub enroll FILE --devices {devices}` and give FILE with --tickets"
+            f"task {task.name} admits enrolled devices, and there are {len(found)} tickets for {devices} devices; "
+            f"make tickets with `hubbub enroll FILE --devices {devices}` and give FILE with --tickets"
         )
     return found[:devices]
 

@@ -78,7 +78,8 @@ def command(
 
     Also give the round's results, as hubbub results --json prints them. The command then compares their counts with the
     digest in the certificate, and recomputes the estimates from the counts. A file of results contains its
-    certificate, so it is enough by itself. Results of a question over time need the results of the earlier rounds too.
+    certificate, so it is enough by itself. Results of a longitudinal question need those of
+    the earlier rounds too.
 
     Only the analyzer knows how many reports are valid. The command also prints what holds if that claim is false; for a
     history, it prints this for all rounds together.

@@ -35,8 +35,8 @@ async def send(
     """Answer a round, the current one by default, once for each of the `answers`; return what became of them.
 
     What is on its way is in a temporary folder, which is removed at the end. `progress` is told how many more devices
-    were dealt with. `tickets` are those of the devices, in order, where the task takes enrolled ones; `certificates`
-    are theirs where it admits by them, and each is then shown over a connection of its own.
+    were dealt with. `tickets` are the devices' tickets, in order, if the task admits enrolled devices.
+    `certificates` are theirs if it admits by TLS certificate; each is then shown over its own connection.
 
     Raises:
         HubbubError: as `Fleet.submit_many`.

@@ -136,7 +136,7 @@ def deployment_in(
         found = 0 if tickets is None else len(read_tickets(tickets))
         if found < needed:
             raise UsageError(
-                f"task {task.name} takes enrolled devices, and {needed} need a ticket each, but {found} are given; "
+                f"task {task.name} admits enrolled devices, and {needed} need a ticket each, but {found} are given; "
                 f"make them with `hubbub enroll FILE --devices {needed}` and give them with --tickets"
             )
     return Deployment(

@@ -215,7 +215,7 @@ def _suite_of(name: Any) -> str:
 
 
 def _check_promises(draft: Draft, queries: Sequence[Query]) -> None:
-    """Check the multi-round assumptions of questions over time: no certified number may depend on an unchecked one."""
+    """Check what longitudinal questions assume of all rounds: no certified number may depend on an unchecked one."""
     honest = floor(Fraction(str(draft.privacy.honest_share)) * draft.minimum_reports)
     for index, query in enumerate(queries):
         if isinstance(query.question, Repeated):

@@ -171,7 +171,7 @@ class Draft:
 
     @property
     def horizon(self) -> int | None:
-        """How many rounds are promised together: all, where a question is over time; None where none is."""
+        """How many rounds are promised together: all, if a question is longitudinal; otherwise None."""
         return self.schedule.rounds if any(isinstance(each, Repeated) for each in self.questions) else None
 
 
@@ -213,7 +213,7 @@ class Task:
 
     @property
     def horizon(self) -> int | None:
-        """How many rounds are promised together: all, where a query is over time; None where none is."""
+        """How many rounds are promised together: all, if a query is longitudinal; otherwise None."""
         return self.schedule.rounds if any(query.horizon is not None for query in self.queries) else None
 
     @cached_property
