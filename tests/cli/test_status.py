@@ -147,7 +147,10 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
         words = ("--devices", "10", "--answer", "theme=light", "--answer", "theme=dark")
         without = await ran("rehearse", client, *words)
         assert without.status == 2
-        assert "admits enrolled devices, and there are 0 tickets for 10 devices; make tickets with" in without.err
+        assert (
+            "takes enrolled devices, and there are 0 tickets for 10 devices; make tickets with `hubbub enroll"
+            in without.err
+        )
         stated = await ran("rehearse", client, *words, *first)
         assert (stated.status, stated.out) == (0, "acknowledged: 10 devices of task kiosks\n")
         filed = await ran("rehearse", client, "--data", data, "--column", "theme=look", "--json", *second)

@@ -29,7 +29,7 @@ def flights() -> Dataset:
 
 FLIGHTS = Scenario(
     "flights",
-    "each flight is a device, and says its carrier and, where it has one, its departure delay",
+    "each flight is a device, which reports its carrier and, if it has one, its departure delay",
     flights,
 )
 """The default scenario of `hubbub demo`."""

@@ -37,7 +37,7 @@ def delays() -> Dataset:
 
 GROUPS = Scenario(
     "groups",
-    "each flight is a device; one report has its departure delay, its airport and its time of the day",
+    "each flight is a device, which reports its departure delay, its airport and its time of the day together",
     delays,
 )
 """A number by airport and time of the day: nine groups, six attributes' values and everybody, of the same counts."""

@@ -19,7 +19,7 @@ REMEMBERED = 3
 LATE_MINUTES = 120
 
 QUESTION = Longitudinal("late", changes=6, epsilon_local=40.0)
-"""One aeroplane in a thousand changes more often, and is clipped. The cap is on what all its reports tell of one."""
+"""One aeroplane in a thousand changes more often, and is clipped. The cap is on the total of one's reports."""
 
 
 def lateness() -> Dataset:
@@ -46,7 +46,7 @@ def _states(late: np.ndarray) -> pa.Table:
 
 LONGITUDINAL = Scenario(
     "longitudinal",
-    "each aeroplane is a device, and says sixteen times whether it was two hours late in the last ten weeks",
+    "each aeroplane is a device, which reports sixteen times whether it was two hours late in the last ten weeks",
     lateness,
     devices=1250,
     rounds=PERIODS,

@@ -31,7 +31,7 @@ def destinations() -> Dataset:
 
 TEXT = Scenario(
     "text",
-    "each flight is a device, and says the name of the airport it went to; the task lists none",
+    "each flight is a device, which reports the name of its destination airport; the task lists no names",
     destinations,
 )
 """Any text: what stands out is found among 1,458 airports that nobody named beforehand."""

@@ -129,7 +129,7 @@ async def test_what_nobody_changed_is_shown(counted: Bench) -> None:
     ("query", "changed", "problem"),
     [
         (0, moved, "they have another digest"),
-        (0, added, "carrier: its counts cannot be those of its reports"),
+        (0, added, "carrier: its counts do not fit its reports"),
         (0, lambda counts: counts[::-1], "they have another digest"),
         (
             0,
@@ -137,9 +137,9 @@ async def test_what_nobody_changed_is_shown(counted: Bench) -> None:
             "carrier: its counts add up to 121, but 120 valid reports",
         ),
         (1, lambda counts: counts[[2, 0, 1]], "they have another digest"),
-        (1, added, "flown: its counts cannot be those of its reports"),
+        (1, added, "flown: its counts do not fit its reports"),
         (2, other_cells, "they have another digest"),
-        (2, lambda counts: counts[1:], "site: its counts cannot be those of its reports"),
+        (2, lambda counts: counts[1:], "site: its counts do not fit its reports"),
     ],
 )
 async def test_counts_that_are_moved_or_added_after_the_certificate_are_refused(
