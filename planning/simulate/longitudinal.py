@@ -1,9 +1,9 @@
-"""Runs each strategy for a boolean that changes over time on a column, and sets seen errors beside promised.
+"""Runs each strategy for a boolean that changes over time on a column, and compares observed with promised errors.
 
-Changes are sent by the draws that devices make (`queries.longitudinal.sampling`). What is sent where nothing changed
-has no memory and is the same law for every device, so it is drawn for all of them at once: the sum of m fair coins is
-2·B(m, ½) − m, and how often m devices of one value send each value is multinomial by the node's law. A test compares
-both with each other.
+Changes are sent by the draws that devices make (`queries.longitudinal.sampling`). If nothing changed, the law of the
+sent value has no memory and is the same for every device, so it is drawn for all of them at once. The sum of m fair
+coins is 2·B(m, ½) − m. For m devices with one value, the numbers of devices that send each value are multinomial by the
+node's law. A test compares these draws with those of single devices.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ States = npt.NDArray[np.int8]
 """Booleans by device and period, shape (devices, periods)."""
 
 Totals = Mapping[tuple[int, int], int]
-"""The sum of what was sent for each node (level, number from 1)."""
+"""The sum of the sent values for each node (level, number from 1)."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    """What a column over time says: each device's boolean after each period, clipped to so many changes.
+    """Each device's boolean after each period, clipped to `changes` changes.
 
-    `clipped` is how many devices changed more often: from then on their boolean stays.
+    `clipped` is the number of devices that changed more often; after the last allowed change their boolean stays.
     """
 
     states: States
@@ -46,7 +46,7 @@ class Streams:
 
     @classmethod
     def of(cls, states: States, changes: int) -> Streams:
-        """Clip the streams; a boolean is 0 before the first period."""
+        """Return the streams clipped to `changes` changes; a boolean is 0 before the first period."""
         steps = np.diff(states, axis=1, prepend=np.int8(0))
         late = np.cumsum(steps != 0, axis=1) > changes
         kept = np.cumsum(np.where(late, 0, steps), axis=1).astype(np.int8)
@@ -54,12 +54,12 @@ class Streams:
 
     @property
     def horizon(self) -> Horizon:
-        """The periods, and the most changes."""
+        """The number of periods, and the most changes."""
         return Horizon(self.states.shape[1], self.changes)
 
 
 def node_values(states: States, level: int) -> States:
-    """Return the nodes' values, −1, 0 or 1, of a level's nodes that end, shape (devices, nodes)."""
+    """Return the values (−1, 0 or 1) of a level's nodes that end within the periods, shape (devices, nodes)."""
     ends = states[:, (1 << level) - 1 :: 1 << level]
     return np.diff(ends, axis=1, prepend=np.int8(0))
 
@@ -67,7 +67,10 @@ def node_values(states: States, level: int) -> States:
 def planned(
     kind: str, horizon: Horizon, reports: int, privacy: Privacy, steady_share: float | None = None
 ) -> tuple[Contender, AnyStrategy | None]:
-    """Return a strategy at the privacy's (ε, δ) over all periods together, at so many devices in each."""
+    """Return a strategy planned for (ε, δ) over all periods together, with `reports` devices in each period.
+
+    The second value is None if it cannot be planned.
+    """
     try:
         goal = Goal.over_all(privacy.epsilon, privacy.delta, reports, privacy.epsilon_local, privacy.honest_share)
         (found,) = compare_strategies(StrategyTargets.of(horizon, goal, steady_share), [kind])
@@ -89,10 +92,10 @@ def run(
     progress: Callable[[int], None],
     random: Random,
 ) -> RandomizerComparison:
-    """Run a strategy's whole horizon `repeat` times, each over other devices; `progress` is told of each device's.
+    """Run a strategy's whole horizon `repeat` times, each time with devices drawn anew.
 
-    The errors are those of the count after every period; what is promised is the strategy's exact variance at the
-    streams that were run.
+    The errors are those of the count after every period. The promised variance is the strategy's exact variance for the
+    streams that were run. `progress` is called with the number of devices after each horizon.
     """
     if strategy is None:
         return RandomizerComparison(contender)
@@ -108,7 +111,7 @@ def run(
 
 
 def _note(strategy: AnyStrategy, states: States, totals: Totals, tried: SimulatedErrors) -> None:
-    """Add one horizon's errors, promises and intervals, each the mean over its periods."""
+    """Add one horizon's squared errors, promised variances and coverage, each as the mean over its periods."""
     reports, periods = states.shape
     truth = states.sum(axis=0, dtype=np.int64)
     values = [node_values(states, level) for level in range(strategy.horizon.levels)]
@@ -126,16 +129,16 @@ def _note(strategy: AnyStrategy, states: States, totals: Totals, tried: Simulate
 
 
 def estimated(strategy: AnyStrategy, totals: Totals, period: int, reports: int) -> float:
-    """Return the estimate of the count after `period`, from the sums of what was sent."""
+    """Return the estimate of the count after `period`, from the sums of the sent values."""
     nodes = STRATEGY_SIMULATIONS[type(strategy)].nodes(strategy.horizon, period)
     return float(sum(strategy.estimate(level, totals[level, number], reports) for level, number in nodes))
 
 
-# What all devices send over a whole horizon, added up
+# The sums of all devices' sent values over a whole horizon
 
 
 def _direct(strategy: Direct, states: States, pool: Random, generator: np.random.Generator) -> Totals:  # noqa: ARG001
-    """Each period anew: of those at each state, so many say 1."""
+    """Draw, anew in each period and for each state, how many of the devices with that state send 1."""
     chance = [float(strategy.mechanism.law(state)[1]) for state in (0, 1)]
     totals = {}
     for period in range(1, states.shape[1] + 1):
@@ -146,7 +149,7 @@ def _direct(strategy: Direct, states: States, pool: Random, generator: np.random
 
 
 def _tree(strategy: Tree, states: States, pool: Random, generator: np.random.Generator) -> Totals:  # noqa: ARG001
-    """Every device at the node of every period: of those with each value, so many send each value."""
+    """Draw, at the node that ends with each period, how many devices with each value send each value."""
     node, totals = strategy.node, {}
     laws = [[float(chance) for chance in row] for row in node.law]
     for period in range(1, states.shape[1] + 1):
@@ -159,11 +162,11 @@ def _tree(strategy: Tree, states: States, pool: Random, generator: np.random.Gen
 
 
 Biased = dict[int, tuple[int, int]]
-"""By a node's number: how many devices do not send a fair coin there, and the sum of what they send."""
+"""By a node's number: how many devices send no fair coin there, and the sum of the signs that they send."""
 
 
 def _signs(strategy: Sampled | Vector, states: States, pool: Random, generator: np.random.Generator) -> Totals:
-    """Every device draws a level, and sends a sign at each node of it: a fair coin where nothing is told."""
+    """Draw a level for every device, and a sign for each node of that level: a fair coin if it sends no change."""
     horizon, totals = strategy.horizon, {}
     levels = np.array([sampling.level(horizon, pool) for _ in range(len(states))])
     for level in range(horizon.levels):
@@ -177,7 +180,7 @@ def _signs(strategy: Sampled | Vector, states: States, pool: Random, generator: 
 
 
 def _all_changes(strategy: Vector, states: States, level: int, pool: Random) -> Biased:
-    """Each changed node of a device sends the next sign of its vector, times the node's value."""
+    """Send, for each changed node of a device, the next sign of its vector, times the node's value."""
     values, told = node_values(states, level), Biased()
     for row in values[np.any(values, axis=1)]:
         signs = iter(sampling.sign_vector(strategy, pool))
@@ -187,7 +190,7 @@ def _all_changes(strategy: Vector, states: States, level: int, pool: Random) -> 
 
 
 def _one_change(strategy: Sampled, states: States, level: int, pool: Random) -> Biased:
-    """The change that a device keeps sends its sign, at the node that it is in."""
+    """Send the randomized sign of the change that a device keeps, at the node that contains the change."""
     told, steps = Biased(), np.diff(states, axis=1, prepend=np.int8(0))
     for row in steps:
         kept, changes = sampling.kept_change(strategy, pool), np.flatnonzero(row)
@@ -210,7 +213,11 @@ _TOLD: Mapping[type, Callable[[Any, States, int, Random], Biased]] = {Vector: _a
 
 @dataclass(frozen=True)
 class StrategySimulation:
-    """How a strategy is run: the sums of what all devices send, and the sums that the count after a period is from."""
+    """The two functions that run a strategy.
+
+    `send` returns the sums of all devices' sent values. `nodes` returns the nodes whose sums give the count after a
+    period.
+    """
 
     send: Callable[[Any, States, Random, np.random.Generator], Totals]
     nodes: Callable[[Horizon, int], tuple[tuple[int, int], ...]]
@@ -222,4 +229,4 @@ STRATEGY_SIMULATIONS: Mapping[type, StrategySimulation] = {
     Sampled: StrategySimulation(_signs, Horizon.cover),
     Vector: StrategySimulation(_signs, Horizon.cover),
 }
-"""Each strategy's, by its type."""
+"""The simulation of each strategy, by the strategy's type."""

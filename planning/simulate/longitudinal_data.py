@@ -1,4 +1,4 @@
-"""Reads a boolean that changes, from a table with a row per device and period, or a column per period."""
+"""Reads a boolean that changes over time, from a table with a row per device and period, or a column per period."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hubbub.protos.errors import HubbubError
 from hubbub.queries.errors import shown
 
 WORDS: Mapping[str, int] = {"yes": 1, "no": 0, "true": 1, "false": 0, "1": 1, "0": 0, "1.0": 1, "0.0": 0, "": -1}
-"""What a field may hold, whatever its case; an empty one is no news."""
+"""The allowed values of a field, in any case, with their booleans; an empty field is no news (−1)."""
 
 
 def read_wide(path: Path, columns: Sequence[str]) -> States:
-    """Return the booleans of a table with a row per device and a column per period, in the order that they are named.
+    """Return the booleans of a table with a row per device and a column per period; periods are in the given order.
 
     Raises:
-        HubbubError: where the file cannot be read, a column is missing, or a field is no boolean.
-        OSError: where it cannot be opened.
+        HubbubError: if the file cannot be read, a column is missing, or a field is not a boolean.
+        OSError: if the file cannot be opened.
     """
     table = read_table(path, columns)
     return _carried(np.stack([_booleans(_column(table, path, column), column) for column in columns], axis=1))
@@ -33,11 +33,11 @@ def read_wide(path: Path, columns: Sequence[str]) -> States:
 def read_long(path: Path, device: str, period: str, column: str) -> States:
     """Return the booleans of a table with a row per device and period; periods are in the order of their values.
 
-    A device without a row for a period keeps what it had. Numbers are ordered as numbers, texts as texts.
+    A device without a row for a period keeps its last boolean. Numbers are ordered as numbers, texts as texts.
 
     Raises:
-        HubbubError: as `read_wide`; and where a device has two rows for one period.
-        OSError: where it cannot be opened.
+        HubbubError: as `read_wide`, and if a device has two rows for one period.
+        OSError: if the file cannot be opened.
     """
     table = read_table(path, [column])
     devices, periods = (_places(_column(table, path, each), each) for each in (device, period))
@@ -50,7 +50,7 @@ def read_long(path: Path, device: str, period: str, column: str) -> States:
 
 
 def _places(values: pa.ChunkedArray, column: str) -> npt.NDArray[np.int64]:
-    """Return the place of each value among all of the column's, in their order."""
+    """Return the rank of each value among the distinct values of its column, from 0."""
     if values.null_count:
         raise HubbubError(f"column {column!r} has {values.null_count} empty fields; fill them, or remove their rows")
     known = pc.unique(values)
@@ -79,7 +79,7 @@ def _booleans(values: pa.ChunkedArray, column: str) -> States:
 
 
 def _carried(states: States) -> States:
-    """Return the booleans with what was last known where there is no news, and 0 before the first."""
+    """Return the booleans with each gap filled by the last known one, or by 0 before the first."""
     known = np.where(states >= 0, np.arange(1, states.shape[1] + 1), 0)
     last = np.maximum.accumulate(known, axis=1)
     padded = np.concatenate([np.zeros((len(states), 1), dtype=np.int8), states], axis=1)

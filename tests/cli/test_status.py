@@ -148,7 +148,7 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
         without = await ran("rehearse", client, *words)
         assert without.status == 2
         assert (
-            "takes enrolled devices, and there are 0 tickets for 10 devices; make tickets with `hubbub enroll"
+            "admits enrolled devices, and there are 0 tickets for 10 devices; make tickets with `hubbub enroll"
             in without.err
         )
         stated = await ran("rehearse", client, *words, *first)
