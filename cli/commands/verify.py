@@ -240,14 +240,7 @@ def _print(verified: Verified) -> None:
     share = f"honest share {content['honest_share']:g}"
     out.print(f"  admission: {admission['mode']}, {share}. {admission['words']}", markup=False, soft_wrap=True)
     assumed = ", if the honest share was assumed rightly" if verified.task.admission.assumed else ""
-    for query in content["queries"]:
-        out.print(
-            f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
-            f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}){assumed}, "
-            f"{query['epsilon_local']} if {verified.colluders} collude",
-            markup=False,
-            soft_wrap=True,
-        )
+    _print_queries(verified, assumed)
     whole = f"  this round, all queries: epsilon <= {total['epsilon_upper']}{assumed}"
     out.print(whole, markup=False, soft_wrap=True)
     held = len(rounds["history"])
@@ -268,6 +261,17 @@ def _print(verified: Verified) -> None:
     suite = verified.task.hpke
     out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
     _print_signers(verified)
+
+
+def _print_queries(verified: Verified, assumed: str) -> None:
+    for query in verified.content["queries"]:
+        console().print(
+            f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
+            f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}){assumed}, "
+            f"{query['epsilon_local']} if {verified.colluders} collude",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _warn(verified: Verified, others: Sequence[str]) -> None:

@@ -82,7 +82,7 @@ def test_promise_3_fail_closed() -> None:
     assert (set(model.delivered), len(model.held[1])) == ({0}, MINIMUM - 1)
     (erased,), (late,) = refusals(model, Reason.ERASED), refusals(model, Reason.TOO_LATE)
     assert "round 0 is over and erased, so this came too late; the next is round 1" in erased.message
-    assert "round 1 takes nothing more" in late.message
+    assert "round 1 was cut at" in late.message
     assert "the next is round 2" in late.message
 
 

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hubbub.planning.draft_keys import KINDS, SHARED, TABLES, DraftKey
 from hubbub.protos.task import admission, draft
-from hubbub.protos.task.draft_keys import KINDS, SHARED, TABLES, DraftKey
 from hubbub.queries import fields
 from hubbub.queries.registry import QUESTIONS
 from reference.making.page import Page, Section, code, divided, fenced, section, sentence, table, wrapped
@@ -94,10 +94,10 @@ def _check() -> None:
     for where, (described, read) in expected.items():
         differing = sorted(described.keys() ^ read.keys())
         if differing:
-            raise ValueError(f"protos/task/draft_keys.py: {where} differs from what is read: {', '.join(differing)}")
+            raise ValueError(f"planning/draft_keys.py: {where} differs from what is read: {', '.join(differing)}")
         missing = [key for key, required in read.items() if not required and not described[key].default]
         if missing:
-            raise ValueError(f"protos/task/draft_keys.py: {where} has no default for {', '.join(missing)}")
+            raise ValueError(f"planning/draft_keys.py: {where} has no default for {', '.join(missing)}")
 
 
 def read_keys(name: str) -> dict[str, bool]:

@@ -75,7 +75,7 @@ def test_an_audit_that_could_not_fail_is_refused_with_the_rounds_that_would_do()
 
 def test_rounds_with_all_their_people_are_needed() -> None:
     played = audited_task(TASK, AuditOptions())
-    with pytest.raises(UsageError, match="--rounds 100 with --under-minimum 95 leaves 5; play 8 or more"):
+    with pytest.raises(UsageError, match="--rounds 100 with --under-minimum 95 leaves 5 rounds"):
         check_options(played, AuditOptions(100, under_minimum=95))
 
 

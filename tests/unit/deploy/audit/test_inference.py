@@ -63,7 +63,7 @@ def test_the_telling_score_is_found_among_many() -> None:
     assert found.event.score == "score 30"
     assert (found.right, found.wrong) == ((50, 50), (0, 50))
     assert found.epsilon == pytest.approx(most_visible(rounds, 0.0, 0.001))
-    assert found.event.text == "score 30 above 0 says the first answer"
+    assert found.event.text == "score 30 above 0 predicts the first answer"
 
 
 def test_a_score_that_is_low_for_the_first_answer_tells_as_much() -> None:

@@ -33,8 +33,8 @@ def test_devices_take_turns_through_each_querys_answers(task: Task) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "no answers to carrier.*--answer carrier=VALUE"),
-        (["carrier"], "is not NAME=VALUE"),
+        ([], "no answer to carrier.*--answer carrier=VALUE"),
+        (["carrier"], "is not of the form NAME=VALUE"),
         (["nothing=1"], "nothing"),
         (["carrier=AA", "delay=x"], "delay"),
     ],
@@ -76,5 +76,5 @@ async def test_devices_with_certificates_come_one_by_one_and_a_second_run_is_ref
 
 def test_too_few_certificates_are_told_before_anything_is_sent(tmp_path: Path) -> None:
     deployment = Certified(tmp_path)
-    with pytest.raises(UsageError, match="there are 0 for 2; have their authority issue as many"):
+    with pytest.raises(UsageError, match="there are 0 for 2 devices; have one issued for each"):
         _certificates(deployment.task, None, 2)
