@@ -52,7 +52,7 @@ def test_errors_of_counts_through_krr_follow_from_the_formula() -> None:
     own, other = 1 - gamma + gamma / k, gamma / k
     assert count_variance(REPORTS, own, other) == pytest.approx(number(tail, "mse"), rel=1e-6)
     assert f"{sqrt(number(tail, 'mse')):.1f}, is the standard error" in PROSE
-    assert f"nobody holds is {sqrt(count_variance(0, own, other)):.1f}." in PROSE
+    assert f"nobody has is {sqrt(count_variance(0, own, other)):.1f}." in PROSE
 
 
 def test_errors_of_counts_through_unary_encoding_follow_from_the_formula() -> None:
@@ -115,7 +115,7 @@ def test_the_error_of_a_text_follows_from_its_cells() -> None:
     spread = (1000 * hit + (REPORTS - 1000) * miss) / ((1 - gamma) * (1 - 1 / cells)) ** 2
     # With 256 rows, the thousand collide with one another's cells by themselves alone, which adds nothing here.
     assert sqrt(spread) == pytest.approx(thousand, rel=0.1)
-    assert f"standard error of {nobody:.1f}, and one that a thousand hold {thousand:.1f}." in PROSE
+    assert f"standard error of {nobody:.1f}, and one that a thousand have {thousand:.1f}." in PROSE
 
 
 def test_a_text_stands_out_of_so_many_look_ups() -> None:
