@@ -36,5 +36,7 @@ def test_lines_are_compared_in_shape() -> None:
     printed = "made 7 of a\n│ car │ 1,142 │ ███▎ │\ndone in 3 s, at last\n"
     assert pages.unlike("made 12 of a\n…\ndone in 4 s, …\n", printed) == []
     assert pages.unlike("│ car │   -9 │ █ │\n", printed) == []
+    assert pages.unlike("┏━━━┳━━━━━┓\n│ car │ 9 │ may be 0 │\n", "┏━━┳━━┳━━┓\n│ car │ 12 │\n") == []
+    assert pages.unlike("│ bus │ 9 │\n", printed) == ["│ bus │ 9 │"]
     assert pages.unlike("done in 3 s\nmade 12 of a\n", printed) == ["done in 3 s"]
     assert pages.unlike("done in 3 s, …\nmade 12 of a\n", printed) == ["made 12 of a"]

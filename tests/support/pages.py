@@ -24,7 +24,8 @@ STARTS = ("set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait'
 FINGERPRINT = re.compile(r"\b[0-9a-f]{8}(-?[0-9a-f]{8}){7}\b|\b[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?")
-LAYOUT = re.compile(r"[━─█▏▎▍▌▋▊▉ ]+")
+LAYOUT = re.compile(r"[━─█▏▎▍▌▋▊▉│┃┏┳┓┡╇┩└┴┘ ]+")
+"""Bars and the lines of tables: a column of notes is there only if a row has one."""
 BY_CHANCE = "may be 0"
 """A note at counts near zero, which noise gives and takes."""
 

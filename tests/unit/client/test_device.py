@@ -194,9 +194,7 @@ async def test_nobody_listening_is_unreachable_after_the_deadline(device: Make, 
 async def test_a_shuffler_of_another_authority_gets_nothing_and_is_not_asked_twice(
     device: Make, shuffler: FakeShuffler, clock: Clock, tmp_path: Path
 ) -> None:
-    with pytest.raises(
-        Distrusted, match=r"not of the authority that is trusted here; check .* are kept"
-    ):
+    with pytest.raises(Distrusted, match=r"not of the authority that is trusted here; check .* are kept"):
         await device(authority=make_tls(tmp_path / "other", "shuffler")["shuffler"].authority).submit(ANSWERS)
     assert shuffler.fetched == []
     assert shuffler.seen == []
