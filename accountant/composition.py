@@ -22,6 +22,7 @@ from hubbub.accountant.divergence.binomials import MASS_ERROR
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.losses.convolution import ROUNDING, TiltedLaw, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.mechanisms import WithNoise
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilon, fraction_up
 from hubbub.accountant.pairs import (
     ROUNDS_LIMIT,
@@ -34,6 +35,7 @@ from hubbub.accountant.pairs import (
     kept_delta,
     one_round,
     played_grids,
+    without_noise,
 )
 
 PAIR_ERROR = 4 * MASS_ERROR
@@ -51,10 +53,23 @@ FEW_ROUNDS = 4
 SCAN = tuple(1e-5 * 1.8**place for place in range(20))
 """Relative distances below the upper end at which an attack is tried: far from its tilt, the charges hide it."""
 
+USUAL_DELTA = 1e-8
+"""At this δ one round chooses between noise and people; any choice is valid."""
+
+NOISE = "noise"
+"""The name of a bound that rests on noise of the shuffler."""
+
 SOURCE = (
     "privacy loss distributions of dominating pairs (koskela-2021, with the pairs of balle-2019 Lemma 5.3 and "
     "feldman-2022 Thm B.1), composed adaptively (Zhu-Dong-Wang 2022, Thm 10)"
 )
+
+
+SOURCES = {
+    "composition": SOURCE,
+    NOISE: f"the shuffler's noise, everybody else known; composed by {SOURCE}",
+}
+"""The source of a composed ε, by what it rests on."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +115,14 @@ def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
     if single is not None:
         found = epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
         return replace(found, delta=delta)
-    upper = _smaller_epsilon(merged, wanted, local)
+    upper, way = _smaller_epsilon(merged, wanted, local)
     # The attack, at the whole δ, is searched only below the upper end: an attack above it would refute the upper end.
     lower = _lower_epsilon(merged, delta, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
-    same = lower if all(is_attack_on_itself(part) for part in merged) else None
-    return EpsilonBracket(upper, lower, local, delta, "composition", SOURCE, _slack(merged, wanted, upper, same))
+    same = lower if all(is_attack_on_itself(part) for part in way) else None
+    name = NOISE if any(isinstance(part.mechanism, WithNoise) for part in way) else "composition"
+    return EpsilonBracket(upper, lower, local, delta, name, SOURCES[name], _slack(way, wanted, upper, same))
 
 
 @answering
@@ -117,7 +133,7 @@ def compose_upper(parts: Sequence[Part], delta: float) -> float:
     local, single = epsilon_local(merged), _single(merged)
     if single is not None:
         return epsilon_upper(single.mechanism, single.reports, wanted, dummies=single.dummies)
-    upper = min(local, _smaller_epsilon(merged, wanted, local))
+    upper = min(local, _smaller_epsilon(merged, wanted, local)[0])
     return min(upper, compose_upper(_everyone(merged), delta)) if _sampled(merged) else upper
 
 
@@ -147,17 +163,19 @@ def _composed_delta(merged: Sequence[Part], epsilon: float) -> DeltaBracket:
         return delta_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
     if wanted >= local:
         return DeltaBracket(0.0, 0.0, epsilon, local, "local", "sum of the local epsilons", 0.0)
-    upper = min(_upper_delta(tried, wanted) for tried in _ways(merged))
+    upper, place = min((_upper_delta(tried, wanted), place) for place, tried in enumerate(_ways(merged)))
+    way = _ways(merged)[place]
+    name = NOISE if any(isinstance(part.mechanism, WithNoise) for part in way) else "composition"
     attacks = _attacks(merged, SMALL_DELTA)
     lower = _curve(attacks, _for_epsilon(wanted)).delta(wanted) if attacks else None
     tail = _log_tail(merged, SMALL_DELTA)
     # The width of the evaluation: to the same pair from below, or to the attack if both are of one batch.
     below = lower
-    if below is None or not all(is_attack_on_itself(part) for part in merged):
-        same = [(dominated_grid(one_round(part), tail), part.rounds) for part in merged]
+    if below is None or not all(is_attack_on_itself(part) for part in way):
+        same = [(dominated_grid(one_round(part), tail), part.rounds) for part in way]
         below = _curve(same, _for_epsilon(wanted)).delta(wanted)
     slack = max(0.0, (upper - below) / upper) if upper > 0 else 0.0
-    return DeltaBracket(upper, lower, epsilon, local, "composition", SOURCE, slack)
+    return DeltaBracket(upper, lower, epsilon, local, name, SOURCES[name], slack)
 
 
 def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
@@ -167,14 +185,33 @@ def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
     return lambda epsilon: min(1.0, grid.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
 
 
-def _smaller_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:
-    return min(_upper_epsilon(tried, delta, local) for tried in _ways(parts))
+def _smaller_epsilon(parts: Sequence[Part], delta: float, local: float) -> tuple[float, Sequence[Part]]:
+    """Return the smallest ε of all ways to bound the parts, and the way that gave it."""
+    ways = _ways(parts)
+    upper, place = min((_upper_epsilon(tried, delta, local), place) for place, tried in enumerate(ways))
+    return upper, ways[place]
 
 
 def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
-    """Return the parts as given, and without dummies, which bounds them too (`bounds.bound.at_most_without`)."""
-    bare = [replace(part, dummies=0) for part in parts]
-    return [parts, bare] if any(part.dummies for part in parts) else [parts]
+    """Return parts that bound the given ones: each way is valid.
+
+    A part beside noise is bounded by the noise or by the people among whom it is (`without_noise`): all by one of the
+    two, or each by that which is smaller alone. A part with dummies is also bounded without them
+    (`bounds.bound.at_most_without`).
+    """
+    ways: list[Sequence[Part]] = [parts]
+    if any(isinstance(part.mechanism, WithNoise) for part in parts):
+        ways += [[without_noise(part) for part in parts], [_smaller_alone(part) for part in parts]]
+    bare = [[replace(part, dummies=0) for part in way] for way in ways if any(part.dummies for part in way)]
+    return [way for place, way in enumerate([*ways, *bare]) if way not in [*ways, *bare][:place]]
+
+
+def _smaller_alone(part: Part) -> Part:
+    """Return the part, or the one without its noise if one round of that has the smaller ε at a usual δ."""
+    if not isinstance(part.mechanism, WithNoise):
+        return part
+    found = epsilon_bracket(part.mechanism, part.reports, USUAL_DELTA, dummies=part.dummies)
+    return part if found.bound == NOISE else without_noise(part)
 
 
 def _upper_delta(parts: Sequence[Part], epsilon: float) -> float:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 from hubbub.accountant.arithmetic_errors import answering
 from hubbub.accountant.bounds.exact import EXACT as BOUNDS
+from hubbub.accountant.bounds.noise import NOISE, covered
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import AnyMechanism
+from hubbub.accountant.mechanisms import AnyMechanism, WithNoise
 from hubbub.accountant.numbers import checked_delta, checked_epsilon
 from hubbub.accountant.pairs import pairs_of
 
@@ -34,6 +35,9 @@ def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
         if pairs.local_epsilon is None:
             return pairs.upper_bounds()
         return (bound, "local") if bound != "local" else ("local",)
+    if isinstance(mechanism, WithNoise):
+        # Noise is a post-processing of the batch without it, so the bounds of the randomizer alone are valid too.
+        return (*pairs_of(mechanism.randomizer).upper_bounds()[:-1], NOISE.name, "local")
     return pairs.upper_bounds()
 
 
@@ -67,8 +71,8 @@ def _epsilon_ends(
     # Ties go to the first name: `local` comes last, so it is named only if no other bound is as small.
     names, local = _candidates(mechanism, bound), local_epsilon(mechanism)
     if bound != "best":
-        BOUNDS[bound].conditions(mechanism, reports, dummies)
-    found = {name: BOUNDS[name].epsilon(mechanism, reports, delta, dummies) for name in names}
+        BOUNDS[bound].conditions(covered(BOUNDS[bound], mechanism), reports, dummies)
+    found = {name: BOUNDS[name].epsilon(covered(BOUNDS[name], mechanism), reports, delta, dummies) for name in names}
     name = min(names, key=lambda each: (found[each].upper, names.index(each)))
     # Otherwise a reader would see amplification although an attack on one report alone reaches the same ε.
     if local is not None and found[name].upper >= local * (1 - _NOTHING):
@@ -110,8 +114,8 @@ def delta_bracket(
     epsilon = checked_epsilon(epsilon)
     names = _candidates(mechanism, bound)
     if bound != "best":
-        BOUNDS[bound].conditions(mechanism, reports, dummies)
-    found = {name: BOUNDS[name].delta(mechanism, reports, epsilon, dummies) for name in names}
+        BOUNDS[bound].conditions(covered(BOUNDS[bound], mechanism), reports, dummies)
+    found = {name: BOUNDS[name].delta(covered(BOUNDS[name], mechanism), reports, epsilon, dummies) for name in names}
     name = min(names, key=lambda each: (found[each][1], names.index(each)))
     # `local` is a formula, so its evaluation is not wide: its lower end is 0 as it proves nothing from below.
     lower, upper = found[name] if name != "local" else (found[name][1], found[name][1])
@@ -131,5 +135,5 @@ def delta_upper(
     epsilon = checked_epsilon(epsilon)
     names = _candidates(mechanism, bound)
     if bound != "best":
-        BOUNDS[bound].conditions(mechanism, reports, dummies)
-    return min(BOUNDS[name].delta(mechanism, reports, epsilon, dummies)[1] for name in names)
+        BOUNDS[bound].conditions(covered(BOUNDS[bound], mechanism), reports, dummies)
+    return min(BOUNDS[name].delta(covered(BOUNDS[name], mechanism), reports, epsilon, dummies)[1] for name in names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from types import MappingProxyType
 
 from hubbub.accountant.arithmetic_errors import answering
@@ -18,10 +19,11 @@ from hubbub.accountant.bounds.erlingsson import ERLINGSSON
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.feldman import FELDMAN
 from hubbub.accountant.bounds.girgis import GIRGIS
+from hubbub.accountant.bounds.noise import NOISE, covered
 from hubbub.accountant.bounds.over_rounds import Composition, composed_epsilon, compositions
 from hubbub.accountant.composition import epsilon_local
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
 from hubbub.accountant.numbers import checked_delta
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.renyi import checked_order
@@ -100,16 +102,19 @@ def _chosen(part: Part, delta: float, found: Sequence[Assessment]) -> tuple[str,
     """Return a certificate's bound and composition; over rounds, its pair's losses if they give a smaller ε."""
     if part.rounds == 1:
         return epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies).bound, None
-    pair = next(name for name in CERTIFIED if _holds(EXACT[name], part))
-    composed = next(each.epsilon_upper for each in found if (each.bound, each.composition) == (pair, "losses"))
-    if composed is None or composed >= epsilon_local([part]):
+    pairs = [next(name for name in CERTIFIED if _holds(EXACT[name], part))]
+    if isinstance(part.mechanism, WithNoise):
+        pairs.append(NOISE.name)
+    composed = {each.bound: each.epsilon_upper for each in found if each.composition == "losses"}
+    pair = min(pairs, key=lambda name: inf if composed[name] is None else composed[name])
+    if composed[pair] is None or composed[pair] >= epsilon_local([part]):
         return "local", "basic"
     return pair, "losses"
 
 
 def _holds(bound: Bound, part: Part) -> bool:
     try:
-        bound.conditions(part.mechanism, part.reports, part.dummies)
+        bound.conditions(covered(bound, part.mechanism), part.reports, part.dummies)
     except OutsideConditions:
         return False
     return True
@@ -117,6 +122,7 @@ def _holds(bound: Bound, part: Part) -> bool:
 
 def _assessments(bound: Bound, part: Part, delta: float, order: float | None) -> Iterator[Assessment]:
     plain = Assessment(bound.name, bound.source, bound.direction, proven=bound.proven)
+    part = replace(part, mechanism=covered(bound, part.mechanism))
     try:
         bound.conditions(part.mechanism, part.reports, part.dummies)
     except OutsideConditions as error:

@@ -24,6 +24,7 @@ from hubbub.accountant.bounds.bound import (
 from hubbub.accountant.bounds.closed_form import any_local, one_common
 from hubbub.accountant.bounds.koskela import CLONES, STRONG
 from hubbub.accountant.bounds.krr_attack import KRR_ATTACK
+from hubbub.accountant.bounds.noise import NOISE, NOISE_ATTACK
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence import two_rr
 from hubbub.accountant.divergence.search import EpsilonEnds
@@ -151,10 +152,12 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
         "clones": SumBound(
             "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", any_local, clones_sum, _rdp_clones
         ),
+        "noise": NOISE,
         "krr-lower": KRR_ATTACK,
         "rappor-lower": SameValueAttack("rappor-lower", "RAPPOR"),
         "finite-lower": SameValueAttack("finite-lower", "a finite law"),
         "ends-lower": SameValueAttack("ends-lower", "Laplace or Gaussian noise"),
+        "noise-lower": NOISE_ATTACK,
         "koskela-strong": STRONG,
         "koskela-clones": CLONES,
         "local": LocalBound(),

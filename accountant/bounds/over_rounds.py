@@ -14,12 +14,13 @@ from typing import Literal
 from hubbub.accountant.bounds.bound import Bound, described
 from hubbub.accountant.bounds.closed_form import RenyiFormula
 from hubbub.accountant.bounds.exact import EXACT
+from hubbub.accountant.bounds.noise import NOISE, covered
 from hubbub.accountant.bounds.renyi import advanced
 from hubbub.accountant.composition import compose_lower, compose_upper, epsilon_local
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta
-from hubbub.accountant.pairs import Part, local_pairs, pairs_of
+from hubbub.accountant.pairs import Part, local_pairs, pairs_of, without_noise
 
 Composition = Literal["losses", "rdp", "advanced", "basic"]
 """The way in which a bound of one round is composed over several."""
@@ -51,6 +52,7 @@ def composed_epsilon(bound: Bound, part: Part, delta: float, composition: Compos
         OutsideConditions: the bound does not apply, or does not compose in this way.
         AccountingError: a number is out of range.
     """
+    part = replace(part, mechanism=covered(bound, part.mechanism))
     bound.conditions(part.mechanism, part.reports, part.dummies)
     if composition not in compositions(bound):
         ways = ", ".join(compositions(bound))
@@ -122,6 +124,10 @@ def behind(part: Part, bound: str) -> Part:
         raise AccountingError(
             f"bound is {bound!r}, must be an upper bound whose pair composes: best, {', '.join(upper)}"
         )
+    if bound == NOISE.name:
+        NOISE.conditions(part.mechanism, part.reports, part.dummies)
+        return part
+    part = without_noise(part)
     mechanism = part.mechanism
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)
     if bound == "local":

@@ -31,7 +31,7 @@ from hubbub.accountant.certificate.batches import (
 from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.minimum import parts_of_horizon_at
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
 from hubbub.accountant.numbers import honest_reports, round_up_significant
 from hubbub.accountant.pairs import Part, kept_delta
 
@@ -93,6 +93,11 @@ def attested_members(
     return {ATTESTED: max(least, epsilon_of(terms, attested)), IF_MINIMUM_VALID: if_minimum}
 
 
+def hides_alone(part: Part) -> bool:
+    """Whether noise of the shuffler hides a person whose report is the only valid one."""
+    return isinstance(part.mechanism, WithNoise)
+
+
 def epsilon_of(terms: Terms, parts: Sequence[Part]) -> float:
     """Return the composed ε of all parts at the task's δ, rounded up to the digits that are stored."""
     return round_up_significant(reached_by(terms, parts), SIGNIFICANT_DIGITS)
@@ -104,7 +109,7 @@ def reached_by(terms: Terms, parts: Sequence[Part]) -> float:
     For reports that nothing hides it is ε_local: composing them at δ would gain too little for the time it takes. A
     single batch is bounded at the δ that its chances leave (`pairs.kept_delta`), as composition would do.
     """
-    if all(part.reports == ROUND_ONLY and not part.dummies for part in parts):
+    if all(part.reports == ROUND_ONLY and not part.dummies and not hides_alone(part) for part in parts):
         return local_of(parts)
     if len(parts) == 1 and parts[0].rounds == 1:
         return min(bracket(parts[0], kept_delta(parts, terms.delta)).epsilon_upper, local_of(parts))

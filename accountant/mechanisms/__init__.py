@@ -24,6 +24,7 @@ from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind
 from hubbub.accountant.mechanisms.rounds import costliest, hiding_reports, left_out, one_round, paid_rounds
 from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
+from hubbub.accountant.mechanisms.with_noise import WithNoise
 
 __all__ = [
     "CATEGORIES_LIMIT",
@@ -42,6 +43,7 @@ __all__ = [
     "Mechanism",
     "Sequence",
     "TreeNodes",
+    "WithNoise",
     "check_categories",
     "checked_epsilon_local",
     "costliest",
@@ -59,5 +61,5 @@ __all__ = [
 Mechanism = KRR | Generic
 """The mechanisms that a task can use and a certificate can cover."""
 
-AnyMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | Gaussian
+AnyMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | Gaussian | WithNoise
 """The mechanisms that the accountant can bound."""

@@ -16,11 +16,12 @@ from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
+from hubbub.accountant.mechanisms.with_noise import WithNoise
 
-LocalMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite
+LocalMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | WithNoise
 """A mechanism with a local ε, which therefore composes over rounds and has Rényi divergences."""
 
-_ALL: tuple[type[LocalMechanism], ...] = (KRR, RAPPOR, Generic, Laplace, Hashed, Finite, Sequence, TreeNodes)
+_ALL: tuple[type[LocalMechanism], ...] = (KRR, RAPPOR, Generic, Laplace, Hashed, Finite, Sequence, TreeNodes, WithNoise)
 
 KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in _ALL}
 """Each mechanism by its name in the member `mechanism` of its content.

@@ -23,6 +23,7 @@ from hubbub.accountant.pairs.grids import (
     played_grids,
 )
 from hubbub.accountant.pairs.registry import local_pairs, pairs_of
+from hubbub.accountant.pairs.with_noise import without_noise
 
 __all__ = [
     "ROUNDS_LIMIT",
@@ -42,4 +43,5 @@ __all__ = [
     "one_round",
     "pairs_of",
     "played_grids",
+    "without_noise",
 ]

@@ -21,6 +21,7 @@ from hubbub.accountant.mechanisms import (
     LocalMechanism,
     Sequence,
     TreeNodes,
+    WithNoise,
 )
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
 from hubbub.accountant.pairs.finite import FinitePairs
@@ -33,6 +34,7 @@ from hubbub.accountant.pairs.rappor import RapporPairs
 from hubbub.accountant.pairs.sequence import SequencePairs
 from hubbub.accountant.pairs.tree_nodes import TreeNodesPairs
 from hubbub.accountant.pairs.two_rr import TwoRRPairs
+from hubbub.accountant.pairs.with_noise import NoisePairs
 
 
 def _krr(mechanism: KRR) -> KrrPairs:
@@ -49,6 +51,7 @@ PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
     Laplace: LaplacePairs,
     Finite: FinitePairs,
     Gaussian: GaussianPairs,
+    WithNoise: NoisePairs,
 }
 """The proven results, by the type of the mechanism."""
 

@@ -18,7 +18,7 @@ from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.envelope import zeros_law
 from hubbub.accountant.losses.grid import grid_atoms
 from hubbub.accountant.losses.walks import contracted_atoms
-from hubbub.accountant.mechanisms import KRR, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, LocalMechanism, WithNoise
 from hubbub.accountant.numbers import real
 from hubbub.accountant.pairs import Part, dominating_grid, pairs_of
 
@@ -53,6 +53,9 @@ def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     found = _upper(pairs.dominating_atoms(part, log_tail), order, local)
     if pairs.grid_is_tighter(part):
         found = min(found, _upper([grid_atoms(dominating_grid(part, log_tail))], order, local))
+    if isinstance(mechanism, WithNoise):
+        # Noise is a post-processing of the batch without it.
+        found = min(found, rdp_upper(mechanism.randomizer, reports, order, dummies))
     # A batch with dummies is a post-processing of the batch without: a bound of the latter is one of the former.
     return min(ceiling, found, rdp_upper(mechanism, reports, order) if dummies else ceiling)
 

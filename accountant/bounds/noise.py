@@ -1,0 +1,121 @@
+"""Evaluates the pair of the shuffler's noise exactly: the bound that is valid beside any number of liars."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from hubbub.accountant.arithmetic_errors import answering
+from hubbub.accountant.bounds.bound import Bound, Direction, Quantity, require, with_local_epsilon
+from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominating_atoms
+from hubbub.accountant.divergence.search import EpsilonEnds
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.losses.atoms import Atoms
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, WithNoise
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
+from hubbub.accountant.pairs import pairs_of
+from hubbub.accountant.pairs.renyi import rdp_upper
+
+ERROR = 2e-14
+"""Relative error of a sum by pairs of up to two million terms, each of some ten roundings: less than 100 · 2^-53."""
+
+WIDTH = 1e-9
+"""Relative width at which the search for ε ends."""
+
+
+@dataclass(frozen=True)
+class NoiseBound:
+    """One person beside the shuffler's noise, if everybody else's report is known; the number of reports has no part.
+
+    As an upper bound it is the pair of `divergence.noise_atoms`, as a lower one what the counts of two answers tell.
+    """
+
+    name: str
+    direction: Direction
+    atoms: Callable[[KRR, NoiseLaw, bool], Atoms]
+    source: str = "the shuffler's noise, everybody else known; arXiv 2504.07362 for its setting"
+    cost: str = "a sum of at most a million terms, whatever the number of reports"
+    proven: bool = True
+
+    @property
+    def gives(self) -> frozenset[Quantity]:
+        """An attack gives no Rényi divergence."""
+        return frozenset(("delta", "epsilon", "rdp") if self.direction == "upper" else ("delta", "epsilon"))
+
+    def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
+        """Raise OutsideConditions for a randomizer without noise beside it; an attack also takes no dummies."""
+        checked_reports(reports)
+        checked_dummies(dummies)
+        require(isinstance(mechanism, WithNoise), self.name, mechanism, "noise of the shuffler beside the randomizer")
+        if self.direction == "lower" and pairs_of(mechanism).attack_bound(dummies) != self.name:
+            raise OutsideConditions(
+                f"bound {self.name!r} covers kRR without dummies alone, got {pairs_of(mechanism).described()} and "
+                f"{dummies} dummies; ask for 'best' instead"
+            )
+
+    def _atoms(self, mechanism: AnyMechanism, reports: int, dummies: int) -> Atoms:
+        self.conditions(mechanism, reports, dummies)
+        assert isinstance(mechanism, WithNoise)  # noqa: S101 - just checked
+        return self.atoms(mechanism.krr, mechanism.noise, mechanism.fixed_total)
+
+    @answering
+    def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """Return (lower, upper) of δ at `epsilon`."""
+        atoms = self._atoms(mechanism, reports, dummies)
+        return _delta(atoms, checked_epsilon(epsilon))
+
+    @answering
+    def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """Return the ends of ε at `delta`, by bisection; the local ε is valid without the noise."""
+        atoms, wanted = self._atoms(mechanism, reports, dummies), checked_delta(delta)
+        largest = with_local_epsilon(mechanism, self.name).epsilon_local
+        upper = _boundary(lambda epsilon: _delta(atoms, epsilon)[1] <= wanted, largest)[1]
+        lower = _boundary(lambda epsilon: _delta(atoms, epsilon)[0] <= wanted, largest)[0]
+        return EpsilonEnds(upper, min(lower, upper))
+
+    @answering
+    def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """Return the Rényi divergence of the pair, never below the truth, in nats."""
+        self.conditions(mechanism, reports, dummies)
+        if self.direction == "lower":
+            raise OutsideConditions(f"bound {self.name!r} gives no Rényi divergence; ask for epsilon or delta")
+        return rdp_upper(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies))
+
+
+def covered(bound: Bound, mechanism: AnyMechanism) -> AnyMechanism:
+    """Return the mechanism that `bound` is asked about: the randomizer alone, for an upper bound of another kind.
+
+    Who sees the batch without noise can draw the noise, which depends on no answer, add it and shuffle again. So noise
+    is a post-processing, and an upper bound without it is one with it. An attack without it is none with it.
+    """
+    if isinstance(mechanism, WithNoise) and bound.direction == "upper" and not isinstance(bound, NoiseBound):
+        return mechanism.randomizer
+    return mechanism
+
+
+def _delta(atoms: Atoms, epsilon: float) -> tuple[float, float]:
+    """Return ends of Σ (P − e^ε·Q)₊: the mirror images add nothing, as their ratio is below 1."""
+    # P − e^ε·Q is (gap − (e^ε − 1)·Q): no digits are lost for a small ε.
+    rate = np.expm1(epsilon)
+    over = atoms.gap - rate * atoms.q
+    scale = float(atoms.gap[over > 0].sum()) + rate * float(atoms.q[over > 0].sum())
+    found, doubt = float(over[over > 0].sum()), ERROR * scale
+    return max(0.0, found - doubt), min(1.0, found + doubt + atoms.cut)
+
+
+def _boundary(small: Callable[[float], bool], largest: float) -> tuple[float, float]:
+    """Return (an ε at which δ is not small, or 0; one at which it is, or `largest`), close together."""
+    if small(0.0):
+        return 0.0, 0.0
+    low, high = 0.0, largest
+    while high - low > WIDTH * high and high > exp(-690):
+        middle = (low + high) / 2
+        low, high = (low, middle) if small(middle) else (middle, high)
+    return low, high
+
+
+NOISE = NoiseBound("noise", "upper", dominating_atoms)
+
+NOISE_ATTACK = NoiseBound("noise-lower", "lower", attacking_atoms, "the counts of two answers, everybody else known")

@@ -1,0 +1,167 @@
+"""Computes the pair of noise of a shuffler as atoms: what is seen of one person if everybody else's report is known.
+
+Take all other reports as constants; their senders may all collude. What is released are the counts of the symbols:
+the others' reports, the draws z_j, and the victim's report. The *coordinate pair* is the law of z + 1 against that of
+z, on one symbol. Report i against report j is the pair of (z_i + 1, z_j) against (z_i, z_j + 1); the other counts have
+the same law in both. By symmetry of the law around its middle, that is two independent coordinate pairs. If two symbols
+have a fixed total it is one, as the count of one symbol tells that of the other.
+
+For kRR and answers x, x', reveal whether the victim's report is neither of them, and then which it is: both answers
+have the same law of that, so nothing else is told. Otherwise it is x with probability a = E/(E + 1) under x, and
+1 − a under x', E = e^ε₀. With A the law of the view for report x, and B for x', the pair is
+
+    P = s·(a·A + (1 − a)·B) + even,    Q = s·(a·B + (1 − a)·A) + even,    s = P[the report is x or x'].
+
+Revealing more only adds to a divergence, so this pair dominates the view for every x, x' and every data set of the
+others. It is symmetric, and it is fixed before the round, so it composes with all other pairs, adaptively.
+(docs/explanation/accounting-noise.md has the proofs.)
+
+The *attack* looks at the counts of x and x' alone, which is a post-processing of the view. The victim's report adds to
+the first, to the second or to neither. With two symbols it is the pair itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from hubbub.accountant.divergence.binomials import Array
+from hubbub.accountant.losses.atoms import Atoms
+from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+
+ALIKE = 2**80
+"""Atoms whose ratios differ by a smaller share than 1 / ALIKE are added up: a geometric law then has four."""
+
+MOST_ATOMS = 1200
+"""Most atoms of a coordinate; if there are more they are put on a grid that dominates them."""
+
+MOST_VALUES = 2000
+"""Most values of a count that the attack tells apart; it joins neighbouring ones if there are more."""
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """Atoms of the law of z + 1 (`p`) against that of z (`q`), with `p` − `q` = `gap`, and mass that counts as lost."""
+
+    p: Array
+    q: Array
+    gap: Array
+    cut: float
+
+
+@lru_cache(maxsize=32)
+def dominating_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
+    """Return atoms of the pair: the noise of the shuffler beside one person's report."""
+    one = coordinate(law)
+    if fixed_total:
+        a, b, gap, lost = one.p, one.q, one.gap, one.cut
+    else:
+        a, b = (np.outer(side, side).ravel() for side in (one.p, one.q))
+        # p·p' − q·q' without losing the digits of near ones. Mirror images have the same gap, but for its sign: so
+        # of each two exactly one is kept below.
+        both = one.p + one.q
+        gap = (np.outer(one.gap, both) + np.outer(both, one.gap)).ravel() / 2
+        lost = 2 * one.cut
+    inside = krr.truthful + krr.other
+    mine, other = (float(each / (krr.truthful + krr.other)) for each in (krr.truthful, krr.other))
+    lean = float((krr.truthful - krr.other) / (krr.truthful + krr.other))
+    share = float(inside)
+    larger = gap > 0
+    even = float(a[gap == 0].sum()) * share + float(1 - inside)
+    mixed = share * (mine * b[larger] + other * a[larger])
+    return Atoms(mixed, share * lean * gap[larger], even, lost)
+
+
+@lru_cache(maxsize=32)
+def coordinate(law: NoiseLaw) -> Coordinate:
+    """Return the atoms of z + 1 against z: exact masses, rounded once; symmetric under swapping the two laws."""
+    upper = _classes(law)
+    total = Fraction(1, 1 << TABLE_BITS)
+    p, q, gap = (
+        np.array([float(each * total) for each in side])
+        for side in ([p for p, _ in upper], [q for _, q in upper], [p - q for p, q in upper])
+    )
+    # Ratios that differ by 2^−80 of themselves were added up: that changes any hockey stick by less than 2^−78.
+    cut = 0.0 if len(upper) == law.reach + 1 else 2.0**-78
+    if 2 * len(upper) > MOST_ATOMS:
+        p, q, gap = _on_grid(p, q, gap)
+    return Coordinate(np.append(p, q), np.append(q, p), np.append(gap, -gap), cut)
+
+
+def _classes(law: NoiseLaw) -> list[tuple[int, int]]:
+    """Return (P, Q), in units of the table, of all values at which P is larger; those with nearly one ratio added up.
+
+    The values at which P is larger are reach + 1 … 2·reach + 1. The others are their mirror images.
+    """
+    weights = law.weights
+    found: list[tuple[int, int]] = []
+    for value in range(law.reach + 1, law.largest + 2):
+        p, q = weights[value - 1], weights[value] if value <= law.largest else 0
+        if found and q:
+            before_p, before_q = found[-1]
+            if abs(p * before_q - before_p * q) * ALIKE < before_p * q:
+                found[-1] = (before_p + p, before_q + q)
+                continue
+        found.append((p, q))
+    return found
+
+
+def _on_grid(p: Array, q: Array, gap: Array) -> tuple[Array, Array, Array]:
+    """Return fewer atoms that dominate these, which have P > Q: the dots of a grid are connected (`losses.grid`)."""
+    finite = q > 0
+    loss = np.log1p(gap[finite] / q[finite])
+    points = MOST_ATOMS // 2 - 2
+    step = float(loss.max()) / points
+    index = np.minimum(np.floor(loss / step), points).astype(np.int64)
+    up = np.clip(np.expm1(-(loss - index * step)) / np.expm1(-step), 0.0, 1.0)
+    mass = p[finite]
+    on = np.bincount(index, mass * (1 - up), points + 2) + np.bincount(index + 1, mass * up, points + 2)
+    losses = np.arange(points + 2) * step
+    kept = on > 0
+    on, losses = on[kept], losses[kept]
+    below = on * np.exp(-losses)
+    ends = ~finite
+    return (
+        np.append(on, p[ends]),
+        np.append(below, q[ends]),
+        np.append(-on * np.expm1(-losses), gap[ends]),
+    )
+
+
+@lru_cache(maxsize=16)
+def attacking_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
+    """Return atoms of an attack: what the counts of the two answers tell about the victim's."""
+    if fixed_total:
+        return dominating_atoms(krr, law, fixed_total) if law.reach < MOST_ATOMS // 2 else _joined(krr, law)
+    return _joined(krr, law)
+
+
+def _joined(krr: KRR, law: NoiseLaw) -> Atoms:
+    stay, move = _blocks(law)
+    own, other, neither = (float(each) for each in (krr.truthful, krr.other, 1 - krr.truthful - krr.other))
+    if krr.categories == 2:
+        p, q = own * move + other * stay, own * stay + other * move
+    else:
+        first, second, none = np.outer(move, stay), np.outer(stay, move), np.outer(stay, stay)
+        p = (own * first + other * second + neither * none).ravel()
+        q = (other * first + own * second + neither * none).ravel()
+    larger = p > q
+    return Atoms(q[larger], (p - q)[larger], float(p[p == q].sum()), 0.0)
+
+
+def _blocks(law: NoiseLaw) -> tuple[Array, Array]:
+    """Return the laws of z and of z + 1 over 0 … 2·reach + 1, in blocks of neighbouring values, symmetric as a whole."""
+    weights = np.array([float(Fraction(each, 1 << TABLE_BITS)) for each in law.weights])
+    size = -(-(len(weights) + 1) // MOST_VALUES)
+    values = np.arange(len(weights) + 1)
+    # Counted from both ends towards the middle: the mirror image of a block is a block.
+    block = np.minimum(values, values[::-1]) // size
+    block = np.where(values < len(values) / 2, block, 2 * block.max() + 1 - block)
+    return (
+        np.bincount(block, np.append(weights, 0.0)),
+        np.bincount(block, np.append(0.0, weights)),
+    )

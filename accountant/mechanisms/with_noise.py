@@ -1,0 +1,99 @@
+"""Defines a randomizer beside noise of the shuffler: dummies of each symbol, their numbers drawn from one law."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms.exact_values import Fits, check_content
+from hubbub.accountant.mechanisms.hashed import Hashed
+from hubbub.accountant.mechanisms.krr import KRR
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw, is_noise
+
+Imitated = KRR | Hashed
+"""The randomizers whose reports a shuffler can imitate symbol by symbol."""
+
+KINDS: Mapping[str, type[Imitated]] = {KRR.kind: KRR, Hashed.kind: Hashed}
+"""Each of them by its name."""
+
+
+@dataclass(frozen=True)
+class WithNoise:
+    """Reports of `randomizer`; the shuffler adds z_j reports of each symbol j, each z_j an independent draw of `noise`.
+
+    A symbol is one value of a report: a category of kRR, or a cell of a row of hashed kRR. If kRR has two categories,
+    only z_1 is drawn, and z_0 = 2·reach − z_1: the total is fixed, which hides the same with half the noise. The
+    shuffler destroys every z_j when it releases the batch; their sum is public.
+
+    So one person is hidden even if everybody else's report is known (docs/explanation/accounting-noise.md).
+
+    Raises:
+        AccountingError: if the shuffler cannot imitate the reports of `randomizer` symbol by symbol.
+    """
+
+    kind: ClassVar[str] = "with-noise"
+    members: ClassVar[Mapping[str, Fits]] = {
+        "noise": is_noise,
+        "randomizer": lambda value: isinstance(value, Mapping) and value.get("mechanism") in KINDS,
+    }
+
+    randomizer: Imitated
+    noise: NoiseLaw
+
+    def __post_init__(self) -> None:
+        if type(self.randomizer) not in KINDS.values():
+            kind = getattr(self.randomizer, "kind", shown(self.randomizer))
+            raise AccountingError(
+                f"noise of the shuffler beside {kind} is not proven: it cannot add reports of each symbol; use "
+                f"{' or '.join(KINDS)}, or leave the noise out"
+            )
+        if not isinstance(self.noise, NoiseLaw):
+            raise AccountingError(f"noise is {shown(self.noise)}; give a NoiseLaw")
+
+    def content(self) -> dict[str, Any]:
+        """Return its one form as JSON values; raises AccountingError if the randomizer has none."""
+        return {"mechanism": self.kind, "noise": self.noise.content(), "randomizer": self.randomizer.content()}
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "WithNoise":
+        """Read the output of `content`; raises AccountingError for anything else."""
+        check_content(cls.kind, cls.members, content)
+        inner = content["randomizer"]
+        return cls(KINDS[inner["mechanism"]].read(inner), NoiseLaw.read(content["noise"]))
+
+    @property
+    def counts_dummies(self) -> bool:
+        """Whether the randomizer's bounds count uniform dummies too."""
+        return self.randomizer.counts_dummies
+
+    @property
+    def krr(self) -> KRR:
+        """KRR over the symbols that one answer can reach: the randomizer, or one row of it."""
+        return self.randomizer.krr if isinstance(self.randomizer, Hashed) else self.randomizer
+
+    @property
+    def fixed_total(self) -> bool:
+        """Whether the number of all dummies is fixed: there are two symbols, and only one number is drawn."""
+        return isinstance(self.randomizer, KRR) and self.randomizer.categories == 2
+
+    @property
+    def symbols(self) -> int:
+        """How many symbols a report can be: |R|."""
+        rows = self.randomizer.rows if isinstance(self.randomizer, Hashed) else 1
+        return rows * self.krr.categories
+
+    @property
+    def expected_dummies(self) -> int:
+        """The expected number of dummies of one batch; for two symbols it is the number itself."""
+        return self.symbols * self.noise.reach
+
+    @property
+    def likelihood_ratio(self) -> Fraction:
+        """The randomizer's: it is what is left if shuffler and analyzer collude."""
+        return self.randomizer.likelihood_ratio
+
+    @property
+    def epsilon_local(self) -> float:
+        """The randomizer's local ε, rounded up."""
+        return self.randomizer.epsilon_local
