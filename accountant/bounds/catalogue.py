@@ -105,9 +105,10 @@ def _chosen(part: Part, delta: float, found: Sequence[Assessment]) -> tuple[str,
     pairs = [next(name for name in CERTIFIED if _holds(EXACT[name], part))]
     if isinstance(part.mechanism, WithNoise):
         pairs.append(NOISE.name)
-    composed = {each.bound: each.epsilon_upper for each in found if each.composition == "losses"}
-    pair = min(pairs, key=lambda name: inf if composed[name] is None else composed[name])
-    if composed[pair] is None or composed[pair] >= epsilon_local([part]):
+    known = [each for each in found if each.composition == "losses" and each.epsilon_upper is not None]
+    composed = {each.bound: each.epsilon_upper or 0.0 for each in known}
+    pair = min(pairs, key=lambda name: composed.get(name, inf))
+    if composed.get(pair, inf) >= epsilon_local([part]):
         return "local", "basic"
     return pair, "losses"
 

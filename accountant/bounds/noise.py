@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp
+from typing import overload
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominating
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
-from hubbub.accountant.mechanisms import KRR, AnyMechanism, WithNoise
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism, WithNoise
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
@@ -84,6 +85,10 @@ class NoiseBound:
         return rdp_upper(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies))
 
 
+@overload
+def covered(bound: Bound, mechanism: LocalMechanism) -> LocalMechanism: ...
+@overload
+def covered(bound: Bound, mechanism: AnyMechanism) -> AnyMechanism: ...
 def covered(bound: Bound, mechanism: AnyMechanism) -> AnyMechanism:
     """Return the mechanism that `bound` is asked about: the randomizer alone, for an upper bound of another kind.
 

@@ -154,14 +154,12 @@ def _joined(krr: KRR, law: NoiseLaw) -> Atoms:
 
 
 def _blocks(law: NoiseLaw) -> tuple[Array, Array]:
-    """Return the laws of z and of z + 1 over 0 … 2·reach + 1, in blocks of neighbouring values, symmetric as a whole."""
+    """Return the laws of z and of z + 1 in blocks of neighbouring values; the blocks are symmetric as a whole."""
     weights = np.array([float(Fraction(each, 1 << TABLE_BITS)) for each in law.weights])
     size = -(-(len(weights) + 1) // MOST_VALUES)
     values = np.arange(len(weights) + 1)
     # Counted from both ends towards the middle: the mirror image of a block is a block.
     block = np.minimum(values, values[::-1]) // size
     block = np.where(values < len(values) / 2, block, 2 * block.max() + 1 - block)
-    return (
-        np.bincount(block, np.append(weights, 0.0)),
-        np.bincount(block, np.append(0.0, weights)),
-    )
+    stay, move = (np.bincount(block, each) for each in (np.append(weights, 0.0), np.append(0.0, weights)))
+    return np.asarray(stay, dtype=np.float64), np.asarray(move, dtype=np.float64)

@@ -99,14 +99,15 @@ class NoiseLaw:
         if not isinstance(content, Mapping) or not isinstance(family, str) or family not in FAMILIES:
             raise AccountingError(f"a noise is {shown(content)}; give an object with a family: {', '.join(FAMILIES)}")
         named = FAMILIES[family]
-        ratio = content.get(named)
-        pair = type(ratio) is list and len(ratio) == 2 and all(map(is_count, ratio)) and ratio[1] == GAMMA_DENOMINATOR
-        if set(content) != {"family", named, "reach"} or not pair or not is_count(content["reach"]):
+        written = content.get(named)
+        parameter = written[0] if type(written) is list and len(written) == 2 else None
+        known = set(content) == {"family", named, "reach"} and is_count(parameter) and is_count(content["reach"])
+        if not known or written != [parameter, GAMMA_DENOMINATOR] or type(written[1]) is not int:
             raise AccountingError(
                 f"a {family} noise is {shown(dict(content))}; give family, {named} as [w, {GAMMA_DENOMINATOR}] and "
                 "reach, and nothing else"
             )
-        return cls(family, ratio[0], content["reach"])
+        return cls(family, written[0], content["reach"])
 
 
 def is_noise(value: object) -> bool:

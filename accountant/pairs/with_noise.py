@@ -49,7 +49,7 @@ class NoisePairs(LocalPairs[WithNoise]):
         return ("noise", "local")
 
     def attack_bound(self, dummies: int) -> str | None:
-        """Everybody else is known; None if answers may share a cell, and with uniform dummies, which hide people too."""
+        """Everybody else is known. None if answers may share a cell, and with uniform dummies, which hide too."""
         return "noise-lower" if isinstance(self.mechanism.randomizer, KRR) and not dummies else None
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:

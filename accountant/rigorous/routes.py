@@ -13,10 +13,11 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Hashed, LocalMechanism, TreeNodes
-from hubbub.accountant.rigorous.balls import Enclosure
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Hashed, LocalMechanism, TreeNodes, WithNoise
+from hubbub.accountant.rigorous.balls import Enclosure, ball, precision
 from hubbub.accountant.rigorous.blanket import blanket_delta
 from hubbub.accountant.rigorous.finite import finite_delta
+from hubbub.accountant.rigorous.noise import noise_delta
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress
 from hubbub.accountant.rigorous.rappor import rappor_delta
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
@@ -145,6 +146,48 @@ class FiniteRoute(Route):
         return finite_delta(self.mechanism, reports + dummies, epsilon, scale, FINENESS[0])
 
 
+@dataclass(frozen=True)
+class NoiseRoute(Route):
+    """A randomizer beside noise of the shuffler: the noise alone, or the people alone; the smaller δ is valid."""
+
+    mechanism: WithNoise
+    people: Route
+    name: ClassVar[str] = "noise"
+
+    def attempts(
+        self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
+    ) -> Iterator[Enclosure]:
+        """Yield the noise's δ if it is enough, and else the smaller one of it and of each attempt on the people."""
+        progress(f"{self.name} at epsilon {float(epsilon):.8g}")
+        alone = noise_delta(self.mechanism, epsilon)
+        with precision(256):
+            enough = bool(alone.upper <= ball(target))
+        if enough:
+            yield alone
+            return
+        for found in self.people.attempts(reports, epsilon, target, dummies, limit, progress):
+            yield _smaller(alone, found)
+
+    def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
+        """Return the noise's δ, or that of the people if it is smaller."""
+        alone = noise_delta(self.mechanism, epsilon)
+        with precision(256):
+            if reports == 1 or bool(alone.upper <= ball(scale)):
+                return alone
+        return _smaller(alone, self.people.point(reports, epsilon, scale, dummies))
+
+
+def _smaller(one: Enclosure, other: Enclosure) -> Enclosure:
+    """Enclose the smaller of two numbers."""
+    with precision(256):
+        lower, upper = one.lower.min(other.lower), one.upper.min(other.upper)
+    return Enclosure(lower, upper, one.terms + other.terms)
+
+
+def _with_noise(mechanism: WithNoise) -> Route:
+    return NoiseRoute(mechanism, route_of(mechanism.randomizer))
+
+
 def _krr(mechanism: KRR) -> Route:
     return TwoRRRoute(mechanism) if mechanism.categories == 2 else BlanketRoute(mechanism)
 
@@ -168,6 +211,7 @@ ROUTES: Mapping[type[LocalMechanism], Callable[[Any], Route]] = {
     Hashed: _hashed,
     Finite: FiniteRoute,
     TreeNodes: _tree_nodes,
+    WithNoise: _with_noise,
 }
 """The route of each mechanism whose batches can be proven, by its type."""
 
@@ -177,6 +221,7 @@ EXACT_RATIO: Mapping[type, Callable[[Any], Fraction]] = {
     Hashed: attrgetter("likelihood_ratio"),
     Finite: attrgetter("neighbour_ratio"),
     TreeNodes: attrgetter("likelihood_ratio"),
+    WithNoise: attrgetter("likelihood_ratio"),
 }
 """The exact e^ε_local of mechanisms that have one. That of others is rounded up, so it could refute a true claim."""
 
