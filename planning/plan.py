@@ -346,7 +346,7 @@ def steps_of(plan: Plan) -> dict[str, tuple[PrefixStep, ...]]:
     for planned in plan.queries:
         question = planned.query.question
         if isinstance(question, HeavyHitterQuestion) and question.prefixes:
-            found[question.name] = question.steps(planned.query.randomizer, people, dummies)
+            found[question.name] = question.steps(planned.query.randomizer, people, dummies, planned.query.noise)
     return found
 
 

@@ -26,7 +26,6 @@ from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
 from hubbub.protos.records.results_document import estimates_document, results_document
 from hubbub.protos.task.task import Task
 from hubbub.queries.estimation.bands import half_width
-from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.query import Query
 from hubbub.queries.texts.lookup import Decodable, found_words
@@ -263,7 +262,7 @@ def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, s
     if getattr(question, "prefixes", ()):
         return BY_PREFIXES
     named = [each["category"] for each in stated.get("counts", [])]
-    found = estimates_document(question.decode(Debiased(query.randomizer, batch.tally, batch.dummies), named, number))
+    found = estimates_document(question.decode(query.debiased(batch.tally, batch.dummies), named, number))
     looked_up = [_LOOKED_UP.search(note) for note in stated.get("notes", [])]
     if len(looked_up) != 1 or looked_up[0] is None or "beginnings" in stated:
         raise CountsDiffer(f"{query.name}: it does not state how many texts were looked up")

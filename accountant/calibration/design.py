@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.numbers import (
     checked_delta,
     checked_dummies,
@@ -58,8 +59,11 @@ class QueryDesign(Protocol[R]):
     def families(self, size: int) -> Sequence[MechanismFamily[R]]:
         """Return the families that may randomize the encoding of that size."""
 
-    def mse(self, size: int, randomizer: R, reports: int, dummies: int) -> float:
-        """Return the exact worst-case mean squared error over inputs, of n values scaled to [0, 1]; may be infinite."""
+    def mse(self, size: int, randomizer: R, reports: int, dummies: int, noise: NoiseLaw | None = None) -> float:
+        """Return the exact worst-case mean squared error over inputs, of n values scaled to [0, 1]; may be infinite.
+
+        The shuffler adds uniform `dummies`, or `noise`.
+        """
 
 
 @dataclass(frozen=True)
