@@ -118,6 +118,14 @@ class Query:
 
     # At the shuffler
 
+    @property
+    def noise_range(self) -> tuple[int, int] | None:
+        """The fewest and the most reports that noise adds to a batch; None if the query has no noise."""
+        if self.noise is None:
+            return None
+        law = beside_noise(self.randomizer, self.noise)
+        return (self.noise.largest,) * 2 if law.fixed_total else (0, law.symbols * self.noise.largest)
+
     def draw_noise(self, random: Random) -> tuple[int, ...]:
         """Return how many reports of each symbol the shuffler adds to a batch; none if the query has no noise.
 

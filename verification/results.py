@@ -248,8 +248,12 @@ def _batches(
         raise CountsDiffer(
             f"{stated['name']}: its estimates also follow from rounds {missing}; give the results of these rounds too"
         )
-    found = {each: held[task.id, each][index].tally for each in rounds}
-    return {each: Batch(tally, task.privacy.dummies) for each, tally in found.items() if tally is not None}
+    found = {each: held[task.id, each][index] for each in rounds}
+    return {
+        number: Batch(each.tally, task.privacy.dummies + each.noise)
+        for number, each in found.items()
+        if each.tally is not None
+    }
 
 
 def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, stated: Mapping[str, Any]) -> str | None:

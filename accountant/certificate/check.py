@@ -7,6 +7,7 @@ state a larger ε than needed, never a smaller one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -41,7 +42,7 @@ from hubbub.accountant.certificate.members import (
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import CertificateError, shown
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
 from hubbub.accountant.pairs import Part
 
 NONE_UNCOUNTED: Mapping[int, int] = MappingProxyType({})
@@ -128,7 +129,9 @@ def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, A
 
 def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> None:
     left_out = {reason: _count(count) for reason, count in stated["left_out"].items()}
-    _check_equal(query.name, derived_members(terms, query), stated)
+    # The sum of the noise is the shuffler's statement: the certificate's check compares it with the signed record.
+    noise = _count(stated["dummies"]) - terms.dummies if isinstance(query.mechanism, WithNoise) else 0
+    _check_equal(query.name, derived_members(terms, replace(query, noise=noise)), stated)
     if sum(left_out.values()) != query.reports - query.valid:
         raise CertificateError(
             f"{query.name}: {query.reports} reports are not the sum of {query.valid} valid and those left out"

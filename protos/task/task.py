@@ -245,6 +245,19 @@ class Task:
         """
         return suite_named(self.suite)
 
+    def dummies_within(self, query: int) -> tuple[int, int]:
+        """The fewest and the most dummies of a batch of that query: the task's number, or what its noise can add."""
+        noise = self.queries[query].noise_range
+        return (self.privacy.dummies,) * 2 if noise is None else noise
+
+    def dummies_differ(self, query: int, dummies: int) -> str | None:
+        """Return in words why a batch of that query cannot have so many dummies; None if it can."""
+        least, most = self.dummies_within(query)
+        if least <= dummies <= most:
+            return None
+        limits = f"{least} in every batch" if least == most else f"from {least} to {most} in a batch of this query"
+        return f"the batch has {dummies} dummies, but task {self.name} has {limits}"
+
     def query_index(self, name: str) -> int:
         """The place of a query in the task.
 
