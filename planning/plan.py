@@ -212,6 +212,7 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
             epsilon_local_cap=privacy.epsilon_local * share,
             honest_share=privacy.honest_share,
             dummies=privacy.dummies,
+            noise=draft.noise,
         )
     except AccountingError as error:
         raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error
@@ -222,7 +223,7 @@ def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -
 def _planned(design: Design, chosen: Calibration[Randomizer], reports: int) -> PlannedQuery:
     scale = design.question.extent
     error = chosen.expected_standard_error * scale
-    query = design.query(chosen.size, chosen.randomizer)
+    query = design.query(chosen.size, chosen.randomizer, chosen.noise)
     return PlannedQuery(query, chosen.epsilon_local, chosen.epsilon_upper, error, reports * scale)
 
 

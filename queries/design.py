@@ -76,8 +76,8 @@ class Design:
         worst = question.worst(randomizer.variances(weights))
         return reports * worst + equal_dummies(randomizer, dummies, noise) * randomizer.dummy_variance(weights)
 
-    def query(self, size: int, randomizer: Randomizer) -> Query:
+    def query(self, size: int, randomizer: Randomizer, noise: NoiseLaw | None = None) -> Query:
         """Return the query that was chosen."""
         sized: Any = self.question.sized(size)
         # Every question is a frozen dataclass with this field. Its value may be "auto", so it is replaced here.
-        return Query(replace(sized, randomizer=randomizer.kind), randomizer)
+        return Query(replace(sized, randomizer=randomizer.kind), randomizer, noise)

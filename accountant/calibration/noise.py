@@ -5,13 +5,17 @@ The bound itself decides; what is computed otherwise only says where to look.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, exp, log, sqrt
+from math import ceil, exp, inf, log, sqrt
 
 from hubbub.accountant.arithmetic_errors import answering
+from hubbub.accountant.bounds import epsilon_upper
 from hubbub.accountant.bounds.noise import NOISE
+from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, MechanismFamily, QueryDesign, R, Target
+from hubbub.accountant.calibration.least_error import best_size
 from hubbub.accountant.composition import compose_upper, composed_delta
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import WithNoise
@@ -55,6 +59,62 @@ _FAMILIES = (
     _Family("geometric", lambda spread: exp(-1 / spread), lambda spread, lost: spread * log(1 / lost)),
     _Family("gaussian", lambda spread: spread**2, lambda spread, lost: spread * sqrt(2 * log(1 / lost)) + 1),
 )
+
+
+MOST_NOISE = 10_000_000
+"""Most dummies of noise expected in one batch: sealing them takes a shuffler about twenty minutes."""
+
+LARGEST_LOCAL = 40.0
+"""The local ε beside noise if a target has no cap: there a report is practically the plain answer."""
+
+
+def beside_noise(design: QueryDesign[R], target: Target) -> list[Calibration[R]]:
+    """Return the best randomizer of each family beside noise that alone meets the target; none for other families.
+
+    The randomizer is the least private one within the cap on ε_local: with noise, more privacy of it only adds error.
+    """
+    found = []
+    for place in range(len(design.families(design.sizes[0]))):
+        with contextlib.suppress(AccountingError):
+            found += _of_place(design, place, target)
+    return found
+
+
+def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
+    def at(size: int) -> tuple[R, NoiseLaw]:
+        randomizer = _within_cap(design.families(size)[place], min(target.cap, LARGEST_LOCAL))
+        mechanism = randomizer.mechanism
+        if not isinstance(mechanism, Imitated):
+            raise AccountingError(f"{mechanism.kind} takes no noise of the shuffler; use krr")
+        law = least_noise(mechanism, target.epsilon, target.delta)
+        if WithNoise(mechanism, law).expected_dummies > MOST_NOISE:
+            raise AccountingError(
+                f"noise beside {mechanism.kind} needs more than {MOST_NOISE} dummies; use fewer answers"
+            )
+        return randomizer, law
+
+    def error(size: int) -> float:
+        randomizer, law = at(size)
+        return design.mse(size, randomizer, target.reports, 0, law)
+
+    size = best_size(error, design.sizes)
+    randomizer, law = at(size)
+    mse, mechanism = error(size), randomizer.mechanism
+    # Nobody is counted on: that is what noise is for.
+    upper = epsilon_upper(WithNoise(mechanism, law), 1, target.delta) if isinstance(mechanism, Imitated) else inf
+    return [Calibration(randomizer, size, mechanism.epsilon_local, upper, mse, sqrt(mse), law)]
+
+
+def _within_cap(family: MechanismFamily[R], cap: float) -> R:
+    """Return the family's least private randomizer whose local ε is at most `cap`."""
+    low, high = 0, NOISE_LEVELS - 1
+    if family.at(high).mechanism.epsilon_local > cap:
+        raise AccountingError(f"no randomizer has a local epsilon of at most {cap:g}; allow a larger epsilon_local")
+    while high - low > 1:
+        middle = (low + high) // 2
+        # A larger level is more private, so the levels within the cap are an upper interval.
+        low, high = (low, middle) if family.at(middle).mechanism.epsilon_local <= cap else (middle, high)
+    return family.at(high)
 
 
 @answering

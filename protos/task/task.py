@@ -151,7 +151,8 @@ class Identities:
 class Draft:
     """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes.
 
-    `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`).
+    `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`). `noise` says whether the
+    shuffler adds noise: planning draws up its law, which the task states.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Draft:
     admission: AdmissionPolicy = ENROLLED
     suite: str = DEFAULT.name
     maximum_reports: int | None = None
+    noise: Literal["none", "auto", "always"] = "none"
 
     @property
     def most_reports(self) -> int:
