@@ -27,7 +27,7 @@ def theorem_6(horizon: Horizon, epsilon_local: float, reports: int, failure: flo
     """
     if not 0 < real(epsilon_local) < inf or not 0 < real(failure) < 1:
         raise AccountingError(
-            f"epsilon_local is {shown(epsilon_local)}, failure {shown(failure)}; both must be above 0, failure below 1"
+            f"epsilon_local is {shown(epsilon_local)}, failure {shown(failure)}; give numbers above 0, failure below 1"
         )
     if epsilon_local > EPSILON_MOST:
         raise OutsideConditions(f"epsilon_local is {epsilon_local:g}, but Thm 6 asks for at most 1; lower it")

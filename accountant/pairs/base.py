@@ -102,7 +102,7 @@ class MechanismPairs(ABC, Of[M_co]):
     def amplification(self, power: Fraction) -> Amplification:
         """Return the known bounds of the amplification variable at the ε with e^ε = `power`, to 80 digits."""
         raise AccountingError(
-            f"mechanism is {self.described()}, its amplification variable is not known; choose another mechanism"
+            f"mechanism is {self.described()}, whose amplification variable is not known; choose another mechanism"
         )
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: whatever it answered is committed on the server's disk, and in the keyring's file.
+"""The store on PostgreSQL: what it acknowledged is committed on the server's disk and in the keyring's file.
 
 A change of both has an order in which it can be repeated. Secrets are in the keyring before the database refers to
 their round, and are destroyed there after the database records it. After a kill in between, the next start completes

@@ -165,7 +165,7 @@ def find_heavy_hitters(
 
 
 _RATE = (
-    f"false-discovery rate {FALSE_DISCOVERIES:.0%} in each round; the band over all that a round looked up holds of "
+    f"false-discovery rate {FALSE_DISCOVERIES:.0%} in each round; the band over all that a round looked up covers "
     "what it found. A beginning that nothing longer was found of is more often a false discovery than others are"
 )
 

@@ -122,7 +122,7 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         # A leader and its standbys
         "acting as the leader": "This shuffler keeps the rounds of its database from now on, in the `term` named.",
         "standing by": "Another shuffler keeps the rounds. This one takes over when that one is gone.",
-        "another leader has taken over": "This one was the leader, and ends what it did. Then it stands by.",
+        "another leader has taken over": "This process was the leader. It ends its work, and then stands by.",
         "cannot take over": "It is this one's turn, and it cannot begin (`error` has the cause). It goes on standing "
         "by, and tries again.",
         "no leader answers": "A front end reached none of its `leaders` (`error` has what each answered). It goes on "

@@ -221,7 +221,7 @@ class Sessions:
 def configure(connection: Connection, schema: str) -> None:
     """Configure a connection: durable commits, visible commits of others, and the tables of a schema."""
     connection.execute("SET synchronous_commit = on")
-    # Each statement sees the commits before it, whatever the server's default is. After waiting for a lock, a
+    # Each statement sees the commits before it, also if the server has another default. After waiting for a lock, a
     # transaction must see the changes of the lock's holder, such as a cut, and not the state when the wait began.
     connection.execute("SET default_transaction_isolation = 'read committed'")
     connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))

@@ -29,8 +29,8 @@ def disable_core_dumps() -> None:
     if sys.platform == "linux":
         import ctypes
 
-        # The limit alone does not suffice: if core_pattern names a program, the kernel passes it the core whatever the
-        # limit is (core(5)). A process that is not dumpable has no core at all (prctl(2)), and its account can use
+        # The limit alone does not suffice: if core_pattern names a program, the kernel passes it the core despite the
+        # limit (core(5)). A process that is not dumpable has no core at all (prctl(2)), and its account can use
         # neither /proc/PID/mem nor debuggers. Python has no function for it.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 

@@ -51,7 +51,7 @@ class JobThread(ABC, Generic[W]):
 
     @abstractmethod
     def _run(self) -> None:
-        """Run groups of jobs until the end; whatever is raised, later jobs must still run."""
+        """Run groups of jobs until the end; after any error, later jobs must still run."""
 
     def _put(self, work: W, *, size: int = 1, alone: bool = False, bare: bool = False) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

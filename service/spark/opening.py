@@ -142,7 +142,7 @@ def _used(open_one: OpenChunk, job: OpeningJob, use: Callable[[bytes], T], chunk
 
 
 def _chunks(parts: Iterable[bytes], width: int) -> Iterator[bytes]:
-    """Give a batch in chunks of one length, the last one shorter, whatever its stored chunks were."""
+    """Give a batch in chunks of one length, the last one shorter; its stored chunks may differ in length."""
     size = max(1, min(CHUNK, CHUNK_BYTES // width)) * width
     held = bytearray()
     for part in parts:

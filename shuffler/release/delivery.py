@@ -1,4 +1,4 @@
-"""Delivers a mixed round's batches to the analyzer, each counted once, whatever fails on the way.
+"""Delivers a mixed round's batches to the analyzer, each counted once despite any failure on the way.
 
 If the task's records state positions, the analyzer is first asked which releases it knows. If it lacks a release that
 it counted, its store is an old copy. Begin returns where to go on, Put sends chunks, and Commit has the batch counted;

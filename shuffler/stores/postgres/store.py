@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: whatever it answered is committed on the server's disk, and in the keyring's file.
+"""The store on PostgreSQL: what it acknowledged is committed on the server's disk and in the keyring's file.
 
 A change of both has an order in which it can be repeated. Keys are in the keyring before the database refers to them,
 and are destroyed there before the database records that a round is erased. Decisions use the rows of rounds, which are
