@@ -21,7 +21,7 @@ class SameValueAttack:
 
     name: str
     needs: str
-    source: str = "everyone else holds one value; balle-2019, proof of Lemma 5.3"
+    source: str = "everyone else has one value; balle-2019, proof of Lemma 5.3"
     direction: Direction = "lower"
     cost: str = "one or two contour integrals, for any number of reports"
     proven: bool = True

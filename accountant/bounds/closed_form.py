@@ -53,7 +53,7 @@ class Case:
     people: int
 
     def require(self, condition: bool, value: str, limit: str, remedy: str) -> None:
-        """Raise OutsideConditions with the value, the limit and the remedy unless `condition` holds."""
+        """Raise OutsideConditions with the value, the limit and the remedy unless `condition` is true."""
         if not condition:
             raise OutsideConditions(f"bound {self.bound!r} does not apply: {value}, {limit}; {remedy}")
 

@@ -169,7 +169,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
                 self._destroy_left()
             except StoreError as error:
                 # The operation is done. The next change retries the destruction, and erasing requires it.
-                _LOG.warning("the keyring still holds the secrets of a round that is over: %s", error)
+                _LOG.warning("the keyring still has the secrets of a round that is over: %s", error)
             return result
 
         return await self._do(changed)

@@ -35,7 +35,7 @@ LINES: dict[Role, str] = {"upper": "-", "lower": "--", "holds": "-", "neither": 
 READINGS: dict[Role, str] = {
     "upper": "solid: never below the truth",
     "lower": "dashed: attained",
-    "holds": "solid: the bound holds up to here",
+    "holds": "solid: the bound is valid up to here",
     "neither": "dotted: no bound",
     "promised": "solid: promised",
     "seen": "dashed: seen",

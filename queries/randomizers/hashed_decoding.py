@@ -15,7 +15,7 @@ collide with x in the same rows. Three steps make this term small and known:
 - The common symbols among those decoded are *explained*: the reports that (1−γ)ĉ_j people are expected to add to each
   row are subtracted from the table before the others are decoded, and added back for j itself. The sum then runs over
   the other symbols only.
-- Explained reports still cause noise in the cells where they are. So x gets the variance of the reports in its own
+- Explained reports still cause noise in their cells. So x gets the variance of the reports in its own
   cells, instead of the mean over all cells that the formula has.
 - The rest of the term is measured for all texts, also those that were not looked for: people of one symbol
   make the squares of the table's counts larger. With S = Σ(T − mean)² over the residual table of N reports,

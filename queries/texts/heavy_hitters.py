@@ -118,7 +118,7 @@ class _LookedUp:
 
     @cached_property
     def ends(self) -> npt.NDArray[np.int64]:
-        """The indices where the blocks end, shape (blocks,)."""
+        """The indices at the blocks' ends, shape (blocks,)."""
         return np.cumsum([len(block[1]) for block in self.blocks], dtype=np.int64)
 
     def __len__(self) -> int:

@@ -31,7 +31,7 @@ WAIT_SECONDS = 5.0
 """How long a call waits for a connection before it fails."""
 
 CONNECTIONS = 8
-"""Most connections of one process: one that holds a lock, one that mixes, the others for reads and round steps."""
+"""Most connections of one process: one that has a lock, one that mixes, the others for reads and round steps."""
 
 OLDEST = 14
 """The oldest supported major version of the server."""

@@ -1,6 +1,6 @@
 """Protects the memory of a process, including keys and answers, from core files and from other processes.
 
-A core file is a copy of all memory. The system decides where it is written, and often sends it elsewhere. This module
+A core file is a copy of all memory. The system decides its place, and often sends it to another machine. This module
 imports the standard library only, because the command line must work in the bare install.
 """
 

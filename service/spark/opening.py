@@ -42,7 +42,7 @@ OpenChunk = Callable[[OpeningJob, bytes], Opened]
 class SparkOpeningPool(OpeningPool):
     """An `OpeningPool` that opens batches of at least `settings.minimum_envelopes` on Spark, and others by itself.
 
-    `folder` is where a session works unless the settings name another. `open_one` opens the envelopes of one task.
+    `folder` is a session's working folder unless the settings name another. `open_one` opens the envelopes of one task.
     """
 
     def __init__(

@@ -262,7 +262,7 @@ class ShufflerPostgresStore(EnrollmentStore):
                 await self._in_thread(lambda: self._keyring.destroy_private(key))
             except StoreError as error:
                 # The round is mixed, as requested. Erasing it, which comes next, requires this deletion.
-                _LOG.warning("the keyring still holds the key of a round that was mixed: %s", error)
+                _LOG.warning("the keyring still has the key of a round that was mixed: %s", error)
         return self._whole(mixed)
 
     async def batches(self, round_: Round) -> list[StoredBatch]:

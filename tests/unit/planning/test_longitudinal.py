@@ -1,4 +1,4 @@
-"""A question over time is planned over all rounds: the strategy with the least error, within every limit."""
+"""A longitudinal question is planned over all rounds: the strategy with the least error, within every limit."""
 
 from __future__ import annotations
 
