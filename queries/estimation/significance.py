@@ -41,8 +41,9 @@ ERROR_RATE = 0.025
 _FAR = 12
 """Standard deviations summed on either side, and a few more: the binomial mass beyond is below 1e-18, and is added."""
 
-_MARGIN = 1e-9
-"""Part by which a p-value beside noise is raised: far more than its sum is wrong by, so it is never too small."""
+_MARGIN = 1e-6
+"""Part by which a p-value beside noise is raised, so that it is never too small: binomial tails of 10⁷ people are
+computed to a part of 2·10⁻⁸, and those of fewer more accurately."""
 
 _LEAST = 1e-300
 """The least p-value beside noise: smaller parts of its sum are lost."""
