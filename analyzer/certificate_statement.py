@@ -47,4 +47,6 @@ def _query_count(task: Task, batch: ReceivedBatch) -> QueryCount:
             "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
         )
     query = task.queries[batch.id.query]
-    return QueryCount(query.name, query.mechanism, batch.reports, batch.committed.counted, batch.committed.left_out)
+    noise = 0 if query.noise is None else batch.dummies
+    committed = batch.committed
+    return QueryCount(query.name, query.mechanism, batch.reports, committed.counted, committed.left_out, noise=noise)

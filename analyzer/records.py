@@ -41,14 +41,13 @@ def counted_of(task: Task, batch: ReceivedBatch) -> Counted:
             "(docs/howto/respond-to-incidents.md, A store was damaged or lost)"
         )
     # Estimates subtract the dummies, so their number is bound like the counts.
-    if batch.dummies != task.privacy.dummies:
-        raise CountsDiffer(
-            f"batch {batch.id.query} of round {batch.id.round}: {batch.dummies} dummies are stored, but the task has "
-            f"{task.privacy.dummies} in every batch"
-        )
+    differ = task.dummies_differ(batch.id.query, batch.dummies)
+    if differ is not None:
+        raise CountsDiffer(f"batch {batch.id.query} of round {batch.id.round}: {differ}")
     facts = (batch.reports, batch.committed.counted, batch.committed.left_out)
+    noise = batch.dummies if task.queries[batch.id.query].noise is not None else 0
     if batch.counts is None or batch.committed.counted < task.minimum_reports:
-        return Counted(*facts, None)
+        return Counted(*facts, None, noise)
     # Loaded only here: a service that starts needs no numpy yet.
     import numpy as np
 
@@ -56,8 +55,8 @@ def counted_of(task: Task, batch: ReceivedBatch) -> Counted:
         raise CountsDiffer(f"batch {batch.id.query} of round {batch.id.round}: its counts are cut short")
     counts = np.frombuffer(batch.counts, dtype="<i8").astype(np.int64)
     # The counts of a batch include the dummies, so its valid reports are those of dummies and of people.
-    valid = batch.committed.counted + task.privacy.dummies
-    return Counted(*facts, tally_of(task.queries[batch.id.query].randomizer, counts, valid))
+    valid = batch.committed.counted + batch.dummies
+    return Counted(*facts, tally_of(task.queries[batch.id.query].randomizer, counts, valid), noise)
 
 
 History = Sequence[tuple[int, Sequence[ReceivedBatch]]]

@@ -187,9 +187,12 @@ def query_result(task: Task, batch: ReceivedBatch, earlier: Mapping[int, Receive
     facts = (batch.reports, counted.valid, counted.left_out)
     if counted.tally is None:
         return QueryResult(query.name, QueryState.WITHHELD, *facts, None)
-    before = {number: counted_of(task, each).tally for number, each in earlier.items()} if query.horizon else {}
-    published = {number: each for number, each in {**before, batch.id.round: counted.tally}.items() if each is not None}
-    batches = {number: Batch(each, task.privacy.dummies) for number, each in published.items()}
+    before = {number: counted_of(task, each) for number, each in earlier.items()} if query.horizon else {}
+    batches = {
+        number: Batch(each.tally, task.privacy.dummies + each.noise)
+        for number, each in {**before, batch.id.round: counted}.items()
+        if each.tally is not None
+    }
     found, rounds = query.estimates_over(batch.id.round, batches), tuple(sorted(set(batches) - {batch.id.round}))
     # The counts are in the table that texts are decoded from: it is sent once.
     counts = b"" if found.table else counted.tally.written()

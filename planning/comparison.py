@@ -12,6 +12,7 @@ import numpy as np
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration, MechanismFamily
 from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
 from hubbub.queries.questions.question import Question, Shared, symbols_of
@@ -95,8 +96,10 @@ class _Shown:
     def families(self, size: int) -> Sequence[MechanismFamily[Randomizer]]:
         return (self.randomizer.shown_families(symbols_of(self.design.question.sized(size)))[self.place],)
 
-    def mse(self, size: int, randomizer: Randomizer, reports: int, dummies: int) -> float:
-        return self.design.mse(size, randomizer, reports, dummies)
+    def mse(
+        self, size: int, randomizer: Randomizer, reports: int, dummies: int, noise: NoiseLaw | None = None
+    ) -> float:
+        return self.design.mse(size, randomizer, reports, dummies, noise)
 
 
 def compare_randomizers(

@@ -114,6 +114,12 @@ TABLES: Mapping[str, Mapping[str, DraftKey]] = MappingProxyType(
                 "Uniform reports that the shuffler adds to each query's batch. Each device then needs less noise.",
                 "`0`",
             ),
+            "noise": DraftKey(
+                '`"none"`, `"auto"` or `"always"`',
+                "Whether the shuffler adds noise: a random number of reports of each symbol. Noise hides each person "
+                "even if everybody else lies. `auto` takes it for a query if that gives the smaller error.",
+                '`"none"`',
+            ),
             "large_delta": DraftKey(
                 f"text of at most {LONGEST_REASON} printable characters",
                 "Why δ must be above 0.1 / `minimum_reports`. Everybody is shown these words.",

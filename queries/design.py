@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.queries.errors import TaskError
 from hubbub.queries.fields import AUTO
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Question, symbols_of
-from hubbub.queries.randomizers.randomizer import Randomizer, RandomizerFamily
+from hubbub.queries.randomizers.randomizer import Randomizer, RandomizerFamily, equal_dummies
 from hubbub.queries.registry import RANDOMIZERS, randomizer_of
 
 
@@ -56,10 +57,16 @@ class Design:
         except TaskError as error:
             raise TaskError(f"query {self.question.name}: {error}") from error
 
-    def mse(self, size: int, randomizer: Randomizer, reports: int, dummies: int) -> float:
+    def mse(
+        self, size: int, randomizer: Randomizer, reports: int, dummies: int, noise: NoiseLaw | None = None
+    ) -> float:
         """Return the largest variance of the headline statistic over all inputs of `reports` people.
 
         People are independent, so it is n times the largest variance of one debiased report, plus that of the dummies.
+        If the shuffler adds noise, that is the variance of its law, whatever `dummies` is.
+
+        Raises:
+            AccountingError: for noise beside a randomizer that the shuffler cannot imitate.
         """
         # The reports do not depend on the answer, so no number of them gives an estimate.
         if randomizer.support_gap <= 0:
@@ -67,10 +74,10 @@ class Design:
         question = self.question.sized(size)
         weights = question.headline()
         worst = question.worst(randomizer.variances(weights))
-        return reports * worst + dummies * randomizer.dummy_variance(weights)
+        return reports * worst + equal_dummies(randomizer, dummies, noise) * randomizer.dummy_variance(weights)
 
-    def query(self, size: int, randomizer: Randomizer) -> Query:
+    def query(self, size: int, randomizer: Randomizer, noise: NoiseLaw | None = None) -> Query:
         """Return the query that was chosen."""
         sized: Any = self.question.sized(size)
         # Every question is a frozen dataclass with this field. Its value may be "auto", so it is replaced here.
-        return Query(replace(sized, randomizer=randomizer.kind), randomizer)
+        return Query(replace(sized, randomizer=randomizer.kind), randomizer, noise)

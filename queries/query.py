@@ -7,26 +7,38 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, paid_rounds
-from hubbub.queries.errors import AnswerError
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
+from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.fields import AUTO, Fields
 from hubbub.queries.longitudinal.over_rounds import Batch, ByRound, Encoded, OverRounds, Repeated, RoundContext
 from hubbub.queries.questions.question import Question, Value, symbols_of
-from hubbub.queries.randomizers.randomizer import Randomizer, task_content
-from hubbub.queries.randomizers.sampling import Random
+from hubbub.queries.randomizers.randomizer import Randomizer, beside_noise, task_content
+from hubbub.queries.randomizers.sampling import Random, draw
 from hubbub.queries.registry import question_of, randomizer_of
 
 if TYPE_CHECKING:
+    from hubbub.queries.estimation.debiased import Debiased
     from hubbub.queries.estimation.estimates import Estimates
     from hubbub.queries.randomizers.randomizer import Tally
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question, encoded, with its exact randomizer."""
+    """A question, encoded, with its exact randomizer, and the law of the shuffler's noise if it adds any.
+
+    Raises:
+        AccountingError: for noise beside a randomizer whose reports the shuffler cannot imitate symbol by symbol.
+    """
 
     question: Question
     randomizer: Randomizer
+    noise: NoiseLaw | None = None
+
+    def __post_init__(self) -> None:
+        if self.noise is not None:
+            beside_noise(self.randomizer, self.noise)
 
     @property
     def name(self) -> str:
@@ -40,7 +52,9 @@ class Query:
 
     @property
     def mechanism(self) -> LocalMechanism:
-        """The randomizer's exact law, for the accountant."""
+        """The exact law of the reports, for the accountant: the randomizer's, beside the noise if there is any."""
+        if self.noise is not None:
+            return beside_noise(self.randomizer, self.noise)
         return self.randomizer.mechanism
 
     @property
@@ -102,7 +116,41 @@ class Query:
         """Return a new random report for a symbol."""
         return self.randomizer.randomize(symbol, random)
 
+    # At the shuffler
+
+    @property
+    def noise_range(self) -> tuple[int, int] | None:
+        """The fewest and the most reports that noise adds to a batch; None if the query has no noise."""
+        if self.noise is None:
+            return None
+        law = beside_noise(self.randomizer, self.noise)
+        return (self.noise.largest,) * 2 if law.fixed_total else (0, law.symbols * self.noise.largest)
+
+    def draw_noise(self, random: Random) -> tuple[int, ...]:
+        """Return how many reports of each symbol the shuffler adds to a batch; none if the query has no noise.
+
+        Each number is an independent draw of the law from 128 random bits. If reports have two symbols, only that of
+        symbol 1 is drawn, and both add up to twice the reach.
+        """
+        if self.noise is None:
+            return ()
+        law = beside_noise(self.randomizer, self.noise)
+        drawn = tuple(
+            self.noise.value_at(draw(random, TABLE_BITS // 8)) for _ in range(1 if law.fixed_total else law.symbols)
+        )
+        return (self.noise.largest - drawn[0], drawn[0]) if law.fixed_total else drawn
+
     # At the analyzer
+
+    def debiased(self, tally: Tally, dummies: int) -> Debiased:
+        """Return the debiased counts of a batch with that many dummies in it: the sum of the noise, if there is any.
+
+        Raises:
+            ValueError: if the tally, or the number of dummies, cannot be this query's.
+        """
+        from hubbub.queries.estimation.debiased import Debiased
+
+        return Debiased(self.randomizer, tally, dummies, self.noise)
 
     def estimates(self, tally: Tally, dummies: int) -> Estimates:
         """Return the published estimates of a counted batch that has that many dummies in it.
@@ -111,10 +159,9 @@ class Query:
             ValueError: if the tally cannot be this query's.
         """
         from hubbub.queries.estimation.bands import with_bands
-        from hubbub.queries.estimation.debiased import Debiased
         from hubbub.queries.estimation.significance import with_verdicts
 
-        return with_bands(with_verdicts(self.question.estimates(Debiased(self.randomizer, tally, dummies))))
+        return with_bands(with_verdicts(self.question.estimates(self.debiased(tally, dummies))))
 
     def estimates_over(self, number: int, batches: Mapping[int, Batch]) -> Estimates:
         """Return the published estimates after round `number`, from the published batches of the rounds up to it.
@@ -125,7 +172,7 @@ class Query:
         if isinstance(self.randomizer, OverRounds):
             from hubbub.queries.estimation.estimates import Estimates
 
-            return Estimates(self.question.kind, self.randomizer.rows(number, batches))
+            return Estimates(self.question.kind, self.randomizer.rows(number, batches, self.noise))
         batch = batches[number]
         return self.estimates(batch.tally, batch.dummies)
 
@@ -133,9 +180,10 @@ class Query:
 
     def content(self) -> dict[str, Any]:
         """Return the query as a member of a task's JSON."""
-        if isinstance(self.randomizer, OverRounds):
-            return self.question.content() | self.randomizer.content()
-        return self.question.content() | task_content(self.randomizer)
+        over_rounds = isinstance(self.randomizer, OverRounds)
+        content = self.randomizer.content() if over_rounds else task_content(self.randomizer)
+        noise = {} if self.noise is None else {"noise": self.noise.content()}
+        return self.question.content() | content | noise
 
     @classmethod
     def read(cls, table: str, content: dict[str, Any]) -> Query:
@@ -148,8 +196,19 @@ class Query:
         question = question_of(table, fields["kind"]).read(fields)
         question.check(table)
         if isinstance(question, Repeated):
-            return cls(question, question.read_randomizer(fields))
-        return cls(question, randomizer_of(table, fields["mechanism"], "mechanism").read(fields, symbols_of(question)))
+            return cls._beside(fields, question, question.read_randomizer(fields))
+        kind = randomizer_of(table, fields["mechanism"], "mechanism")
+        return cls._beside(fields, question, kind.read(fields, symbols_of(question)))
+
+    @classmethod
+    def _beside(cls, fields: Fields, question: Question, randomizer: Randomizer) -> Query:
+        """Return the query with the noise in its table, if there is any there."""
+        if "noise" not in fields.content:
+            return cls(question, randomizer)
+        try:
+            return cls(question, randomizer, NoiseLaw.read(fields["noise"]))
+        except AccountingError as error:
+            raise FieldError(fields.table, "noise", f"cannot be added: {error}") from error
 
 
 def read_question(table: str, content: dict[str, Any]) -> Question:

@@ -37,7 +37,7 @@ _MEMBERS = {
     *("round_total", "successions", "task", "uncounted", "valid_reports"),
 }
 _OPTIONAL = {"horizon"}
-"""Members of a task with a question over time; `check_statement` decides whether they must be there."""
+"""Members of a task with a longitudinal query; `check_statement` decides whether they must be there."""
 
 
 class VerificationError(HubbubError):
@@ -99,16 +99,17 @@ class Verified:
         """
         if not self.task.identities.hops:
             return None
-        dummies = " and keeps the contents of its dummies secret" if self.task.privacy.dummies else ""
+        added = self.task.privacy.dummies or any(query.noise is not None for query in self.task.queries)
+        dummies = " and keeps the contents of its dummies secret" if added else ""
         honest = "one of the shufflers is honest and those before it pass on what they received"
-        return f"these hold while {honest}, and the first one is honest about whom it let in{dummies}"
+        return f"these are valid while {honest}, and the first one is honest about whom it let in{dummies}"
 
     @property
     def release(self) -> Release:
         """The round's own release."""
         documents = [SignedDocument.from_json(batch) for batch in self.content["batches"]]
         record = self.records[0]
-        return Release.signed(record.batch.round, record.reports, record.dummies, documents)
+        return Release.signed(record.batch.round, record.reports, self.task.privacy.dummies, documents)
 
     @property
     def admission(self) -> dict[str, str]:
@@ -267,9 +268,12 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(
             f"{name}: the stated number of reports is not the {record.reports} that the shuffler's record attests"
         )
-    if record.dummies != task.privacy.dummies:
+    differ = task.dummies_differ(index, record.dummies)
+    if differ is not None:
+        raise VerificationError(f"{name}: {differ}")
+    if stated.get("dummies") != record.dummies:
         raise VerificationError(
-            f"{name}: the batch has {record.dummies} dummies, but the task has {task.privacy.dummies}"
+            f"{name}: the stated number of dummies is not the {record.dummies} that the shuffler's record attests"
         )
     mode = task.admission.mode.value
     if record.admission != mode:

@@ -2,7 +2,7 @@
 
 A file of results (`hubbub results --json`) has the counts of each published query and the round's certificate. The
 counts are compared with the certificate's digest. The estimates follow from the counts and the task alone, so they are
-recomputed. Estimates of a question over time also follow from the counts of earlier rounds. They are recomputed if the
+recomputed. Estimates of a longitudinal query also follow from the counts of earlier rounds. They are recomputed if the
 results of those rounds are given; otherwise a problem names the missing rounds.
 """
 
@@ -26,7 +26,6 @@ from hubbub.protos.records.results import QueryResult, QueryState, RoundResults
 from hubbub.protos.records.results_document import estimates_document, results_document
 from hubbub.protos.task.task import Task
 from hubbub.queries.estimation.bands import half_width
-from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.longitudinal.over_rounds import Batch
 from hubbub.queries.query import Query
 from hubbub.queries.texts.lookup import Decodable, found_words
@@ -249,8 +248,12 @@ def _batches(
         raise CountsDiffer(
             f"{stated['name']}: its estimates also follow from rounds {missing}; give the results of these rounds too"
         )
-    found = {each: held[task.id, each][index].tally for each in rounds}
-    return {each: Batch(tally, task.privacy.dummies) for each, tally in found.items() if tally is not None}
+    found = {each: held[task.id, each][index] for each in rounds}
+    return {
+        number: Batch(each.tally, task.privacy.dummies + each.noise)
+        for number, each in found.items()
+        if each.tally is not None
+    }
 
 
 def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, stated: Mapping[str, Any]) -> str | None:
@@ -263,7 +266,7 @@ def _check_texts(query: Query, question: Decodable, number: int, batch: Batch, s
     if getattr(question, "prefixes", ()):
         return BY_PREFIXES
     named = [each["category"] for each in stated.get("counts", [])]
-    found = estimates_document(question.decode(Debiased(query.randomizer, batch.tally, batch.dummies), named, number))
+    found = estimates_document(question.decode(query.debiased(batch.tally, batch.dummies), named, number))
     looked_up = [_LOOKED_UP.search(note) for note in stated.get("notes", [])]
     if len(looked_up) != 1 or looked_up[0] is None or "beginnings" in stated:
         raise CountsDiffer(f"{query.name}: it does not state how many texts were looked up")

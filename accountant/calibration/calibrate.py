@@ -12,7 +12,9 @@ from typing import Any
 
 from hubbub.accountant import composition
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.calibration.design import Calibration, QueryDesign, R, Target
+from hubbub.accountant.calibration.design import Calibration, Noise, QueryDesign, R, Target
+from hubbub.accountant.calibration.least_error import best_size
+from hubbub.accountant.calibration.noise import MOST_NOISE, beside_noise
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.numbers import EPSILON_MOST, real
@@ -35,18 +37,20 @@ def calibrate(
     epsilon_local_cap: float | None = None,
     honest_share: float = 1.0,
     dummies: int = 0,
+    noise: Noise = "none",
 ) -> tuple[Calibration[R], ...]:
     """Return the encoding and randomizer with the least error for each query, sharing (epsilon, delta) by weight.
 
     `composition.compose` checked that all queries together are within `epsilon` at `delta`; the local ε add up to at
     most the cap. Each calibration's `epsilon_upper` is the ε of its share of the budget. `dummies` uniform reports are
-    added to each query's batch.
+    added to each query's batch. With `noise`, the shuffler may add noise instead; a query that has it keeps its ε
+    whatever everybody else sent.
 
     Raises:
         AccountingError: if a number is out of range, or no randomizer meets the target.
     """
     shares = _shares(designs)
-    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies)
+    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies, noise)
     if len(designs) == 1:
         return (_calibrated(designs[0], target),)
     return _widest(lambda scale: _at_scale(designs, shares, target, scale), target)
@@ -63,7 +67,9 @@ def reports_for_error(
         AccountingError: if even 10**12 are too few.
     """
     if not 0 < real(error) < inf:
-        raise AccountingError(f"error is {shown(error)}, must be above 0; use 0.01 for one percent of the range")
+        raise AccountingError(
+            f"error is {shown(error)}; give a number above 0, such as 0.01 for one percent of the range"
+        )
 
     def enough(reports: int) -> bool:
         target = Target.of(epsilon, delta, reports, epsilon_local_cap, 1.0, 0)
@@ -87,10 +93,10 @@ def reports_for_error(
 
 def _shares(designs: Sequence[QueryDesign[R]]) -> tuple[float, ...]:
     if not designs:
-        raise AccountingError("there are 0 queries, must be at least 1; add a query")
+        raise AccountingError("there are no queries; add at least one")
     for design in designs:
         if not 0 < real(design.weight) < inf:
-            raise AccountingError(f"weight is {shown(design.weight)}, must be above 0; or leave the query out")
+            raise AccountingError(f"weight is {shown(design.weight)}; give a number above 0, or leave the query out")
     total = sum(design.weight for design in designs)
     return tuple(design.weight / total for design in designs)
 
@@ -118,7 +124,7 @@ def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target
     reached = _composed(best, target)
     if reached > epsilon:
         raise AccountingError(
-            f"the queries compose to epsilon {reached:g}, must be at most {epsilon:g}; allow a larger epsilon"
+            f"the queries compose to epsilon {reached:g}, but at most {epsilon:g} is allowed; allow a larger epsilon"
         )
     for _ in range(4):
         # Aim just below ε, and widen at most fourfold at a time.
@@ -136,15 +142,26 @@ def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target
 
 
 def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
-    parts = [Part(each.mechanism, target.hiding, dummies=target.dummies) for each in calibrations]
+    # What has noise must hold beside any number of liars, so nobody is counted on.
+    parts = [
+        Part(each.mechanism, target.hiding if each.noise is None else 1, dummies=target.dummies)
+        for each in calibrations
+    ]
     return composition.compose(parts, target.delta).epsilon_upper
 
 
 def _calibrated(design: QueryDesign[R], target: Target) -> Calibration[R]:
     """Return the family with the least error at its best size; sizes are compared quickly, the best precisely."""
-    candidates = []
-    for place in _promising(design, target):
-        candidates += _candidate(design, place, target)
+    candidates = [] if target.noise == "none" else beside_noise(design, target)
+    if target.noise != "always":
+        with contextlib.suppress(AccountingError) if candidates else contextlib.nullcontext():
+            for place in _promising(design, target):
+                candidates += _candidate(design, place, target)
+    elif not candidates:
+        raise AccountingError(
+            "noise is asked for, but no randomizer of this query takes noise of the shuffler within "
+            f"{MOST_NOISE:,} dummies; use krr for fewer answers, or leave the noise out"
+        )
     if not candidates:
         raise impossible(target)
     return min(candidates, key=lambda each: each.mse)
@@ -164,7 +181,7 @@ def _promising(design: QueryDesign[R], target: Target) -> list[int]:
 
 def _error_at_best(design: QueryDesign[R], place: int, target: Target) -> float:
     error = _errors(design, place, target)
-    size = _best_size(error, design.sizes)
+    size = best_size(error, design.sizes)
     return error(size)
 
 
@@ -183,7 +200,7 @@ def _candidate(design: QueryDesign[R], place: int, target: Target) -> list[Calib
     """Return the best of one family as a list; it is empty if this family cannot meet the target and others remain."""
     try:
         error = _errors(design, place, target)
-        size = _best_size(error, design.sizes)
+        size = best_size(error, design.sizes)
         randomizer = least(design.families(size)[place], target)
     except AccountingError:
         if len(design.families(design.sizes[0])) == 1:
@@ -192,28 +209,3 @@ def _candidate(design: QueryDesign[R], place: int, target: Target) -> list[Calib
     mse = design.mse(size, randomizer, target.reports, target.dummies)
     upper = certified(randomizer.mechanism, target)
     return [Calibration(randomizer, size, randomizer.mechanism.epsilon_local, upper, mse, sqrt(mse))]
-
-
-def _best_size(error: Callable[[int], float], sizes: range) -> int:
-    return sizes[_least_error(lambda place: error(sizes[place]), len(sizes))]
-
-
-def _least_error(error: Callable[[int], float], places: int) -> int:
-    """Return the place in range(places) with the least error, which falls, then rises, with ripples at the minimum."""
-    if places == 1:
-        return 0
-    known: dict[int, float] = {}
-
-    def at(place: int) -> float:
-        if place not in known:
-            known[place] = error(place)
-        return known[place]
-
-    best, step, last = 0, 1, places - 1
-    while best + step <= last and at(best + step) < at(best):
-        best, step = best + step, max(1, (best + step + 1) // 2)
-    while step > 1:
-        step = max(1, step // 2)
-        near = [best + i * step for i in (-2, -1, 0, 1, 2) if 0 <= best + i * step <= last]
-        best = min(near, key=at)
-    return min(range(max(0, best - 2), min(last, best + 2) + 1), key=at)

@@ -6,12 +6,14 @@ The accountant knows no query and no randomizer here: a design lists the choices
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.with_noise import Imitated
 from hubbub.accountant.numbers import (
     checked_delta,
     checked_dummies,
@@ -23,6 +25,10 @@ from hubbub.accountant.numbers import (
 
 NOISE_LEVELS = 2**32
 """A family's noise levels are the whole numbers from 1 to below this: a task writes probabilities over this number."""
+
+
+Noise = Literal["none", "auto", "always"]
+"""Whether the shuffler adds noise to a query's batch: never, if that gives the smaller error, or always."""
 
 
 class Randomized(Protocol):
@@ -58,8 +64,11 @@ class QueryDesign(Protocol[R]):
     def families(self, size: int) -> Sequence[MechanismFamily[R]]:
         """Return the families that may randomize the encoding of that size."""
 
-    def mse(self, size: int, randomizer: R, reports: int, dummies: int) -> float:
-        """Return the exact worst-case mean squared error over inputs, of n values scaled to [0, 1]; may be infinite."""
+    def mse(self, size: int, randomizer: R, reports: int, dummies: int, noise: NoiseLaw | None = None) -> float:
+        """Return the exact worst-case mean squared error over inputs, of n values scaled to [0, 1]; may be infinite.
+
+        The shuffler adds uniform `dummies`, or `noise`.
+        """
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,8 @@ class Calibration(Generic[R]):
     """A randomizer that meets its target, with its ε and its error.
 
     `size` is the number of answers of the encoding. `epsilon_upper` is certified at the given δ and reports, and never
-    above the target. `mse` is the design's; `expected_standard_error` is its square root, in the same unit.
+    above the target. `noise` is the law of what the shuffler adds; then the ε holds by the noise alone, whatever all
+    others sent. `mse` is the design's; `expected_standard_error` is its square root, in the same unit.
     """
 
     randomizer: R
@@ -76,11 +86,15 @@ class Calibration(Generic[R]):
     epsilon_upper: float
     mse: float
     expected_standard_error: float
+    noise: NoiseLaw | None = None
 
     @property
     def mechanism(self) -> LocalMechanism:
-        """The randomizer's law."""
-        return self.randomizer.mechanism
+        """The randomizer's law, beside the noise if there is any."""
+        mechanism = self.randomizer.mechanism
+        if self.noise is None or not isinstance(mechanism, Imitated):
+            return mechanism
+        return WithNoise(mechanism, self.noise)
 
 
 @dataclass(frozen=True)
@@ -93,10 +107,18 @@ class Target:
     hiding: int
     dummies: int
     cap: float
+    noise: Noise = "none"
 
     @classmethod
     def of(
-        cls, epsilon: float, delta: float, reports: int, cap: float | None, honest_share: float, dummies: int
+        cls,
+        epsilon: float,
+        delta: float,
+        reports: int,
+        cap: float | None,
+        honest_share: float,
+        dummies: int,
+        noise: Noise = "none",
     ) -> Target:
         """Check the numbers and count the honest reports.
 
@@ -105,14 +127,21 @@ class Target:
         """
         epsilon, delta, reports = checked_epsilon(epsilon), checked_delta(delta), checked_reports(reports)
         if epsilon == 0:
-            raise AccountingError("epsilon is 0, must be above 0: at 0 a report has no information; allow more")
+            raise AccountingError("epsilon is 0, at which a report has no information; give a number above 0")
         if cap is not None and not 0 < real(cap) < inf:
-            raise AccountingError(f"epsilon_local cap is {shown(cap)}, must be above 0; 8 is common")
+            raise AccountingError(f"epsilon_local cap is {shown(cap)}; give a number above 0, such as 8")
         hiding = honest_reports(reports, reports, honest_share)
         if hiding < 1:
             raise AccountingError(f"honest_share {honest_share} of {reports} reports leaves nobody; raise one of them")
-        return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), inf if cap is None else real(cap))
+        if noise not in get_args(Noise):
+            raise AccountingError(f"noise is {shown(noise)}; give one of {', '.join(get_args(Noise))}")
+        if noise != "none" and dummies:
+            raise AccountingError(
+                f"noise is {noise} beside {dummies} uniform dummies; noise hides more than they do: leave one out"
+            )
+        largest = inf if cap is None else real(cap)
+        return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), largest, noise)
 
     def share(self, epsilon: float, delta: float, cap: float) -> Target:
         """Return the target of a query with these parts of the budget."""
-        return Target(epsilon, delta, self.reports, self.hiding, self.dummies, cap)
+        return replace(self, epsilon=epsilon, delta=delta, cap=cap)

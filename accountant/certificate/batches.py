@@ -155,7 +155,7 @@ def derived_members(terms: Terms, query: QueryCount) -> dict[str, Any]:
         **counts_of(terms, query),
         **query.mechanism.content(),
         "delta": terms.delta,
-        "dummies": terms.dummies,
+        "dummies": terms.dummies + query.noise,
         "name": query.name,
         "state": "published" if query.valid >= terms.minimum_reports else "withheld",
     }

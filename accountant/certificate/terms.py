@@ -31,7 +31,7 @@ class Terms:
 
     Each query's batch has `dummies` dummies in addition to the reports of people. `epsilon_total` caps ε at δ over all
     rounds of the task; None means no cap. `horizon` is the number of rounds whose joint cost a certificate states
-    beforehand, which a question over time requires; None means that it states none.
+    beforehand, which a longitudinal query requires; None means that it states none.
     """
 
     epsilon: float
@@ -58,7 +58,7 @@ class QueryCount:
     `valid` is the number of reports that the analyzer could open and read. It is not a sum of counts: a unary report
     adds to as many counts as it has bits set, so that sum does not give the number of reports. For a round that was
     never counted both are the task's minimum, and `released` is how many reports the shuffler released; otherwise it
-    is None.
+    is None. `noise` is the sum of what the shuffler drew as noise, by its record; no ε depends on it.
     """
 
     name: str
@@ -67,6 +67,7 @@ class QueryCount:
     valid: int
     left_out: Mapping[str, int]
     released: int | None = None
+    noise: int = 0
 
 
 @dataclass(frozen=True)

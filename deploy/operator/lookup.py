@@ -88,4 +88,4 @@ def batch_of(task: Task, result: QueryResult) -> Debiased:
     """
     query, dummies = task.queries[task.query_index(result.name)], task.privacy.dummies
     table = b"" if result.estimates is None else result.estimates.table
-    return Debiased(query.randomizer, unpacked(table, result.valid + dummies), dummies)
+    return query.debiased(unpacked(table, result.valid + dummies), dummies)

@@ -23,7 +23,7 @@ from scipy import stats
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.errors import AccountingError
 from hubbub.planning.plan import randomizer_words
-from hubbub.planning.simulate.simulate import estimates_of, tally_of, whole_round
+from hubbub.planning.simulate.simulate import estimates_of, tally_of, tally_of_dummies, whole_round
 from hubbub.planning.simulate.truth import compare
 from hubbub.protos.errors import TaskError
 from hubbub.protos.records.results import QueryResult, QueryState
@@ -175,9 +175,10 @@ def _round(
 ) -> None:
     """Run one round, and add its errors to `tried`, by statistic."""
     people = tally_of(query, answers, progress, random, whole_round(query))
-    counted = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
+    of_dummies, added = tally_of_dummies(query, dummies, random)
+    counted = people + of_dummies
     truth = query.question.truth(answers)
-    estimates = estimates_of(query, counted, dummies, truth)
+    estimates = estimates_of(query, counted, added, truth)
     result = QueryResult(query.name, QueryState.PUBLISHED, people.valid, people.valid, {}, estimates)
     lines = compare(result, truth, query.question.optional)
     for statistic in dict.fromkeys(line.row.statistic for line in lines):

@@ -19,12 +19,11 @@ from hubbub.planning.plan import Plan, expected_errors
 from hubbub.planning.simulate.dataset import Dataset, truth_of
 from hubbub.planning.simulate.truth import query_document
 from hubbub.protos.records.results import QueryResult, QueryState
-from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import BEGINNING, Estimates, Truth
 from hubbub.queries.longitudinal.over_rounds import Batch, RoundContext
 from hubbub.queries.query import Query
 from hubbub.queries.questions.question import Value
-from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.queries.randomizers.randomizer import Imitable, Tally
 from hubbub.queries.randomizers.sampling import Random
 from hubbub.queries.texts.heavy_hitters import HeavyHitterQuestion
 from hubbub.queries.texts.lookup import Decodable
@@ -99,7 +98,8 @@ def _simulated(
     batches = {}
     for number in range(whole_round(query) + 1):
         people = tally_of(query, answers, progress, random, number)
-        batches[number] = Batch(people + query.randomizer.tally(query.randomizer.dummies(dummies, random)), dummies)
+        of_dummies, added = tally_of_dummies(query, dummies, random)
+        batches[number] = Batch(people + of_dummies, added)
     return batches
 
 
@@ -107,7 +107,7 @@ def _found(query: Query, batches: Mapping[int, Batch], truth: Truth) -> Estimate
     """Return the estimates that are published after the last round, with the texts that were found by prefixes."""
     last = whole_round(query)
     if isinstance(query.question, HeavyHitterQuestion) and query.question.prefixes:
-        debiased = {number: Debiased(query.randomizer, each.tally, each.dummies) for number, each in batches.items()}
+        debiased = {number: query.debiased(each.tally, each.dummies) for number, each in batches.items()}
         return query.question.discover(last, debiased, None, lambda _: None)
     return estimates_of(query, batches[last].tally, batches[last].dummies, truth)
 
@@ -125,7 +125,21 @@ def estimates_of(query: Query, tally: Tally, dummies: int, truth: Truth) -> Esti
     if not isinstance(query.question, Decodable):
         return query.estimates_over(last, {last: Batch(tally, dummies)})
     candidates = [category for statistic, category in truth if statistic == "count" and category is not None]
-    return query.question.decode(Debiased(query.randomizer, tally, dummies), candidates, last)
+    return query.question.decode(query.debiased(tally, dummies), candidates, last)
+
+
+def tally_of_dummies(query: Query, dummies: int, random: Random) -> tuple[Tally, int]:
+    """Return the counts of the reports that a shuffler adds to a batch, and their number.
+
+    If the query has noise, these are the numbers drawn from its law. Otherwise they are `dummies` uniform reports.
+    """
+    randomizer = query.randomizer
+    if query.noise is None:
+        return randomizer.tally(randomizer.dummies(dummies, random)), dummies
+    if not isinstance(randomizer, Imitable):
+        raise TypeError(f"reports of {randomizer.kind} cannot be added symbol by symbol")
+    counts = query.draw_noise(random)
+    return randomizer.tally(randomizer.reports_of(counts)), sum(counts)
 
 
 def tally_of(

@@ -39,17 +39,19 @@ class CountsDiffer(HubbubError):
 class Counted:
     """One query's counted batch: its people's reports, the valid ones, those left out by reason, and its tally.
 
-    `tally` includes the dummies; it is None if the query is withheld.
+    `tally` includes the dummies; it is None if the query is withheld. `noise` is the sum of what the shuffler drew as
+    noise: the batch has so many dummies in addition to the task's.
     """
 
     reports: int
     valid: int
     left_out: Mapping[str, int]
     tally: Tally | None = field(repr=False)
+    noise: int = 0
 
     @classmethod
-    def published(cls, task: Task, result: QueryResult) -> Counted:
-        """Return the counted batch of a query from its published results.
+    def published(cls, task: Task, result: QueryResult, noise: int) -> Counted:
+        """Return the counted batch of a query from its published results, with so much noise by its certificate.
 
         Raises:
             CountsDiffer: if the bytes of its counts cannot be its randomizer's.
@@ -58,10 +60,11 @@ class Counted:
         if result.counts and result.estimates is not None and result.estimates.table:
             raise CountsDiffer(f"{result.name}: it has counts and a table, which may differ; a result has one of them")
         if result.state is QueryState.WITHHELD:
-            return cls(*facts, None)
+            return cls(*facts, None, noise)
         randomizer = task.queries[task.query_index(result.name)].randomizer
         try:
-            return cls(*facts, read_tally(randomizer, result.tallied, result.valid + task.privacy.dummies))
+            tally = read_tally(randomizer, result.tallied, result.valid + task.privacy.dummies + noise)
+            return cls(*facts, tally, noise)
         except ValueError as error:
             raise CountsDiffer(f"{result.name}: its counts cannot be read: {error}") from error
 
@@ -77,6 +80,11 @@ class Certified:
     Also the rounds that are composed with it: `history` (each round's number and the valid reports of its queries) and
     `uncounted`.
     """
+
+    def noise(self, index: int) -> int:
+        """Return the sum of the noise in a query's batch, by the shuffler's record; 0 if the query has none."""
+        dummies: int = self.content["queries"][index]["dummies"]
+        return 0 if self.task.queries[index].noise is None else dummies
 
     def rounds_before(self, index: int | None = None) -> tuple[int, ...]:
         """Return the earlier rounds, ascending, on which estimates over time depend: those that were counted.
@@ -108,7 +116,7 @@ def read_certified(certificate: bytes) -> Certified:
         task = followed(task, [Succession.from_json(each) for each in body["successions"]])
         document = SignedDocument.from_json(value)
         content = document.content(CERTIFICATE, signers(task, body["round"]).analyzer)
-        stated = [{name: query[name] for name in _STATED} for query in content["queries"]]
+        stated = [{name: query[name] for name in (*_STATED, "dummies")} for query in content["queries"]]
         known = {name: content[name] for name in ("round", DIGEST)}
         history = [
             (each["round"], [query["valid"] for query in each["queries"]]) for each in content["all_rounds"]["history"]
@@ -131,7 +139,7 @@ def counts_digest(task: Task, number: int, counted: Sequence[Counted]) -> bytes:
     digest = hashlib.sha256(Label.COUNTS.encode() + b"\x00" + task.id + number.to_bytes(4, "big"))
     for index, each in enumerate(counted):
         digest.update(index.to_bytes(4, "big"))
-        digest.update(each.valid.to_bytes(8, "big") + task.privacy.dummies.to_bytes(8, "big"))
+        digest.update(each.valid.to_bytes(8, "big") + (task.privacy.dummies + each.noise).to_bytes(8, "big"))
         counts = b"" if each.tally is None else each.tally.canonical.astype(">i8").tobytes()
         digest.update(bytes([each.tally is not None]) + (len(counts) // 8).to_bytes(8, "big"))
         digest.update(counts)
@@ -146,7 +154,7 @@ def check_tallies(task: Task, counted: Sequence[Counted]) -> None:
     """
     for query, each in zip(task.queries, counted, strict=True):
         if each.tally is not None:
-            _check_tally(query, each.tally, each.valid, task.privacy.dummies)
+            _check_tally(query, each.tally, each.valid, task.privacy.dummies + each.noise)
 
 
 def _check_tally(query: Query, tally: Tally, valid: int, dummies: int) -> None:
@@ -208,7 +216,7 @@ def check_published(results: Sequence[QueryResult], task: Task, number: int, cer
         raise CountsDiffer(f"the results are of queries {', '.join(names)}, but the certificate is of others")
     stated = [(each.reports, each.valid, each.left_out, each.state is QueryState.PUBLISHED) for each in results]
     _check_stated(task, stated, certified.content)
-    counted = [Counted.published(task, each) for each in results]
+    counted = [Counted.published(task, each, certified.noise(index)) for index, each in enumerate(results)]
     check_counted(task, number, counted, certified)
     for index, (query, each) in enumerate(zip(task.queries, results, strict=True)):
         before = certified.rounds_before(index) if query.horizon and each.state is QueryState.PUBLISHED else ()

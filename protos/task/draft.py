@@ -34,6 +34,9 @@ MAXIMUM_EPSILON_LOCAL = 20
 LONGEST_REASON = 300
 """Most characters of a task's reason for a large δ."""
 
+NOISE = ("none", "auto", "always")
+"""What a draft can say of noise of the shuffler: never, if that gives the smaller error, or in every query."""
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])")
 _HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_]+)\s*\]\]?\s*(#.*)?$")
@@ -62,7 +65,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     admission = draft_admission(tables["admission"]) if "admission" in tables else ENROLLED
     required = {"name", "start", "length", "grace", "minimum_reports"}
     check_keys("task", task, required, {"rounds", "close", "suite", "maximum_reports"})
-    optional = {"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta"}
+    optional = {"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta", "noise"}
     check_keys("privacy", privacy, {"epsilon", "delta"}, optional)
     if admission.assumed and "honest_share" not in privacy:
         problem = (
@@ -70,6 +73,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
             "be honest (1.0 assumes all of them), or have devices enrolled"
         )
         raise FieldError("privacy", "honest_share", problem)
+    noise = privacy.pop("noise", "none")
     queries = tables["query"]
     if not isinstance(queries, list) or not queries:
         raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
@@ -82,6 +86,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
         admission=admission,
         suite=task.get("suite", DEFAULT.name),
         maximum_reports=task.get("maximum_reports"),
+        noise=noise,
     )
     check_draft(draft)
     return draft
@@ -142,6 +147,7 @@ def check_draft(draft: Draft) -> None:
     if draft.maximum_reports is not None:
         check_count("task", "maximum_reports", draft.maximum_reports, draft.minimum_reports, MAXIMUM_REPORTS)
     _check_privacy(draft.privacy)
+    _check_noise(draft)
     _check_large_delta(draft.privacy, draft.minimum_reports)
     _check_suite(draft.suite)
     if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
@@ -188,6 +194,14 @@ def _check_privacy(privacy: Privacy) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, float) or not holds(value):
             raise FieldError("privacy", key, f"is {shown(value)}; it {limit}")
+
+
+def _check_noise(draft: Draft) -> None:
+    if draft.noise not in NOISE:
+        raise FieldError("privacy", "noise", f"is {shown(draft.noise)}; it must be one of {', '.join(NOISE)}")
+    if draft.noise != "none" and draft.privacy.dummies:
+        problem = f"is {draft.noise} beside {draft.privacy.dummies} uniform dummies; noise hides more: leave one out"
+        raise FieldError("privacy", "noise", problem)
 
 
 def _check_large_delta(privacy: Privacy, reports: int) -> None:

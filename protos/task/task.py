@@ -36,7 +36,7 @@ USUAL_MAXIMUM = 1_000_000
 
 DELTA_SHARE = Fraction(1, 10)
 """The largest δ without a stated reason, as a share of 1 / minimum_reports. At δ = 1 / minimum_reports, publishing the
-answers of one randomly chosen person of a round would be within the guarantee, whatever ε is."""
+answers of one randomly chosen person of a round would be within the guarantee for any ε."""
 
 MAXIMUM_DUMMIES = 10_000_000
 """Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes."""
@@ -85,8 +85,8 @@ class Privacy:
     """The guarantee to one person for all reports of a round: (ε, δ), the cap on ε_local, the honest share.
 
     `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None means that
-    there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round. `large_delta` says
-    in words why δ is larger than `largest_delta`; without it no task's is.
+    there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round. `large_delta` is
+    the reason, in words, why δ is larger than `largest_delta`; without one, δ cannot be.
     """
 
     epsilon: float
@@ -151,7 +151,8 @@ class Identities:
 class Draft:
     """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes.
 
-    `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`).
+    `maximum_reports` is the most of a round; None leaves it to planning (`most_reports`). `noise` says whether the
+    shuffler adds noise: planning draws up its law, which the task states.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Draft:
     admission: AdmissionPolicy = ENROLLED
     suite: str = DEFAULT.name
     maximum_reports: int | None = None
+    noise: Literal["none", "auto", "always"] = "none"
 
     @property
     def most_reports(self) -> int:
@@ -179,8 +181,8 @@ class Draft:
 class Task:
     """A task as devices and services run it.
 
-    `maximum_reports` are the most of a round. `lineage` has the identities that follow those it names, where any do
-    (`protos.task.task.signers`); it is no part of the task.
+    `maximum_reports` are the most of a round. `lineage` has the identities that succeed those that the task names
+    (`protos.task.signers`), if any do; it is no part of the task.
 
     Raises:
         TaskError: if its second authority is one of its parties.
@@ -244,6 +246,19 @@ class Task:
             SuiteError: if this version of hubbub does not know the task's.
         """
         return suite_named(self.suite)
+
+    def dummies_within(self, query: int) -> tuple[int, int]:
+        """The fewest and the most dummies of a batch of that query: the task's number, or what its noise can add."""
+        noise = self.queries[query].noise_range
+        return (self.privacy.dummies,) * 2 if noise is None else noise
+
+    def dummies_differ(self, query: int, dummies: int) -> str | None:
+        """Return in words why a batch of that query cannot have so many dummies; None if it can."""
+        least, most = self.dummies_within(query)
+        if least <= dummies <= most:
+            return None
+        limits = f"{least} in every batch" if least == most else f"from {least} to {most} in a batch of this query"
+        return f"the batch has {dummies} dummies, but task {self.name} has {limits}"
 
     def query_index(self, name: str) -> int:
         """The place of a query in the task.

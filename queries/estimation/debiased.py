@@ -20,6 +20,10 @@ is 3.30, and the truth is 3.56.
 For kRR this is Σρ + γ/(1−γ) Σ_j c_j (w_j − w̄)² + (nγ + D) Var_U(w)/(1−γ)²; for a histogram (w = 1 at j) it is
 c_j q(1−q) + (n−c_j) r(1−r) over (1−γ)², with q = 1−γ+γ/k and r = γ/k.
 
+If the shuffler adds noise, its dummies are not uniform. Their numbers z_j by symbol of reports were drawn, and D is
+their sum S. In the mean each symbol has the same number of them in either case, so ĉ_j is the same. Their variance is
+that of D' uniform dummies (`equal_dummies`), and D' replaces D in it.
+
 The standard errors are those of the randomizer and of rounding, with the people in the round fixed. They do not cover
 people who are not in the round.
 """
@@ -36,9 +40,10 @@ import numpy as np
 from hubbub.queries.estimation.bands import Z_95
 from hubbub.queries.estimation.estimates import Estimate
 from hubbub.queries.estimation.significance import bounded_p_values, exact_p_values
-from hubbub.queries.randomizers.randomizer import Randomizer, Tally
+from hubbub.queries.randomizers.randomizer import Imitable, Randomizer, Tally, beside_noise, equal_dummies
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.randomizers.randomizer import Vector
 
 
@@ -46,24 +51,39 @@ if TYPE_CHECKING:
 class Debiased:
     """A batch's tally under its randomizer, with `dummies` among the valid reports.
 
+    Dummies are uniform, unless there is `noise`: then the shuffler drew their numbers by symbol from that law, and
+    `dummies` is the sum of what it drew.
+
     Raises:
         ValueError: if the counts have another shape, or are negative or above the number of valid reports; if there are
-            more dummies than valid reports; or if the reports do not depend on the answers.
+            more dummies than valid reports, or a number of them that the noise cannot add up to; if the shuffler cannot
+            add noise to the reports; or if the reports do not depend on the answers.
     """
 
     randomizer: Randomizer
     tally: Tally
     dummies: int = 0
+    noise: NoiseLaw | None = None
 
     def __post_init__(self) -> None:
         valid = self.tally.valid
         if self.randomizer.support_gap == 0:
             raise ValueError(
-                f"the reports of {self.randomizer!r} say nothing; choose a randomizer that is less private"
+                f"the reports of {self.randomizer!r} have no information; choose a randomizer that is less private"
             )
         self.randomizer.check(self.tally)
         if not 0 <= self.dummies <= valid:
             raise ValueError(f"{self.dummies} dummies among {valid} valid reports; give 0 to {valid}")
+        if self.noise is not None:
+            self._check_noise(self.noise)
+
+    def _check_noise(self, noise: NoiseLaw) -> None:
+        law = beside_noise(self.randomizer, noise)
+        least, most = (1, 1) if law.fixed_total else (0, law.symbols)
+        least, most = least * noise.largest, most * noise.largest
+        if not least <= self.dummies <= most:
+            limit = f"{least}" if least == most else f"{least} to {most}"
+            raise ValueError(f"{self.dummies} dummies are no sum of this noise; give {limit}")
 
     @property
     def reports(self) -> int:
@@ -72,6 +92,8 @@ class Debiased:
 
     @cached_property
     def _debiased(self) -> tuple[Vector, Vector]:
+        if self.noise is not None and isinstance(self.randomizer, Imitable):
+            return self.randomizer.debias(self.tally, self.dummies, self.noise)
         return self.randomizer.debias(self.tally, self.dummies)
 
     @property
@@ -84,6 +106,11 @@ class Debiased:
         """By how much collisions of hashes change each ĉ_j's variance from that of its reports, shape (symbols,)."""
         return self._debiased[1]
 
+    @cached_property
+    def _dummies(self) -> float:
+        """The number of uniform dummies whose variance is that of the dummies."""
+        return equal_dummies(self.randomizer, self.dummies, self.noise)
+
     def total(self, weights: Vector) -> float:
         """L_w = Σ_j w_j ĉ_j."""
         return float(weights @ self.counts)
@@ -92,7 +119,7 @@ class Debiased:
         """Return the estimated variance of L_w; `rounding` is the sum of the ρ_i."""
         each = self.randomizer.variances(weights)
         people = self._clipped(float(each @ self.counts), float(each.min()), float(each.max()))
-        dummies = self.dummies * self.randomizer.dummy_variance(weights)
+        dummies = self._dummies * self.randomizer.dummy_variance(weights)
         return max(0.0, rounding + people + dummies + float(self.further @ weights**2))
 
     def _clipped(self, spread: float, least: float, most: float) -> float:
@@ -120,7 +147,7 @@ class Debiased:
         hit, miss = float(each[0]), float(each[-1])
         clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        variances = people + self.dummies * self.randomizer.dummy_variance(indicator) + further
+        variances = people + self._dummies * self.randomizer.dummy_variance(indicator) + further
         pairs = zip(sums.tolist(), np.maximum(variances, 0.0).tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 
@@ -130,18 +157,26 @@ class Debiased:
         The p-values are exact if the counts are those of the reports, and bounds if they are decoded from hashes.
         """
         if type(self.tally) is Tally:
-            return exact_p_values(self.randomizer, self.tally, self.dummies)
-        return bounded_p_values(
-            self.counts * self.randomizer.support_gap, self.noise_of_sums(1) * self.randomizer.support_gap**2
-        )
+            return exact_p_values(self.randomizer, self.tally, self.dummies, self.noise)
+        excess, keep = self.counts * self.randomizer.support_gap, self.randomizer.support_gap
+        if self.noise is None:
+            return bounded_p_values(excess, self.noise_of_sums(1) * keep**2)
+        of_people = self.noise_of_sums(1) - self._of_dummies(1)
+        return bounded_p_values(excess, of_people * keep**2, beside_noise(self.randomizer, self.noise))
 
     def noise_of_sums(self, symbols: int) -> Vector:
         """Return the variance of each ĉ_j if nobody encoded it; for a sum of several symbols, without `further`."""
         indicator = np.zeros(self.randomizer.symbols)
         indicator[:symbols] = 1.0
         noise = self.reports * float(self.randomizer.variances(indicator)[-1])
-        noise += self.dummies * self.randomizer.dummy_variance(indicator)
+        noise += self._of_dummies(symbols)
         return noise + (self.further if symbols == 1 else np.zeros(1))
+
+    def _of_dummies(self, symbols: int) -> float:
+        """Return the variance that the dummies add to a sum of so many symbols' ĉ_j."""
+        indicator = np.zeros(self.randomizer.symbols)
+        indicator[:symbols] = 1.0
+        return self._dummies * self.randomizer.dummy_variance(indicator)
 
     def silent(self, answers: int) -> Vector:
         """Return 1 for "no answer", the symbol after the first `answers` ones if there is one, and 0 for others."""

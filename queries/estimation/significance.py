@@ -1,10 +1,16 @@
 """Tests whether a count is larger than the noise if nobody has the category.
 
 If nobody encoded symbol j, each of n people's reports counts for j with probability `base`, independently, and each of
-D dummies with `dummy_mean`. So N_j is exactly a sum of two binomials, whatever everybody answered. The p-value is
+D dummies with `dummy_mean`. So N_j is exactly a sum of two binomials, for any answers. The p-value is
 P(N_j ≥ the observed count). No normal law is assumed, because small expected counts do not have one. A count of several
 symbols together, such as a total over groups, is compared with the normal law of its noise. For counts that are decoded
 from hashes, Bennett's inequality bounds the probability.
+
+If the shuffler adds noise, its z_j dummies replace the second binomial, and the law of z_j is a table. So N_j is
+exactly the sum of a binomial and a draw of the table. A count of several symbols has a draw for each of them, and is
+compared with its exact law too, because tails of the noise are heavier than a normal law's. The sum of all z_j is
+known; using it would make the law a little narrower, and it is not used. For counts from hashes, Chernoff's bound
+includes the noise.
 
 `held` bounds the probability that any of a query's empty categories is called significant (Holm 1979). `discovered`
 bounds the expected share of empty ones among those called significant (Benjamini and Yekutieli 2001, Thm 1.3). Both are
@@ -15,14 +21,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS
 from hubbub.queries.estimation.estimates import Estimates, Row
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from hubbub.accountant.mechanisms import WithNoise
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.randomizers.randomizer import Randomizer, Tally, Vector
 
 ERROR_RATE = 0.025
@@ -31,11 +41,25 @@ ERROR_RATE = 0.025
 _FAR = 12
 """Standard deviations summed on either side, and a few more: the binomial mass beyond is below 1e-18, and is added."""
 
+_MARGIN = 1e-9
+"""Part by which a p-value beside noise is raised: far more than its sum is wrong by, so it is never too small."""
 
-def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int) -> Vector:
+_LEAST = 1e-300
+"""The least p-value beside noise: smaller parts of its sum are lost."""
+
+_AT_ONCE = 2**20
+"""Terms of the sums computed together: some 30 MB."""
+
+LONGEST_LAW = 2**16
+"""Most values of a sum of noise whose law is computed: about a second. Longer sums are compared with a normal law."""
+
+
+def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> Vector:
     """Return, by symbol, the probability of a count as large if nobody encoded the symbol; shape (symbols,)."""
     import numpy as np
 
+    if noise is not None:
+        return noisy_p_values(randomizer, tally.counts, tally.valid - dummies, noise, 1)
     counts, place = np.unique(tally.counts, return_inverse=True)
     tails = _tails(counts, tally.valid - dummies, randomizer.support_other, dummies, randomizer.dummy_mean)
     found: Vector = tails[place]
@@ -62,6 +86,51 @@ def _tails(counts: npt.NDArray[np.int64], people: int, base: float, dummies: int
     return np.array(tails, dtype=np.float64)
 
 
+def noisy_p_values(
+    randomizer: Randomizer, totals: npt.NDArray[np.int64], people: int, noise: NoiseLaw, symbols: int
+) -> Vector:
+    """Return the probability that so many symbols of kRR together count as much if nobody encoded one of them.
+
+    They count a binomial number of the people's reports, and the sum of as many draws of the noise. Of two symbols one
+    is drawn, and the other has the same law. Each number is a little above the probability, never below it; shape
+    (totals,).
+    """
+    import numpy as np
+
+    counts, place = np.unique(totals, return_inverse=True)
+    law, tails = _law_of_sum(noise, symbols), np.zeros(len(counts))
+    added, rows = np.arange(len(law)), max(1, _AT_ONCE // len(law))
+    for start in range(0, len(counts), rows):
+        # The counts are in order, so most of what one needs is needed by its neighbours too, and computed once.
+        wanted = counts[start : start + rows, None] - added
+        values, index = np.unique(wanted, return_inverse=True)
+        reached = _at_least(values, people, symbols * randomizer.support_other)
+        tails[start : start + rows] = reached[index].reshape(wanted.shape) @ law
+    found: Vector = np.minimum(tails * (1 + _MARGIN) + _LEAST, 1.0)[place]
+    return found
+
+
+@lru_cache(maxsize=64)
+def _law_of_sum(noise: NoiseLaw, draws: int) -> Vector:
+    """Return the probability of each sum of so many independent draws, from 0 to `draws`·`largest`.
+
+    It is computed directly, from positive numbers only. So each probability is accurate to nearly all digits, however
+    small it is; a Fourier transform would lose the small ones.
+    """
+    import numpy as np
+
+    if draws == 1:
+        law: Vector = np.array([weight / (1 << TABLE_BITS) for weight in noise.weights])
+    else:
+        half = _law_of_sum(noise, draws // 2)
+        law = np.convolve(half, half)
+        if draws % 2:
+            law = np.convolve(law, _law_of_sum(noise, 1))
+    # It is kept for further calls, which must not change it.
+    law.setflags(write=False)
+    return law
+
+
 def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vector:
     """Return P(A ≥ N) for each N."""
     import numpy as np
@@ -74,15 +143,25 @@ def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vect
     return found
 
 
-def bounded_p_values(excess: Vector, variances: Vector) -> Vector:
+def bounded_p_values(excess: Vector, variances: Vector, noise: WithNoise | None = None) -> Vector:
     """Return bounds of the probability that a count of reports is so far above its mean if nobody has the symbol.
 
     Bennett's inequality: a sum of variance v whose independent terms are at most 1 above their means is above its mean
-    by x or more with a probability of at most exp(−v·h(x/v)), with h(u) = (1+u)·ln(1+u) − u.
+    by x or more with a probability of at most exp(−v·h(x/v)), with h(u) = (1+u)·ln(1+u) − u. It is the least value of
+    Chernoff's bound exp(v·(e^t − 1 − t) − t·x) over t ≥ 0. If there is noise of the shuffler, which is not part of the
+    variances, the logarithm of its moment E e^{t·X} is added to the exponent, and the least value is searched for.
     """
     import numpy as np
 
     spread = np.maximum(variances, 1e-300)
+    if noise is not None:
+        from hubbub.queries.randomizers.hashed_noise import TILTS, added_moments
+
+        logs = np.zeros(len(excess))
+        for tilt, moment in zip(TILTS.tolist(), added_moments(noise).tolist(), strict=True):
+            np.minimum(logs, spread * (np.expm1(tilt) - tilt) + moment - tilt * excess, out=logs)
+        bounds: Vector = np.exp(logs)
+        return bounds
     over = np.maximum(excess, 0.0) / spread
     found: Vector = np.exp(-spread * ((1 + over) * np.log1p(over) - over))
     return found

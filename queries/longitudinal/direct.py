@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon
 from hubbub.queries.estimation.estimates import Row
@@ -14,6 +14,9 @@ from hubbub.queries.longitudinal.strategy import Sending
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.krr import KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random, uniform
+
+if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,10 @@ class SendingStates(Sending, KRandomizedResponse):
         """Return a fair coin."""
         return uniform(2, random)
 
-    def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
+    def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
         """Return how many are in state yes, of those who answered the round; other rounds give no information on it."""
         from hubbub.queries.estimation.debiased import Debiased
 
         batch = batches[number]
-        debiased = Debiased(self, batch.tally, batch.dummies)
+        debiased = Debiased(self, batch.tally, batch.dummies, noise)
         return (Row("count", debiased.every_symbol()[1]), Row("answered", debiased.answered(self.symbols)))

@@ -17,6 +17,7 @@ from hubbub.queries.randomizers.randomizer import Randomizer, Tally
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.questions.question import Value
 
 Memory = Mapping[str, int]
@@ -72,8 +73,14 @@ class OverRounds(ABC):
         """
 
     @abstractmethod
-    def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
-        """Return the estimates after round `number`, from the published batches of the rounds up to it."""
+    def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
+        """Return the estimates after round `number`, from the published batches of the rounds up to it.
+
+        With `noise`, the shuffler drew the numbers of the batches' dummies from that law, in each round.
+
+        Raises:
+            ValueError: for noise beside a randomizer that the shuffler cannot imitate.
+        """
 
     @abstractmethod
     def check_steady_people(self, table: str, honest: int, share: float | None, delta: float) -> None:

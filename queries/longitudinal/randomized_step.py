@@ -10,6 +10,7 @@ from hubbub.queries.randomizers.krr import SYMBOL_BYTES, KRandomizedResponse
 from hubbub.queries.randomizers.sampling import Random
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.randomizers.randomizer import Tally
     from hubbub.queries.randomizers.randomizer import Vector as Weights
 
@@ -36,6 +37,14 @@ class SendingDrawn(Sending):
     def dummies(self, count: int, random: Random) -> bytes:
         """Return uniform symbols: they add noise to every node, but hide no person's reports over the rounds."""
         return self._symbols.dummies(count, random)
+
+    def check_no_noise(self, noise: NoiseLaw | None) -> None:
+        """Return only if the shuffler adds no noise; raise ValueError otherwise."""
+        if noise is not None:
+            raise ValueError(
+                f"reports of {self.strategy.kind} have no estimates beside noise of the shuffler; leave the noise out, "
+                "or use the strategy direct"
+            )
 
     def likelihoods(self, reports: bytes, symbol: int) -> Weights:
         """Return 1 for the symbol, which is random already, and 0 for every other, shape (reports,)."""

@@ -26,6 +26,7 @@ from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.sampling import Random, uniform
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.estimation.estimates import Row
 
 S = TypeVar("S", Sampled, Vector)
@@ -118,10 +119,11 @@ class SendingSigns(SendingDrawn, Generic[S]):
 
     # Estimates
 
-    def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
+    def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
         """Return the count after the round, the smoothed series up to it, and how many answered the round."""
         from hubbub.queries.longitudinal.series import rows_of
 
+        self.check_no_noise(noise)
         return rows_of(self.strategy, number, batches)
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.accountant.mechanisms import TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Tree
@@ -21,6 +21,9 @@ from hubbub.queries.longitudinal.over_rounds import Batch, Encoded, Memory
 from hubbub.queries.longitudinal.randomized_step import SendingDrawn
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.randomizers.sampling import Random
+
+if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class SendingNodes(SendingDrawn):
 
     # Estimates
 
-    def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
+    def rows(self, number: int, batches: Mapping[int, Batch], noise: NoiseLaw | None = None) -> tuple[Row, ...]:
         """Return the count after the round and how many answered it; if states change once, also the series so far.
 
         The count has no value if the last round of one of its nodes was not published. There are as many nodes as
@@ -97,6 +100,7 @@ class SendingNodes(SendingDrawn):
         """
         from hubbub.queries.longitudinal.monotone import rising_rows
 
+        self.check_no_noise(noise)
         never_falls = self.horizon.changes == 1
         needed = range(number + 1) if never_falls else self._ends(number)
         nodes = {place: self._node(batches[place]) for place in needed if place in batches}

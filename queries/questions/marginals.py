@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hubbub.queries.estimation.debiased import Debiased
-from hubbub.queries.estimation.significance import normal_p_values
+from hubbub.queries.estimation.significance import LONGEST_LAW, noisy_p_values, normal_p_values
+from hubbub.queries.randomizers.randomizer import Tally
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,7 +42,7 @@ class Marginal(Debiased):
     @classmethod
     def of(cls, whole: Debiased, place: npt.NDArray[np.int64], size: int) -> Marginal:
         """Return a slice of a batch's counts."""
-        return cls(whole.randomizer, whole.tally, whole.dummies, whole=whole, place=place, size=size)
+        return cls(whole.randomizer, whole.tally, whole.dummies, whole.noise, whole=whole, place=place, size=size)
 
     @cached_property
     def counts(self) -> Vector:
@@ -66,8 +67,11 @@ class Marginal(Debiased):
         inside = self.place >= 0
         if int(inside.sum()) == self.size:
             return self._added(self.whole.p_values())
-        noise = self.whole.noise_of_sums(int(inside.sum()) // self.size)
-        return normal_p_values(self.counts, noise + self._added(self.whole.further))
+        together, further = int(inside.sum()) // self.size, self._added(self.whole.further)
+        if self.noise is not None and type(self.tally) is Tally and together * self.noise.largest < LONGEST_LAW:
+            totals = self._added(self.tally.counts.astype(np.float64)).astype(np.int64)
+            return noisy_p_values(self.randomizer, totals, self.reports, self.noise, together)
+        return normal_p_values(self.counts, self.whole.noise_of_sums(together) + further)
 
     def silent(self, answers: int) -> Vector:
         """Return 1 for the question's "no answer", if there is one, and 0 for other symbols."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,11 +22,24 @@ def uniform_symbols(count: int, symbols: int, random: Random) -> npt.NDArray[np.
     """
     limit = 2**32 - 2**32 % symbols
     found = np.empty(0, dtype=np.uint64)
-    # Less than half of the draws are rejected, whatever `symbols` is, so the loop ends soon.
+    # Less than half of the draws are rejected for any `symbols`, so the loop ends soon.
     while len(found) < count:
         draws = np.frombuffer(random(4 * (count - len(found))), dtype="<u4").astype(np.uint64)
         found = np.concatenate([found, draws[draws < limit] % symbols])
     return found.astype(np.uint32)
+
+
+def repeated(counts: Sequence[int], symbols: int) -> npt.NDArray[np.uint32]:
+    """Return each symbol of range(`symbols`) as often as `counts` has it, in order.
+
+    Raises:
+        ValueError: if there is not one count for each symbol, or a count is negative.
+    """
+    if len(counts) != symbols or min(counts) < 0:
+        raise ValueError(
+            f"{len(counts)} counts of reports, the least of them {min(counts, default=0)}; give {symbols} counts from 0"
+        )
+    return np.repeat(np.arange(symbols, dtype=np.uint32), counts)
 
 
 def check_counts(tally: Tally, symbols: int) -> None:

@@ -18,6 +18,7 @@ from hubbub.queries.randomizers.hash_functions import HALF_WORD, MOST_ROWS, WORD
 from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random, draw, uniform
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 ROWS = 256
@@ -109,6 +110,17 @@ class HashedResponse:
 
         return uniform_symbols(count, self.rows * self.cells, random).astype(">u4").tobytes()
 
+    @property
+    def report_symbols(self) -> int:
+        """One for each cell of each row: the cells of row 0, then those of row 1."""
+        return self.rows * self.cells
+
+    def reports_of(self, counts: Sequence[int]) -> bytes:
+        """Return so many reports of each cell, in order."""
+        from hubbub.queries.randomizers.counting import repeated
+
+        return repeated(counts, self.report_symbols).astype(">u4").tobytes()
+
     # At the analyzer
 
     def likelihoods(self, reports: bytes, symbol: int) -> Vector:
@@ -134,7 +146,7 @@ class HashedResponse:
 
         check_cells(tally, self.rows * self.cells)
 
-    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+    def debias(self, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> tuple[Vector, Vector]:
         """Decode every symbol: return the counts, and the (signed) contribution of collisions to each variance.
 
         Raises:
@@ -142,7 +154,7 @@ class HashedResponse:
         """
         from hubbub.queries.randomizers.hashed_decoding import every_symbol
 
-        return every_symbol(self, tally, dummies)
+        return every_symbol(self, tally, dummies, noise)
 
     @property
     def collision(self) -> float:

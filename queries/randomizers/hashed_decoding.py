@@ -15,11 +15,15 @@ collide with x in the same rows. Three steps make this term small and known:
 - The common symbols among those decoded are *explained*: the reports that (1−γ)ĉ_j people are expected to add to each
   row are subtracted from the table before the others are decoded, and added back for j itself. The sum then runs over
   the other symbols only.
-- Explained reports still cause noise in the cells where they are. So x gets the variance of the reports in its own
+- Explained reports still cause noise in their cells. So x gets the variance of the reports in its own
   cells, instead of the mean over all cells that the formula has.
-- The rest of the term is measured, whatever the texts are and whether or not they were looked for: people of one symbol
+- The rest of the term is measured for all texts, also those that were not looked for: people of one symbol
   make the squares of the table's counts larger. With S = Σ(T − mean)² over the residual table of N reports,
   (S − N(1 − 1/(gR)))/(1−γ)² estimates Σ c(c−1)/R.
+
+If the dummies are noise of the shuffler, their numbers in the cells vary otherwise than those of uniform dummies: as
+those of D' uniform ones (`randomizer.equal_dummies`). Then D' replaces D in the variance, and in N, and D stays in the
+mean.
 """
 
 from __future__ import annotations
@@ -34,9 +38,10 @@ import numpy.typing as npt
 
 from hubbub.queries.randomizers.hash_functions import words
 from hubbub.queries.randomizers.hashed_noise import Noise, NoiseSamples
-from hubbub.queries.randomizers.randomizer import Tally
+from hubbub.queries.randomizers.randomizer import Randomizer, Tally, equal_dummies
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.randomizers.randomizer import Counts, Vector
 
 Symbols = npt.NDArray[np.uint64]
@@ -66,11 +71,9 @@ _HALF = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
 
 
-class _Hashing(Protocol):
-    """The members of `hashed.HashedResponse` that decoding needs."""
+class _Hashing(Randomizer, Protocol):
+    """The members of `hashed.HashedResponse` that decoding needs, beside those of a randomizer."""
 
-    @property
-    def symbols(self) -> int: ...
     @property
     def cells(self) -> int: ...
     @property
@@ -81,14 +84,6 @@ class _Hashing(Protocol):
     def truthful(self) -> float: ...
     @property
     def collision(self) -> float: ...
-    @property
-    def support_gap(self) -> float: ...
-    @property
-    def support_other(self) -> float: ...
-    @property
-    def dummy_mean(self) -> float: ...
-    def variances(self, weights: Vector) -> Vector: ...
-    def dummy_variance(self, weights: Vector) -> float: ...
 
 
 class Cells(Tally):
@@ -133,7 +128,7 @@ def unpacked(table: bytes, valid: int) -> Cells:
     except zlib.error as error:
         raise ValueError(f"the table of cells is damaged: {error}") from error
     if len(planes) != 4 * valid or not reader.eof or reader.unused_data:
-        raise ValueError(f"the table of cells does not hold {valid} of them; is it another round's?")
+        raise ValueError(f"the table of cells does not have {valid} of them; is it another round's?")
     gaps = np.ascontiguousarray(np.frombuffer(planes, dtype=np.uint8).reshape(4, -1).T).view("<u4").ravel()
     return Cells(np.cumsum(gaps, dtype=np.int64), valid)
 
@@ -165,7 +160,9 @@ class Decoded:
     log_chances: Vector
 
 
-def every_symbol(randomizer: _Hashing, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+def every_symbol(
+    randomizer: _Hashing, tally: Tally, dummies: int, noise: NoiseLaw | None = None
+) -> tuple[Vector, Vector]:
     """Decode all symbols; return their counts, and by how much each variance differs from the mean one.
 
     Raises:
@@ -173,26 +170,30 @@ def every_symbol(randomizer: _Hashing, tally: Tally, dummies: int) -> tuple[Vect
     """
     if randomizer.symbols > MOST_DECODED:
         raise ValueError(f"{randomizer.symbols} symbols are more than {MOST_DECODED}; decode only those you look for")
-    decoded = decode(randomizer, tally, dummies, np.arange(randomizer.symbols, dtype=np.uint64))
+    decoded = decode(randomizer, tally, dummies, np.arange(randomizer.symbols, dtype=np.uint64), noise)
     indicator, people = np.array([1.0, 0.0]), tally.valid - dummies
     hit, miss = randomizer.variances(indicator).tolist()
     clipped = np.clip(decoded.counts, 0, people)
-    usual = clipped * hit + (people - clipped) * miss + dummies * randomizer.dummy_variance(indicator)
+    of_dummies = equal_dummies(randomizer, dummies, noise) * randomizer.dummy_variance(indicator)
+    usual = clipped * hit + (people - clipped) * miss + of_dummies
     return decoded.counts, decoded.variances - usual
 
 
-def decode(randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols) -> Decoded:
+def decode(
+    randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols, noise: NoiseLaw | None = None
+) -> Decoded:
     """Return the counts of distinct symbols, from a batch's cells with that many dummies among them.
 
-    It takes about 5 ns for each symbol and row.
+    With `noise`, the shuffler drew their numbers, one for each cell of each row, from that law. It takes about 5 ns for
+    each symbol and row.
     """
-    table = _Table(randomizer, tally, dummies)
+    table = _Table(randomizer, tally, dummies, noise)
     mixed = _mixed(symbols)
     common = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
     for _ in range(SEARCHES):
         common = _searched(table, mixed, common)
     gathered = table.counts(mixed, common)
-    counts, spread = gathered.counts, gathered.expected + gathered.known + gathered.collisions
+    counts, spread = gathered.counts, table.spread(gathered)
     # An explained symbol's reports come from its own people, who are counted here and add their own variance.
     counts[common.places] += common.counts
     gathered.known[common.places] -= randomizer.truthful * common.counts
@@ -251,7 +252,7 @@ def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
 class _Table:
     """A batch's cells, row by row."""
 
-    def __init__(self, randomizer: _Hashing, tally: Tally, dummies: int) -> None:
+    def __init__(self, randomizer: _Hashing, tally: Tally, dummies: int, noise: NoiseLaw | None) -> None:
         self._randomizer = randomizer
         ordered = np.sort(tally.counts)
         bounds = np.searchsorted(ordered, np.arange(randomizer.rows + 1) * randomizer.cells)
@@ -260,6 +261,10 @@ class _Table:
         self._reports = tally.valid
         self._dummies = dummies
         self._people = tally.valid - dummies
+        self._noisy = equal_dummies(randomizer, dummies, noise)
+        # Uniform dummies add as much to a variance as to a mean, but for a part 1/g.
+        varying = self._noisy * (1 - randomizer.dummy_mean) - dummies
+        self._more = 0.0 if noise is None else varying * randomizer.dummy_mean
 
     @property
     def rows(self) -> int:
@@ -271,7 +276,11 @@ class _Table:
         """The standard error of a symbol that nobody has, without the part of collisions."""
         indicator, randomizer = np.array([1.0, 0.0]), self._randomizer
         people = self._people * float(randomizer.variances(indicator)[1])
-        return float(np.sqrt(people + self._dummies * randomizer.dummy_variance(indicator)))
+        return float(np.sqrt(people + self._noisy * randomizer.dummy_variance(indicator)))
+
+    def spread(self, gathered: _CellSums) -> Vector:
+        """Return the variance of the reports in the cells of each symbol if nobody has it, shape (symbols,)."""
+        return gathered.expected + self._more + gathered.known + gathered.collisions
 
     def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> _CellSums:
         """Return the sums over the cells of each symbol.
@@ -336,7 +345,7 @@ class _Table:
 
     def _collisions(self, square: float) -> float:
         randomizer = self._randomizer
-        expected = self._reports * (1 - 1 / (randomizer.rows * randomizer.cells))
+        expected = (self._people + self._noisy) * (1 - 1 / (randomizer.rows * randomizer.cells))
         pairs = max(0.0, square - expected) / randomizer.truthful**2
         return pairs * randomizer.collision / (1 - randomizer.collision)
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.accountant.mechanisms.noise_law import TABLE_BITS
+
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms import WithNoise
     from hubbub.queries.randomizers.randomizer import Vector
 
 TILTS = np.geomspace(2**-10, 8, 100)
@@ -18,8 +21,31 @@ TILTS = np.geomspace(2**-10, 8, 100)
 NEAR = 2.0
 """Counts within so many standard deviations of the mean never stand out."""
 
+_LARGE = 100.0
+"""From here on 4·sinh²(x/2) is e^x to all digits."""
+
 _FINE = 8
 """Cells are rounded up to such a part of a report, so that few distinct values represent millions of cells."""
+
+
+def added_moments(law: WithNoise) -> Vector:
+    """Return ln E e^{t·X} at each of `TILTS`: X is what the shuffler's noise adds to a symbol's cells beyond S/g.
+
+    The shuffler adds z_c reports to each of the R·g cells, S in all, and S/g is subtracted. So X = Σ_c W_c z_c, with
+    W_c = 1 − 1/g at the symbol's R cells and −1/g at all others. The W_c add up to 0, and the z_c are independent and
+    symmetric around the reach. With K(t) = ln E e^{t(z − reach)} this is R·(K(t(1 − 1/g)) + (g − 1)·K(t/g)), exactly.
+    """
+    cells, away = law.krr.categories, np.arange(1, law.noise.reach + 1)
+    chances = np.array([weight / (1 << TABLE_BITS) for weight in law.noise.weights[law.noise.reach + 1 :]])
+
+    def cumulant(tilt: float) -> float:
+        # E e^{td} − 1 is a sum of 2·cosh(td) − 2 = 4·sinh²(td/2), in which no digits cancel if t is small.
+        inside = np.minimum(tilt * away, _LARGE)
+        logs = np.log(chances) + 2 * np.log(2 * np.sinh(inside / 2)) + (tilt * away - inside)
+        return float(np.logaddexp(0, np.logaddexp.reduce(logs)))
+
+    each = [cumulant(tilt * (1 - 1 / cells)) + (cells - 1) * cumulant(tilt / cells) for tilt in TILTS.tolist()]
+    return law.symbols // cells * np.array(each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +53,11 @@ class Noise:
     """The law of a cell's reports without the explained ones: `values`, each in a share of the cells; (values,) both.
 
     A symbol that nobody has gets one cell of each row. Over the hash functions these cells are uniform, and independent
-    from row to row. So its number of reports is a sum of independent draws from the cells, whatever the table contains.
-    A common text that nobody looked for is in the table as cells with many reports, and one collision with it adds them
-    all. (BLAKE2b makes the cells independent between rows. Within a row, `hash_functions` proves uniformity for two
-    symbols at a time; that it is true jointly with all symbols in the table is assumed.) Let `known` be the explained
-    reports expected in its cells, sums of parts of at most 1 that add their own noise. By Chernoff's bound,
+    from row to row. So its number of reports is a sum of independent draws from the cells, for any contents of the
+    table. A common text that nobody looked for is in the table as cells with many reports, and one collision with it
+    adds them all. (BLAKE2b makes the cells independent between rows. Within a row, `hash_functions` proves uniformity
+    for two symbols at a time; that it is true jointly with all symbols in the table is assumed.) Let `known` be the
+    explained reports expected in its cells, sums of parts of at most 1 that add their own noise. By Chernoff's bound,
 
         ln P[N ≥ a] ≤ min_t  rows·ln E e^{t·value} + known·(e^t − 1 − t) − t·a.
     """

@@ -12,6 +12,7 @@ from hubbub.queries.fields import DENOMINATOR, MAXIMUM_SYMBOLS, Fields
 from hubbub.queries.randomizers.sampling import DRAW_BYTES, Random, draw, uniform
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.randomizers.randomizer import RandomizerFamily, Tally, Vector
 
 SYMBOL_BYTES = 4
@@ -75,6 +76,17 @@ class KRandomizedResponse:
 
         return uniform_symbols(count, self.symbols, random).astype(">u4").tobytes()
 
+    @property
+    def report_symbols(self) -> int:
+        """Each symbol is one of reports too."""
+        return self.symbols
+
+    def reports_of(self, counts: Sequence[int]) -> bytes:
+        """Return so many reports of each symbol, in order."""
+        from hubbub.queries.randomizers.counting import repeated
+
+        return repeated(counts, self.symbols).astype(">u4").tobytes()
+
     def likelihoods(self, reports: bytes, symbol: int) -> Vector:
         """Return 1 − γ + γ/k for the symbol itself and γ/k for every other, shape (reports,)."""
         import numpy as np
@@ -99,7 +111,7 @@ class KRandomizedResponse:
 
         check_counts(tally, self.symbols)
 
-    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+    def debias(self, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> tuple[Vector, Vector]:  # noqa: ARG002 - hashed counts need it
         """Return the symbols' counts, linear in those of the reports."""
         from hubbub.queries.randomizers.counting import debiased
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, WithNoise
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.mechanisms.with_noise import Imitated
 from hubbub.queries.fields import Fields
 from hubbub.queries.randomizers.sampling import Random
 
@@ -43,7 +45,7 @@ class Tally:
 
     @property
     def canonical(self) -> Counts:
-        """The counts in the one order in which they are hashed and published, whatever order they were counted in."""
+        """The counts in the one order in which they are hashed and published, for any order of counting."""
         return self.counts
 
     def written(self) -> bytes:
@@ -196,6 +198,63 @@ class Randomizer(Protocol):
 
     def dummy_variance(self, weights: Vector) -> float:
         """Return the variance of one dummy's part of Σ_j w_j ĉ_j."""
+
+
+@runtime_checkable
+class Imitable(Protocol):
+    """A randomizer whose reports a shuffler can imitate, because each report is one of a few symbols.
+
+    These are the symbols of reports, which the shuffler adds noise to. Those of answers may be others: a report of
+    hashed response is a cell of a row. A uniform dummy is each symbol of reports with the same probability.
+    """
+
+    @property
+    def report_symbols(self) -> int:
+        """How many symbols a report can be."""
+
+    def reports_of(self, counts: Sequence[int]) -> bytes:
+        """Return `counts[j]` reports of each symbol j, in order and joined without separators.
+
+        Raises:
+            ValueError: if there is not one count for each symbol, or a count is negative.
+        """
+
+    def debias(self, tally: Tally, dummies: int, noise: NoiseLaw | None = None) -> tuple[Vector, Vector]:
+        """Return what a randomizer's `debias` returns; with `noise`, the numbers of dummies were drawn from that law.
+
+        ĉ_j is unbiased in either case, because each symbol of reports has the same expected number of the dummies.
+        """
+
+
+def beside_noise(randomizer: Randomizer, noise: NoiseLaw) -> WithNoise:
+    """Return the law of the randomizer's reports beside noise of the shuffler.
+
+    Raises:
+        AccountingError: if the shuffler cannot imitate them symbol by symbol. It is a ValueError.
+    """
+    return WithNoise(cast(Imitated, randomizer.mechanism), noise)
+
+
+def equal_dummies(randomizer: Randomizer, dummies: int, noise: NoiseLaw | None = None) -> float:
+    """Return how many uniform dummies have the variance of those in a batch: without noise, as many as there are.
+
+    Let Σ_j W_j N_j be a statistic of the counts N_j of reports of each symbol j in R. A uniform dummy adds to it the
+    variance Σ_j (W_j − W̄)²/|R|. With noise, z_j dummies of symbol j are added. Their total S is known, and S/|R| is
+    subtracted from each count, so what is left is Σ_j (W_j − W̄)·z_j. Over all draws its variance is
+    Var z · Σ_j (W_j − W̄)², which is that of |R|·Var z uniform dummies, exactly, however many were added. If there are
+    two symbols and z_0 = 2·reach − z_1, it is Var z · (W_1 − W_0)², that of 4·Var z dummies.
+
+    Given S, the z_j are exchangeable with a fixed sum, and the variance is V(S)·Σ_j (W_j − W̄)²·|R|/(|R| − 1), where
+    V(S) = Var(z_j | S) has the mean (1 − 1/|R|)·Var z. The mean is used, so that an error is what it was planned to be,
+    and is right on average over the draws.
+
+    Raises:
+        AccountingError: for noise beside a randomizer that the shuffler cannot imitate. It is a ValueError.
+    """
+    if noise is None:
+        return dummies
+    law = beside_noise(randomizer, noise)
+    return float((4 if law.fixed_total else law.symbols) * noise.variance)
 
 
 def task_content(randomizer: Randomizer) -> dict[str, Any]:

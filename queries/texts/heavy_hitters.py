@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +28,13 @@ from hubbub.queries.estimation.bands import Z_95
 from hubbub.queries.estimation.debiased import Debiased
 from hubbub.queries.estimation.estimates import Estimate, Estimates, Row
 from hubbub.queries.randomizers.hashed_decoding import Symbols
-from hubbub.queries.randomizers.randomizer import Randomizer
+from hubbub.queries.randomizers.randomizer import Randomizer, beside_noise, equal_dummies
 from hubbub.queries.texts.alphabet import Alphabet, every_character
 from hubbub.queries.texts.lookup import FALSE_DISCOVERIES, OfTexts, answered, row_of, standing_out, stands_out_from
 from hubbub.queries.texts.prefixes import Digests, Prefix
+
+if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 
 MOST_LOOKED_UP = 5_000_000
 """Most look-ups in one round: about twenty seconds, and a gigabyte."""
@@ -72,7 +75,9 @@ class HeavyHitterQuestion(Protocol):
     ) -> Estimates:
         """Return the texts that are frequent, from the batches of the rounds up to `number`."""
 
-    def steps(self, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
+    def steps(
+        self, randomizer: Randomizer, people: int, dummies: int, noise: NoiseLaw | None = None
+    ) -> tuple[PrefixStep, ...]:
         """Return the work to decode each round, and the counts that stand out of it."""
 
 
@@ -118,7 +123,7 @@ class _LookedUp:
 
     @cached_property
     def ends(self) -> npt.NDArray[np.int64]:
-        """The indices where the blocks end, shape (blocks,)."""
+        """The indices at the blocks' ends, shape (blocks,)."""
         return np.cumsum([len(block[1]) for block in self.blocks], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -165,7 +170,7 @@ def find_heavy_hitters(
 
 
 _RATE = (
-    f"false-discovery rate {FALSE_DISCOVERIES:.0%} in each round; the band over all that a round looked up holds of "
+    f"false-discovery rate {FALSE_DISCOVERIES:.0%} in each round; the band over all that a round looked up covers "
     "what it found. A beginning that nothing longer was found of is more often a false discovery than others are"
 )
 
@@ -244,10 +249,17 @@ def last_step(prefixes: Sequence[int]) -> int:
     return prefixes[-1] - (prefixes[-2] if len(prefixes) > 1 else 0)
 
 
-def steps_of(question: _OfPrefixes, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
-    """Return the work to decode each round with so many people and dummies, and the counts that stand out of it."""
+def steps_of(
+    question: _OfPrefixes, randomizer: Randomizer, people: int, dummies: int, noise: NoiseLaw | None = None
+) -> tuple[PrefixStep, ...]:
+    """Return the work to decode each round with so many people and dummies, and the counts that stand out of it.
+
+    If the shuffler adds noise, only its law matters, and not how many `dummies` that makes.
+    """
     hit, miss = randomizer.variances(np.array([1.0, 0.0])).tolist()
-    variance = people * miss + dummies * randomizer.dummy_variance(np.array([1.0, 0.0]))
+    of_dummies = equal_dummies(randomizer, dummies, noise) * randomizer.dummy_variance(np.array([1.0, 0.0]))
+    variance, law = people * miss + of_dummies, None if noise is None else beside_noise(randomizer, noise)
+    bounded = (variance if law is None else people * miss) * randomizer.support_gap**2
     alphabet, before, steps = every_character(), 0, []
     for number in range(len(question.prefixes) + 1 if question.prefixes else 0):
         length = question.length_in(number)
@@ -255,7 +267,7 @@ def steps_of(question: _OfPrefixes, randomizer: Randomizer, people: int, dummies
         each = alphabet.count(b"", reach, length is not None)
         # The first round continues only the empty beginning.
         fitting = min(MOST_LOOKED_UP // each, 1) if number == 0 else MOST_LOOKED_UP // each
-        least = stands_out_from(variance * randomizer.support_gap**2, max(each * fitting, 1)) / randomizer.support_gap
+        least = stands_out_from(bounded, max(each * fitting, 1), law) / randomizer.support_gap
         found = _found_from(least, variance, hit - miss)
         steps.append(PrefixStep(number, length, each, fitting, least, found))
         before = length or before

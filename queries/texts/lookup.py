@@ -12,6 +12,8 @@ variance V. Then that bound is about Bennett's inequality,
     P[N ≥ μ + t] ≤ exp(−V·h(t/V)),   h(u) = (1+u)·ln(1+u) − u,
 
 which planning uses (`stands_out_from`).
+
+Noise of the shuffler is in the table, so the bound from the table includes it.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ from hubbub.queries.randomizers.hashed import HashedResponse
 from hubbub.queries.randomizers.hashed_decoding import Decoded, decode
 from hubbub.queries.randomizers.hashed_decoding import packed as packed
 from hubbub.queries.randomizers.hashed_decoding import unpacked as unpacked
+from hubbub.queries.randomizers.hashed_noise import TILTS, added_moments
 from hubbub.queries.texts.prefixes import Prefix
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms import WithNoise
     from hubbub.queries.questions.question import Value
     from hubbub.queries.randomizers.hashed_decoding import Symbols
     from hubbub.queries.randomizers.randomizer import Vector
@@ -116,14 +120,18 @@ def standing_out(question: OfTexts, debiased: Debiased, symbols: Symbols) -> lis
     return found
 
 
-def stands_out_from(spread: float, looked_up: int) -> float:
+def stands_out_from(spread: float, looked_up: int, noise: WithNoise | None = None) -> float:
     """Return how many reports above the mean make one of so many look-ups stand out alone.
 
     `spread` is V, the variance of the reports in the cells of a text that nobody has. The result is the root t of
     V·h(t/V) = ln(m·H_m/q): a single discovery must have this smallest p-value of Benjamini and Yekutieli's procedure.
-    If other look-ups stand out too, less is enough.
+    If other look-ups stand out too, less is enough. With noise of the shuffler, which is not part of `spread`, the
+    result is the least t for which Chernoff's bound is as small (`significance.bounded_p_values`).
     """
     needed = math.log(looked_up * float((1 / np.arange(1, looked_up + 1)).sum()) / FALSE_DISCOVERIES)
+    if noise is not None:
+        exponents = spread * (np.expm1(TILTS) - TILTS) + added_moments(noise)
+        return float(((needed + exponents) / TILTS).min())
     low, high = 0.0, 1.0
     while spread * _bennett(high) < needed:
         high *= 2
@@ -143,12 +151,12 @@ def found_words(found: int, candidates: int) -> str:
     if not found:
         return f"none of the {candidates} candidates stands out of the noise ({rate})"
     return (
-        f"{found} of {candidates} candidates stand out of the noise ({rate}); the band over all looked up holds of them"
+        f"{found} of {candidates} candidates stand out of the noise ({rate}); the band over all looked up covers them"
     )
 
 
 def _decoded(debiased: Debiased, symbols: np.ndarray) -> Decoded:
-    return decode(_hashed(debiased), debiased.tally, debiased.dummies, symbols)
+    return decode(_hashed(debiased), debiased.tally, debiased.dummies, symbols, debiased.noise)
 
 
 def _hashed(debiased: Debiased) -> HashedResponse:

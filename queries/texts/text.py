@@ -28,6 +28,7 @@ from hubbub.queries.randomizers.sampling import Random
 from hubbub.queries.texts.prefixes import Digests, Prefix, read_prefixes
 
 if TYPE_CHECKING:
+    from hubbub.accountant.mechanisms.noise_law import NoiseLaw
     from hubbub.queries.estimation.debiased import Debiased
     from hubbub.queries.randomizers.randomizer import Randomizer, Vector
     from hubbub.queries.texts.alphabet import Alphabet
@@ -187,7 +188,7 @@ class Text:
     @property
     def planned_for(self) -> str:
         """The statistic of the expected error."""
-        return f"one text that at most {self.share:.3g} of the people hold"
+        return f"one text that at most {self.share:.3g} of the people have"
 
     @property
     def extent(self) -> float:
@@ -236,11 +237,13 @@ class Text:
 
         return find_heavy_hitters(self, number, batches, alphabet, say)
 
-    def steps(self, randomizer: Randomizer, people: int, dummies: int) -> tuple[PrefixStep, ...]:
+    def steps(
+        self, randomizer: Randomizer, people: int, dummies: int, noise: NoiseLaw | None = None
+    ) -> tuple[PrefixStep, ...]:
         """Return the work to decode each round, and the counts that stand out of it; empty without prefixes."""
         from hubbub.queries.texts.heavy_hitters import steps_of
 
-        return steps_of(self, randomizer, people, dummies)
+        return steps_of(self, randomizer, people, dummies, noise)
 
     def truth(self, answers: Iterable[Value]) -> Truth:
         """Count the answers by text, and by each beginning that a round asks for."""

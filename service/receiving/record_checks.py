@@ -67,11 +67,9 @@ def check_record(task: Task, record: BatchRecord) -> None:
             f"the batch has {record.reports} reports, but the minimum of task {task.name} is {task.minimum_reports}"
         )
         raise Refusal(Reason.BELOW_MINIMUM, f"{limits}; such a round expires and is not released")
-    if record.dummies != task.privacy.dummies:
-        wanted = (
-            f"the batch has {record.dummies} dummies, but task {task.name} has {task.privacy.dummies} in every batch"
-        )
-        raise Refusal(Reason.BAD_RECORD, f"{wanted}; it is counted with exactly that number")
+    differ = task.dummies_differ(record.batch.query, record.dummies)
+    if differ is not None:
+        raise Refusal(Reason.BAD_RECORD, f"{differ}; it is counted with exactly that number")
     if record.admission != task.admission.mode.value:
         stated = (
             f"the record's admission is {record.admission}, but that of task {task.name} is {task.admission.mode.value}"

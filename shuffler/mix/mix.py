@@ -128,8 +128,9 @@ def mix(
     for query in range(len(task.queries)):
         none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
         added = dummies[query] if dummies else none
-        if len(added) != task.privacy.dummies:
-            raise StoreError(f"{len(added)} dummies were made, but the task needs {task.privacy.dummies}; mix again")
+        differ = task.dummies_differ(query, len(added))
+        if differ is not None:
+            raise StoreError(f"{differ}; mix again")
         rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
         count = round_.submissions + len(added)
         width = task.inner_bytes[query]

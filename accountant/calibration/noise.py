@@ -1,0 +1,199 @@
+"""Finds the least noise of a shuffler that meets (ε, δ) beside a randomizer, whatever everybody else sent.
+
+The bound itself decides; what is computed otherwise only says where to look.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, exp, inf, log, sqrt
+
+from hubbub.accountant.arithmetic_errors import answering
+from hubbub.accountant.bounds import epsilon_upper
+from hubbub.accountant.bounds.noise import NOISE
+from hubbub.accountant.calibration.design import NOISE_LEVELS, Calibration, MechanismFamily, QueryDesign, R, Target
+from hubbub.accountant.calibration.least_error import best_size
+from hubbub.accountant.composition import compose_upper, composed_delta
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import WithNoise
+from hubbub.accountant.mechanisms.exact_values import GAMMA_DENOMINATOR
+from hubbub.accountant.mechanisms.noise_law import REACH_LIMIT, NoiseLaw
+from hubbub.accountant.mechanisms.with_noise import Imitated
+from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_whole
+from hubbub.accountant.pairs import ROUNDS_LIMIT, Part, dominating_grid
+
+STEPS, COARSE_STEPS = 1.003, 1.02
+"""The search for a spread ends at steps this large: the second over several rounds, where each check takes long."""
+
+LEAST_SPREAD = 0.05
+"""No smaller spread is tried: such a law draws its middle nearly always."""
+
+ENDS = 0.02
+"""The share of δ that the ends of a law may take over several rounds."""
+
+INTERIOR = 0.5
+"""The share of δ for the middle of the law while its parameter is searched; its ends may take the rest."""
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Laws of one family by their spread, in dummies; `parameter` and `end_at` say how to make one."""
+
+    name: str
+    parameter: Callable[[float], float]
+    end_at: Callable[[float, float], float]
+
+    def at(self, spread: float, lost: float, reach: int | None = None) -> NoiseLaw:
+        """Return the law of about that spread whose ends have about the chance `lost`, or of a given `reach`."""
+        most = GAMMA_DENOMINATOR - 1 if self.name == "geometric" else GAMMA_DENOMINATOR**2
+        numerator = min(max(1, round(self.parameter(spread) * GAMMA_DENOMINATOR)), most)
+        far = max(1, ceil(self.end_at(spread, lost))) if reach is None else reach
+        return NoiseLaw(self.name, numerator, min(far, REACH_LIMIT))
+
+
+_FAMILIES = (
+    # q = e^(−1/s): its standard deviation is about √2·s.
+    _Family("geometric", lambda spread: exp(-1 / spread), lambda spread, lost: spread * log(1 / lost)),
+    _Family("gaussian", lambda spread: spread**2, lambda spread, lost: spread * sqrt(2 * log(1 / lost)) + 1),
+)
+
+
+MOST_NOISE = 10_000_000
+"""Most dummies of noise expected in one batch: sealing them takes a shuffler about twenty minutes."""
+
+LARGEST_LOCAL = 40.0
+"""The local ε beside noise if a target has no cap: there a report is practically the plain answer."""
+
+
+def beside_noise(design: QueryDesign[R], target: Target) -> list[Calibration[R]]:
+    """Return the best randomizer of each family beside noise that alone meets the target; none for other families.
+
+    The randomizer is the least private one within the cap on ε_local: with noise, more privacy of it only adds error.
+    """
+    found = []
+    for place in range(len(design.families(design.sizes[0]))):
+        with contextlib.suppress(AccountingError):
+            found += _of_place(design, place, target)
+    return found
+
+
+def _of_place(design: QueryDesign[R], place: int, target: Target) -> list[Calibration[R]]:
+    def at(size: int) -> tuple[R, NoiseLaw]:
+        randomizer = _within_cap(design.families(size)[place], min(target.cap, LARGEST_LOCAL))
+        mechanism = randomizer.mechanism
+        if not isinstance(mechanism, Imitated):
+            raise AccountingError(f"{mechanism.kind} takes no noise of the shuffler; use krr")
+        law = least_noise(mechanism, target.epsilon, target.delta)
+        if WithNoise(mechanism, law).expected_dummies > MOST_NOISE:
+            raise AccountingError(
+                f"noise beside {mechanism.kind} needs more than {MOST_NOISE} dummies; use fewer answers"
+            )
+        return randomizer, law
+
+    def error(size: int) -> float:
+        randomizer, law = at(size)
+        return design.mse(size, randomizer, target.reports, 0, law)
+
+    size = best_size(error, design.sizes)
+    randomizer, law = at(size)
+    mse, mechanism = error(size), randomizer.mechanism
+    # Nobody is counted on: that is what noise is for.
+    upper = epsilon_upper(WithNoise(mechanism, law), 1, target.delta) if isinstance(mechanism, Imitated) else inf
+    return [Calibration(randomizer, size, mechanism.epsilon_local, upper, mse, sqrt(mse), law)]
+
+
+def _within_cap(family: MechanismFamily[R], cap: float) -> R:
+    """Return the family's least private randomizer whose local ε is at most `cap`."""
+    low, high = 0, NOISE_LEVELS - 1
+    if family.at(high).mechanism.epsilon_local > cap:
+        raise AccountingError(f"no randomizer has a local epsilon of at most {cap:g}; allow a larger epsilon_local")
+    while high - low > 1:
+        middle = (low + high) // 2
+        # A larger level is more private, so the levels within the cap are an upper interval.
+        low, high = (low, middle) if family.at(middle).mechanism.epsilon_local <= cap else (middle, high)
+    return family.at(high)
+
+
+@answering
+def least_noise(randomizer: Imitated, epsilon: float, delta: float, rounds: int = 1) -> NoiseLaw:
+    """Return the law of the least variance found that meets (epsilon, delta) over so many rounds, by the noise alone.
+
+    `epsilon` may be above the local ε; then any noise does, and the least one is returned.
+
+    Raises:
+        AccountingError: if a number is out of range, or no law within reach meets it.
+    """
+    wanted, target = checked_epsilon(epsilon), checked_delta(delta)
+    return _least(randomizer, wanted, target, checked_whole("rounds", rounds, 1, ROUNDS_LIMIT))
+
+
+@lru_cache(maxsize=128)
+def _least(randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> NoiseLaw:
+    if epsilon == 0:
+        raise AccountingError("epsilon is 0, which no noise reaches; allow more")
+    found = [law for family in _FAMILIES if (law := _of_family(family, randomizer, epsilon, delta, rounds)) is not None]
+    if not found:
+        raise AccountingError(
+            f"no noise with a reach of at most {REACH_LIMIT} meets epsilon {epsilon:g} at delta {delta:g} over "
+            f"{rounds} rounds; allow a larger epsilon or fewer rounds"
+        )
+    return min(found, key=lambda law: law.variance)
+
+
+def _of_family(family: _Family, randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> NoiseLaw | None:
+    """Return the family's law of the least spread, with the least reach; None if none was found."""
+    lost = min(1e-3 * delta / rounds, 1e-4)
+
+    def meets(spread: float) -> bool:
+        return _holds(randomizer, family.at(spread, lost), epsilon, INTERIOR * delta, rounds)
+
+    low, spread = _bracket(family, randomizer, epsilon, delta, rounds)
+    while not meets(spread):
+        low, spread = spread, spread * 1.05 if rounds > 1 else spread * 2
+        if family.end_at(spread, lost) > REACH_LIMIT:
+            return None
+    while rounds == 1 and meets(low) and low > LEAST_SPREAD:
+        spread, low = low, low / 2
+    while spread > (STEPS if rounds == 1 else COARSE_STEPS) * low:
+        middle = sqrt(low * spread)
+        low, spread = (low, middle) if meets(middle) else (middle, spread)
+    # Then the ends: as near as the whole δ allows. Over rounds, where a check takes long, the formula is good enough.
+    near, far = (
+        (0, family.at(spread, lost).reach) if rounds == 1 else (0, family.at(spread, ENDS * delta / rounds).reach)
+    )
+    if rounds > 1:
+        short = family.at(spread, lost, far)
+        return short if _holds(randomizer, short, epsilon, delta, rounds) else family.at(spread, lost)
+    while far - near > 1:
+        reach = (near + far) // 2
+        fits = _holds(randomizer, family.at(spread, lost, reach), epsilon, delta, rounds)
+        near, far = (near, reach) if fits else (reach, far)
+    return family.at(spread, lost, far)
+
+
+def _bracket(family: _Family, randomizer: Imitated, epsilon: float, delta: float, rounds: int) -> tuple[float, float]:
+    """Return a spread that probably is too small, and one that probably is enough.
+
+    Over many rounds ε is nearly proportional to 1 / spread, so two compositions lead there.
+    """
+    if rounds == 1:
+        return 0.5 / epsilon, 1 / epsilon
+    spread = max(1.0, 1.4 * sqrt(2 * rounds * log(1 / delta)) / epsilon)
+    for _ in range(2):
+        law = family.at(spread, min(1e-3 * delta / rounds, 1e-4))
+        reached = compose_upper([Part(WithNoise(randomizer, law), 1, rounds)], INTERIOR * delta)
+        spread *= reached / epsilon
+    return spread / 1.02, spread * 1.01
+
+
+def _holds(randomizer: Imitated, law: NoiseLaw, epsilon: float, delta: float, rounds: int) -> bool:
+    beside = WithNoise(randomizer, law)
+    if epsilon >= beside.epsilon_local * rounds:
+        return True
+    if rounds == 1:
+        return NOISE.delta(beside, 1, epsilon)[1] <= delta
+    grid = dominating_grid(Part(beside, 1), 10.0 * ceil((log(rounds / delta) + 16) / 10))
+    return composed_delta(grid, rounds, epsilon) <= delta
