@@ -265,8 +265,13 @@ def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
     share = delta / rounds * (1 - 1e-15)
     if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.sampled for part in parts):
         return math.inf
-    each = (part.rounds * epsilon_upper(part.mechanism, part.reports, share, dummies=part.dummies) for part in parts)
-    return math.fsum(each) * (1 + 1e-15)
+    return math.fsum(part.rounds * _alone(part, share) for part in parts) * (1 + 1e-15)
+
+
+def _alone(part: Part, delta: float) -> float:
+    """Return ε of one round; of noise by the noise alone, so that what is named is what it rests on (see `_ways`)."""
+    bound = NOISE if isinstance(part.mechanism, WithNoise) else "best"
+    return epsilon_upper(part.mechanism, part.reports, delta, bound=bound, dummies=part.dummies)
 
 
 def _one_epsilon(grid: LossGrid, delta: float) -> float:

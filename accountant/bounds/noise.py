@@ -103,7 +103,7 @@ def covered(bound: Bound, mechanism: AnyMechanism) -> AnyMechanism:
 def _delta(atoms: Atoms, epsilon: float) -> tuple[float, float]:
     """Return ends of Σ (P − e^ε·Q)₊: the mirror images add nothing, as their ratio is below 1."""
     # P − e^ε·Q is (gap − (e^ε − 1)·Q): no digits are lost for a small ε.
-    rate = np.expm1(epsilon)
+    rate = float(np.expm1(epsilon))
     over = atoms.gap - rate * atoms.q
     scale = float(atoms.gap[over > 0].sum()) + rate * float(atoms.q[over > 0].sum())
     found, doubt = float(over[over > 0].sum()), ERROR * scale
