@@ -50,10 +50,13 @@ class NoiseBound:
         checked_reports(reports)
         checked_dummies(dummies)
         require(isinstance(mechanism, WithNoise), self.name, mechanism, "noise of the shuffler beside the randomizer")
-        if self.direction == "lower" and pairs_of(mechanism).attack_bound(dummies) != self.name:
+        if self.direction == "upper":
+            return
+        # The others' reports are known: honest ones would hide the victim too.
+        if pairs_of(mechanism).attack_bound(dummies) != self.name or reports != 1:
             raise OutsideConditions(
-                f"bound {self.name!r} covers kRR without dummies alone, got {pairs_of(mechanism).described()} and "
-                f"{dummies} dummies; ask for 'best' instead"
+                f"bound {self.name!r} covers kRR without dummies and one honest report alone, got "
+                f"{pairs_of(mechanism).described()}, {reports} reports and {dummies} dummies; ask for 'best' instead"
             )
 
     def _atoms(self, mechanism: AnyMechanism, reports: int, dummies: int) -> Atoms:

@@ -141,25 +141,31 @@ def attacking_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
 
 
 def _joined(krr: KRR, law: NoiseLaw) -> Atoms:
-    stay, move = _blocks(law)
+    stay, rise = _blocks(law)
     own, other, neither = (float(each) for each in (krr.truthful, krr.other, 1 - krr.truthful - krr.other))
+    lean = float(krr.truthful - krr.other)
+    # Differences come from whole numbers: those of rounded masses would drown a small local ε.
     if krr.categories == 2:
-        p, q = own * move + other * stay, own * stay + other * move
+        q, gap = own * stay + other * (stay + rise), lean * rise
     else:
-        first, second, none = np.outer(move, stay), np.outer(stay, move), np.outer(stay, stay)
-        p = (own * first + other * second + neither * none).ravel()
-        q = (other * first + own * second + neither * none).ravel()
-    larger = p > q
-    return Atoms(q[larger], (p - q)[larger], float(p[p == q].sum()), 0.0)
+        first = np.outer(stay + rise, stay)
+        q = (other * first + own * first.T + neither * np.outer(stay, stay)).ravel()
+        gap = lean * (np.outer(rise, stay) - np.outer(stay, rise)).ravel()
+    larger = gap > 0
+    return Atoms(q[larger], gap[larger], float(q[gap == 0].sum()), 0.0)
 
 
 def _blocks(law: NoiseLaw) -> tuple[Array, Array]:
-    """Return the laws of z and of z + 1 in blocks of neighbouring values; the blocks are symmetric as a whole."""
-    weights = np.array([float(Fraction(each, 1 << TABLE_BITS)) for each in law.weights])
+    """Return the law of z, and by how much that of z + 1 is above it, in blocks that are symmetric as a whole."""
+    weights = law.weights
     size = -(-(len(weights) + 1) // MOST_VALUES)
     values = np.arange(len(weights) + 1)
     # Counted from both ends towards the middle: the mirror image of a block is a block.
     block = np.minimum(values, values[::-1]) // size
     block = np.where(values < len(values) / 2, block, 2 * block.max() + 1 - block)
-    stay, move = (np.bincount(block, each) for each in (np.append(weights, 0.0), np.append(0.0, weights)))
-    return np.asarray(stay, dtype=np.float64), np.asarray(move, dtype=np.float64)
+    stay, move = [0] * (int(block.max()) + 1), [0] * (int(block.max()) + 1)
+    for place, z, above in zip(block.tolist(), (*weights, 0), (0, *weights), strict=True):
+        stay[place], move[place] = stay[place] + z, move[place] + above
+    scale = Fraction(1, 1 << TABLE_BITS)
+    rises = [float((after - before) * scale) for before, after in zip(stay, move, strict=True)]
+    return np.array([float(each * scale) for each in stay]), np.array(rises)

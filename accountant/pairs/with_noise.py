@@ -73,14 +73,14 @@ class NoisePairs(LocalPairs[WithNoise]):
         return None
 
     def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
-        """Return losses of the attack on the two answers' counts."""
-        if self.attack_bound(part.dummies) is None:
+        """Return losses of the attack on the two answers' counts; it is none on others who are honest."""
+        if self.attack_bound(part.dummies) is None or part.reports > 1:
             return None
         return merge_dots([_without_ends(attacking_atoms(*self._asked()))])
 
     def is_attack_on_itself(self, part: Part) -> bool:
         """With two symbols the attack is the pair."""
-        return self.mechanism.fixed_total and not part.dummies
+        return self.mechanism.fixed_total and not part.dummies and part.reports == 1
 
     def _asked(self) -> tuple[KRR, NoiseLaw, bool]:
         return self.mechanism.krr, self.mechanism.noise, self.mechanism.fixed_total
