@@ -124,7 +124,7 @@ HASHES = [((0,), (1,)), ((0, 1), (1, 0)), ((0, 1), (1, 1))]
 @pytest.mark.parametrize("places", HASHES)
 def test_no_upper_end_is_below_that_of_hashes(places: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     mechanism = WithNoise(Hashed.from_numerator(3, len(places[0]), 2**30), ONE)
-    first, second = (released(mechanism, [mechanism.randomizer.law(each)]) for each in places)  # type: ignore[union-attr, arg-type]
+    first, second = (released(mechanism, [mechanism.randomizer.law(each)]) for each in places)  # type: ignore[arg-type]
     for share in SHARES:
         epsilon = share * mechanism.epsilon_local
         assert above(delta_bracket(mechanism, 1, epsilon).delta_upper, divergence(first, second, epsilon))
