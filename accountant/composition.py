@@ -202,8 +202,16 @@ def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
     ways: list[Sequence[Part]] = [parts]
     if any(isinstance(part.mechanism, WithNoise) for part in parts):
         ways += [[without_noise(part) for part in parts], [_smaller_alone(part) for part in parts]]
+        ways.append([_with_ends(part) for part in parts])
     bare = [[replace(part, dummies=0) for part in way] for way in ways if any(part.dummies for part in way)]
     return [way for place, way in enumerate([*ways, *bare]) if way not in [*ways, *bare][:place]]
+
+
+def _with_ends(part: Part) -> Part:
+    """Return the part with the losses at its noise's ends counted one by one, which helps if they have much mass."""
+    if not isinstance(part.mechanism, WithNoise):
+        return part
+    return replace(part, mechanism=replace(part.mechanism, ends=True))
 
 
 def _smaller_alone(part: Part) -> Part:

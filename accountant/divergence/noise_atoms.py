@@ -22,7 +22,7 @@ the first, to the second or to neither. With two symbols it is the pair itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -34,7 +34,7 @@ from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
 
 ALIKE = 2**80
-"""Atoms whose ratios differ by a smaller share than 1 / ALIKE are added up: a geometric law then has four."""
+"""Atoms whose ratios differ by a smaller share than 1 / ALIKE are added up: most geometric laws then have four."""
 
 MOST_ATOMS = 1200
 """Most atoms of a coordinate; if there are more they are put on a grid that dominates them."""
@@ -56,7 +56,20 @@ class Coordinate:
 @lru_cache(maxsize=32)
 def dominating_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
     """Return atoms of the pair: the noise of the shuffler beside one person's report."""
-    one = coordinate(law)
+    return _beside(krr, coordinate(law), fixed_total)
+
+
+@lru_cache(maxsize=32)
+def dominated_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
+    """Return atoms that the pair dominates: its own, but for its lost mass; of blocks of counts if it is on a grid."""
+    if not _is_on_grid(law):
+        return replace(dominating_atoms(krr, law, fixed_total), cut=0.0)
+    stay, rise = _blocks(law)
+    return _beside(krr, Coordinate(stay + rise, stay, rise, 0.0), fixed_total)
+
+
+def _beside(krr: KRR, one: Coordinate, fixed_total: bool) -> Atoms:
+    """Return the atoms of the pair from those of a coordinate, or of two of them."""
     if fixed_total:
         a, b, gap, lost = one.p, one.q, one.gap, one.cut
     else:
@@ -67,8 +80,8 @@ def dominating_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
         gap = (np.outer(one.gap, both) + np.outer(both, one.gap)).ravel() / 2
         lost = 2 * one.cut
     inside = krr.truthful + krr.other
-    mine, other = (float(each / (krr.truthful + krr.other)) for each in (krr.truthful, krr.other))
-    lean = float((krr.truthful - krr.other) / (krr.truthful + krr.other))
+    mine, other = (float(each / inside) for each in (krr.truthful, krr.other))
+    lean = float((krr.truthful - krr.other) / inside)
     share = float(inside)
     larger = gap > 0
     even = float(a[gap == 0].sum()) * share + float(1 - inside)
@@ -87,11 +100,16 @@ def coordinate(law: NoiseLaw) -> Coordinate:
     )
     # Ratios that differ by 2^−80 of themselves were added up: that changes any hockey stick by less than 2^−78.
     cut = 0.0 if len(upper) == law.reach + 1 else 2.0**-78
-    if 2 * len(upper) > MOST_ATOMS:
+    if _is_on_grid(law):
         p, q, gap = _on_grid(p, q, gap)
     return Coordinate(np.append(p, q), np.append(q, p), np.append(gap, -gap), cut)
 
 
+def _is_on_grid(law: NoiseLaw) -> bool:
+    return 2 * len(_classes(law)) > MOST_ATOMS
+
+
+@lru_cache(maxsize=32)
 def _classes(law: NoiseLaw) -> list[tuple[int, int]]:
     """Return (P, Q), in units of the table, of all values at which P is larger; those with nearly one ratio added up.
 
