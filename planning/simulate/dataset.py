@@ -178,7 +178,7 @@ def _read_parts(
     unusable: Counter[str] = Counter()
     for part in question.parts:
         column = columns[part.name]
-        found[part.name], odd = _READERS[part.column](_column(table, where, column), column)
+        found[part.name], odd = _READERS[part.column](_column(table, where, column, _MAPPED), column)
         unusable.update(odd)
         if part.column is str:
             _check_texts(part, found[part.name], f"of {where}, column {column!r}")
@@ -241,10 +241,13 @@ def _counted(unusable: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, i
     return {name: counts for name, counts in found.items() if counts}
 
 
-def _column(table: pa.Table, where: str, column: str) -> pa.ChunkedArray:
+_MAPPED = "; if the query's column has another name, give --column QUERY=COLUMN"
+
+
+def _column(table: pa.Table, where: str, column: str, remedy: str = "") -> pa.ChunkedArray:
     if table.column_names.count(column) != 1:
         columns = ", ".join(table.column_names)
-        raise HubbubError(f"{where} has no single column {column!r}; its columns are {columns:.1000}")
+        raise HubbubError(f"{where} has no single column {column!r}; its columns are {columns:.1000}{remedy}")
     return table[column]
 
 

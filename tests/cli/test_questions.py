@@ -111,6 +111,7 @@ def test_a_column_of_a_part_that_is_missing_is_named(task: Path, data: Path) -> 
     ran = hubbub("simulate", task, "--data", data)
     assert ran.status == 1
     assert "no single column 'region'" in ran.err
+    assert "if the query's column has another name, give --column QUERY=COLUMN" in ran.err
     ran = hubbub("simulate", task, "--data", data, "--column", "country=area")
     assert ran.status == 2
     assert "the queries are session, site, delay, region, theme" in ran.err
