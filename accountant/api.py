@@ -13,7 +13,17 @@ from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.library.devices import group_epsilon
 from hubbub.accountant.library.dp_accounting import to_dp_accounting
 from hubbub.accountant.library.subsampling import subsampled_delta, subsampled_epsilon
-from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Gaussian, Generic, Laplace, read_mechanism
+from hubbub.accountant.mechanisms import (
+    KRR,
+    RAPPOR,
+    Finite,
+    Gaussian,
+    Generic,
+    Laplace,
+    NoiseLaw,
+    WithNoise,
+    read_mechanism,
+)
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 from hubbub.accountant.spending.entry import LedgerEntry
@@ -35,8 +45,10 @@ __all__ = [
     "Laplace",
     "Ledger",
     "LedgerEntry",
+    "NoiseLaw",
     "OutsideConditions",
     "Part",
+    "WithNoise",
     "assess",
     "compose",
     "compose_delta",

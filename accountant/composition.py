@@ -202,8 +202,16 @@ def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
     ways: list[Sequence[Part]] = [parts]
     if any(isinstance(part.mechanism, WithNoise) for part in parts):
         ways += [[without_noise(part) for part in parts], [_smaller_alone(part) for part in parts]]
+        ways.append([_with_ends(part) for part in parts])
     bare = [[replace(part, dummies=0) for part in way] for way in ways if any(part.dummies for part in way)]
     return [way for place, way in enumerate([*ways, *bare]) if way not in [*ways, *bare][:place]]
+
+
+def _with_ends(part: Part) -> Part:
+    """Return the part with the losses at its noise's ends counted one by one, which helps if they have much mass."""
+    if not isinstance(part.mechanism, WithNoise):
+        return part
+    return replace(part, mechanism=replace(part.mechanism, ends=True))
 
 
 def _smaller_alone(part: Part) -> Part:
@@ -265,8 +273,13 @@ def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
     share = delta / rounds * (1 - 1e-15)
     if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.sampled for part in parts):
         return math.inf
-    each = (part.rounds * epsilon_upper(part.mechanism, part.reports, share, dummies=part.dummies) for part in parts)
-    return math.fsum(each) * (1 + 1e-15)
+    return math.fsum(part.rounds * _alone(part, share) for part in parts) * (1 + 1e-15)
+
+
+def _alone(part: Part, delta: float) -> float:
+    """Return ε of one round; of noise by the noise alone, so that what is named is what it rests on (see `_ways`)."""
+    bound = NOISE if isinstance(part.mechanism, WithNoise) else "best"
+    return epsilon_upper(part.mechanism, part.reports, delta, bound=bound, dummies=part.dummies)
 
 
 def _one_epsilon(grid: LossGrid, delta: float) -> float:

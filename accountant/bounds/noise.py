@@ -8,8 +8,8 @@ from typing import overload
 import numpy as np
 
 from hubbub.accountant.arithmetic_errors import answering
-from hubbub.accountant.bounds.bound import Bound, Direction, Quantity, require, with_local_epsilon
-from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominating_atoms
+from hubbub.accountant.bounds.bound import Bound, Direction, Quantity, require, uncovered, with_local_epsilon
+from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominated_atoms, dominating_atoms
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.losses.atoms import Atoms
@@ -20,7 +20,11 @@ from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import rdp_upper
 
 ERROR = 2e-14
-"""Relative error of a sum by pairs of up to two million terms, each of some ten roundings: less than 100 · 2^-53."""
+"""Relative error of a sum by pairs of up to two million terms, each of some ten roundings: less than 100 · 2^-53.
+
+A gap of two coordinates is a sum of two terms that may cancel; their error is relative to the gap of one coordinate,
+which is at most that of the atom with the largest loss, and the scale of the sum has both.
+"""
 
 WIDTH = 1e-9
 """Relative width at which the search for ε ends."""
@@ -50,30 +54,39 @@ class NoiseBound:
         checked_reports(reports)
         checked_dummies(dummies)
         require(isinstance(mechanism, WithNoise), self.name, mechanism, "noise of the shuffler beside the randomizer")
-        if self.direction == "lower" and pairs_of(mechanism).attack_bound(dummies) != self.name:
+        if self.direction == "upper":
+            return
+        # The others' reports are known: honest ones would hide the victim too.
+        if pairs_of(mechanism).attack_bound(dummies) != self.name or reports != 1:
             raise OutsideConditions(
-                f"bound {self.name!r} covers kRR without dummies alone, got {pairs_of(mechanism).described()} and "
-                f"{dummies} dummies; ask for 'best' instead"
+                f"bound {self.name!r} covers kRR without dummies and one honest report alone, got "
+                f"{pairs_of(mechanism).described()}, {reports} reports and {dummies} dummies; ask for 'best' instead"
             )
 
-    def _atoms(self, mechanism: AnyMechanism, reports: int, dummies: int) -> Atoms:
+    def _atoms(self, mechanism: AnyMechanism, reports: int, dummies: int) -> tuple[Atoms, Atoms]:
+        """Return atoms above and below those of the bound: of an attack, the same ones."""
         self.conditions(mechanism, reports, dummies)
-        assert isinstance(mechanism, WithNoise)  # noqa: S101 - just checked
-        return self.atoms(mechanism.krr, mechanism.noise, mechanism.fixed_total)
+        if not isinstance(mechanism, WithNoise):
+            raise uncovered(self.name, mechanism, "noise of the shuffler beside the randomizer")
+        asked = mechanism.krr, mechanism.noise, mechanism.fixed_total
+        above = self.atoms(*asked)
+        return above, dominated_atoms(*asked) if self.direction == "upper" else above
 
     @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """Return (lower, upper) of δ at `epsilon`."""
-        atoms = self._atoms(mechanism, reports, dummies)
-        return _delta(atoms, checked_epsilon(epsilon))
+        above, below = self._atoms(mechanism, reports, dummies)
+        wanted = checked_epsilon(epsilon)
+        return _delta(below, wanted)[0], _delta(above, wanted)[1]
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Return the ends of ε at `delta`, by bisection; the local ε is valid without the noise."""
-        atoms, wanted = self._atoms(mechanism, reports, dummies), checked_delta(delta)
+        above, below = self._atoms(mechanism, reports, dummies)
+        wanted = checked_delta(delta)
         largest = with_local_epsilon(mechanism, self.name).epsilon_local
-        upper = _boundary(lambda epsilon: _delta(atoms, epsilon)[1] <= wanted, largest)[1]
-        lower = _boundary(lambda epsilon: _delta(atoms, epsilon)[0] <= wanted, largest)[0]
+        upper = _boundary(lambda epsilon: _delta(above, epsilon)[1] <= wanted, largest)[1]
+        lower = _boundary(lambda epsilon: _delta(below, epsilon)[0] <= wanted, largest)[0]
         return EpsilonEnds(upper, min(lower, upper))
 
     @answering
@@ -103,7 +116,7 @@ def covered(bound: Bound, mechanism: AnyMechanism) -> AnyMechanism:
 def _delta(atoms: Atoms, epsilon: float) -> tuple[float, float]:
     """Return ends of Σ (P − e^ε·Q)₊: the mirror images add nothing, as their ratio is below 1."""
     # P − e^ε·Q is (gap − (e^ε − 1)·Q): no digits are lost for a small ε.
-    rate = np.expm1(epsilon)
+    rate = float(np.expm1(epsilon))
     over = atoms.gap - rate * atoms.q
     scale = float(atoms.gap[over > 0].sum()) + rate * float(atoms.q[over > 0].sum())
     found, doubt = float(over[over > 0].sum()), ERROR * scale

@@ -126,7 +126,8 @@ def behind(part: Part, bound: str) -> Part:
         )
     if bound == NOISE.name:
         NOISE.conditions(part.mechanism, part.reports, part.dummies)
-        return part
+        # One report, so that no people hide it: composing may else take their pair where it is the smaller one.
+        return replace(part, reports=1, dummies=0)
     part = without_noise(part)
     mechanism = part.mechanism
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)

@@ -22,7 +22,7 @@ the first, to the second or to neither. With two symbols it is the pair itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -34,7 +34,7 @@ from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.mechanisms.noise_law import TABLE_BITS, NoiseLaw
 
 ALIKE = 2**80
-"""Atoms whose ratios differ by a smaller share than 1 / ALIKE are added up: a geometric law then has four."""
+"""Atoms whose ratios differ by a smaller share than 1 / ALIKE are added up: most geometric laws then have four."""
 
 MOST_ATOMS = 1200
 """Most atoms of a coordinate; if there are more they are put on a grid that dominates them."""
@@ -56,7 +56,20 @@ class Coordinate:
 @lru_cache(maxsize=32)
 def dominating_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
     """Return atoms of the pair: the noise of the shuffler beside one person's report."""
-    one = coordinate(law)
+    return _beside(krr, coordinate(law), fixed_total)
+
+
+@lru_cache(maxsize=32)
+def dominated_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
+    """Return atoms that the pair dominates: its own, but for its lost mass; of blocks of counts if it is on a grid."""
+    if not _is_on_grid(law):
+        return replace(dominating_atoms(krr, law, fixed_total), cut=0.0)
+    stay, rise = _blocks(law)
+    return _beside(krr, Coordinate(stay + rise, stay, rise, 0.0), fixed_total)
+
+
+def _beside(krr: KRR, one: Coordinate, fixed_total: bool) -> Atoms:
+    """Return the atoms of the pair from those of a coordinate, or of two of them."""
     if fixed_total:
         a, b, gap, lost = one.p, one.q, one.gap, one.cut
     else:
@@ -67,8 +80,8 @@ def dominating_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
         gap = (np.outer(one.gap, both) + np.outer(both, one.gap)).ravel() / 2
         lost = 2 * one.cut
     inside = krr.truthful + krr.other
-    mine, other = (float(each / (krr.truthful + krr.other)) for each in (krr.truthful, krr.other))
-    lean = float((krr.truthful - krr.other) / (krr.truthful + krr.other))
+    mine, other = (float(each / inside) for each in (krr.truthful, krr.other))
+    lean = float((krr.truthful - krr.other) / inside)
     share = float(inside)
     larger = gap > 0
     even = float(a[gap == 0].sum()) * share + float(1 - inside)
@@ -87,11 +100,16 @@ def coordinate(law: NoiseLaw) -> Coordinate:
     )
     # Ratios that differ by 2^−80 of themselves were added up: that changes any hockey stick by less than 2^−78.
     cut = 0.0 if len(upper) == law.reach + 1 else 2.0**-78
-    if 2 * len(upper) > MOST_ATOMS:
+    if _is_on_grid(law):
         p, q, gap = _on_grid(p, q, gap)
     return Coordinate(np.append(p, q), np.append(q, p), np.append(gap, -gap), cut)
 
 
+def _is_on_grid(law: NoiseLaw) -> bool:
+    return 2 * len(_classes(law)) > MOST_ATOMS
+
+
+@lru_cache(maxsize=32)
 def _classes(law: NoiseLaw) -> list[tuple[int, int]]:
     """Return (P, Q), in units of the table, of all values at which P is larger; those with nearly one ratio added up.
 
@@ -141,25 +159,31 @@ def attacking_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
 
 
 def _joined(krr: KRR, law: NoiseLaw) -> Atoms:
-    stay, move = _blocks(law)
+    stay, rise = _blocks(law)
     own, other, neither = (float(each) for each in (krr.truthful, krr.other, 1 - krr.truthful - krr.other))
+    lean = float(krr.truthful - krr.other)
+    # Differences come from whole numbers: those of rounded masses would drown a small local ε.
     if krr.categories == 2:
-        p, q = own * move + other * stay, own * stay + other * move
+        q, gap = own * stay + other * (stay + rise), lean * rise
     else:
-        first, second, none = np.outer(move, stay), np.outer(stay, move), np.outer(stay, stay)
-        p = (own * first + other * second + neither * none).ravel()
-        q = (other * first + own * second + neither * none).ravel()
-    larger = p > q
-    return Atoms(q[larger], (p - q)[larger], float(p[p == q].sum()), 0.0)
+        first = np.outer(stay + rise, stay)
+        q = (other * first + own * first.T + neither * np.outer(stay, stay)).ravel()
+        gap = lean * (np.outer(rise, stay) - np.outer(stay, rise)).ravel()
+    larger = gap > 0
+    return Atoms(q[larger], gap[larger], float(q[gap == 0].sum()), 0.0)
 
 
 def _blocks(law: NoiseLaw) -> tuple[Array, Array]:
-    """Return the laws of z and of z + 1 in blocks of neighbouring values; the blocks are symmetric as a whole."""
-    weights = np.array([float(Fraction(each, 1 << TABLE_BITS)) for each in law.weights])
+    """Return the law of z, and by how much that of z + 1 is above it, in blocks that are symmetric as a whole."""
+    weights = law.weights
     size = -(-(len(weights) + 1) // MOST_VALUES)
     values = np.arange(len(weights) + 1)
     # Counted from both ends towards the middle: the mirror image of a block is a block.
     block = np.minimum(values, values[::-1]) // size
     block = np.where(values < len(values) / 2, block, 2 * block.max() + 1 - block)
-    stay, move = (np.bincount(block, each) for each in (np.append(weights, 0.0), np.append(0.0, weights)))
-    return np.asarray(stay, dtype=np.float64), np.asarray(move, dtype=np.float64)
+    stay, move = [0] * (int(block.max()) + 1), [0] * (int(block.max()) + 1)
+    for place, z, above in zip(block.tolist(), (*weights, 0), (0, *weights), strict=True):
+        stay[place], move[place] = stay[place] + z, move[place] + above
+    scale = Fraction(1, 1 << TABLE_BITS)
+    rises = [float((after - before) * scale) for before, after in zip(stay, move, strict=True)]
+    return np.array([float(each * scale) for each in stay]), np.array(rises)

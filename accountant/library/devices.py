@@ -9,7 +9,7 @@ from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, one_round_delta
 from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_reports, checked_whole
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs import Part, without_noise
 
 SPLIT = (
     "several devices: each hidden among its own (n − g)/g others (dropping people never lowers a divergence, "
@@ -25,14 +25,16 @@ def group_epsilon(
     """Return ε at `delta` for a person who sends `devices` of the batch's `reports`; never below the truth.
 
     The smaller of two bounds: g-fold composition of one device among ⌊(n−g)/g⌋ others (and ⌊dummies/g⌋ dummies), and
-    group privacy. Raises AccountingError for numbers out of range.
+    group privacy. Noise of the shuffler is drawn once for all of a person's reports, so its pair is not composed: there
+    the first bound is that of the people alone. Raises AccountingError for numbers out of range.
     """
     reports, dummies = checked_reports(reports), checked_dummies(dummies)
     devices = checked_whole("devices", devices, 1, reports)
     wanted = checked_delta(delta)
     # The g reports change one after the other, each hidden among its own share of the others, so they compose.
     others = (reports - devices) // devices
-    split = compose([Part(mechanism, others + 1, rounds=devices, dummies=dummies // devices)], wanted)
+    part = Part(mechanism, others + 1, rounds=devices, dummies=dummies // devices)
+    split = compose([part if devices == 1 else without_noise(part)], wanted)
     if devices == 1:
         return split
     chained = _chained(Part(mechanism, reports, dummies=dummies), devices, wanted)

@@ -19,6 +19,7 @@ from hubbub.accountant.mechanisms.generic import Generic
 from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_categories
 from hubbub.accountant.mechanisms.laplace import Laplace
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind, mechanism_members, read_mechanism
 from hubbub.accountant.mechanisms.rounds import costliest, hiding_reports, left_out, one_round, paid_rounds
@@ -41,6 +42,7 @@ __all__ = [
     "Laplace",
     "LocalMechanism",
     "Mechanism",
+    "NoiseLaw",
     "Sequence",
     "TreeNodes",
     "WithNoise",

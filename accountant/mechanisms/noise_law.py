@@ -80,7 +80,7 @@ class NoiseLaw:
 
     def value_at(self, number: int) -> int:
         """Return the z of `number`, uniform in range(2^128): a draw of the law by inversion, exactly."""
-        if not 0 <= number < 1 << TABLE_BITS:
+        if type(number) is not int or not 0 <= number < 1 << TABLE_BITS:
             raise AccountingError(f"number is {shown(number)}; give a whole number of {TABLE_BITS} random bits")
         return bisect_right(_cumulated(self.family, self.parameter, self.reach), number)
 

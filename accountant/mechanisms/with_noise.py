@@ -28,6 +28,9 @@ class WithNoise:
 
     So one person is hidden even if everybody else's report is known (docs/explanation/accounting-noise.md).
 
+    If `ends`, composition counts the losses at the ends of the law one by one, not as infinite: that is tighter if the
+    ends have more mass than δ, and coarser otherwise. It changes no law, and is never written.
+
     Raises:
         AccountingError: if the shuffler cannot imitate the reports of `randomizer` symbol by symbol.
     """
@@ -40,6 +43,7 @@ class WithNoise:
 
     randomizer: Imitated
     noise: NoiseLaw
+    ends: bool = False
 
     def __post_init__(self) -> None:
         if type(self.randomizer) not in KINDS.values():

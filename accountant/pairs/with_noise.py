@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominating_atoms
+from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominated_atoms, dominating_atoms
 from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, grid_step, merge_dots
 from hubbub.accountant.losses.walks import Walk
@@ -58,29 +58,30 @@ class NoisePairs(LocalPairs[WithNoise]):
 
     def dominating_grid(self, part: Part, log_tail: float) -> LossGrid:
         """Return its losses; those of the law's ends may count as infinite, so that the others get a finer grid."""
-        return connect_dots([_without_ends(dominating_atoms(*self._asked()))])
+        atoms = dominating_atoms(*self._asked())
+        return connect_dots([atoms if self.mechanism.ends else _without_ends(atoms)])
 
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
-        """Yield the atoms of the pair: they are exact."""
-        yield dominating_atoms(*self._asked())
+        """Yield atoms below those of the pair: the same ones, unless these are on a grid."""
+        yield dominated_atoms(*self._asked())
 
     def dominated_grid(self, part: Part, log_tail: float) -> LossGrid:
         """Return losses below; those of the law's ends may be left out."""
-        return merge_dots([_without_ends(dominating_atoms(*self._asked()))])
+        return merge_dots([_without_ends(dominated_atoms(*self._asked()))])
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Return None: this attack is no walk."""
         return None
 
     def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
-        """Return losses of the attack on the two answers' counts."""
-        if self.attack_bound(part.dummies) is None:
+        """Return losses of the attack on the two answers' counts; it is none on others who are honest."""
+        if self.attack_bound(part.dummies) is None or part.reports > 1:
             return None
         return merge_dots([_without_ends(attacking_atoms(*self._asked()))])
 
     def is_attack_on_itself(self, part: Part) -> bool:
         """With two symbols the attack is the pair."""
-        return self.mechanism.fixed_total and not part.dummies
+        return self.mechanism.fixed_total and not part.dummies and part.reports == 1
 
     def _asked(self) -> tuple[KRR, NoiseLaw, bool]:
         return self.mechanism.krr, self.mechanism.noise, self.mechanism.fixed_total

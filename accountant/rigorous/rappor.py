@@ -28,8 +28,7 @@ from fractions import Fraction
 from hubbub.accountant.mechanisms import RAPPOR
 from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, binomial_mass, cut, precision, window
 from hubbub.accountant.rigorous.blanket import spread_nodes
-from hubbub.accountant.rigorous.excess import Excess
-from hubbub.accountant.rigorous.tails import BinomialTail
+from hubbub.accountant.rigorous.tails import BinomialTail, Excess
 
 _SPARE = 30.0
 """Windows leave out e^−30 of the δ in question."""

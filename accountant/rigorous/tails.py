@@ -1,4 +1,7 @@
-"""Computes P(X = at) and P(X ≥ at) of a binomial X in balls, and updates them by single steps of trials or `at`."""
+"""Computes tails of a binomial X in balls, updated by single steps, and by how much a fair coin's count exceeds a line.
+
+The blankets of kRR and RAPPOR reduce to the latter.
+"""
 
 from __future__ import annotations
 
@@ -107,3 +110,39 @@ def _negligible() -> arb:
 
 def _from_zero_to(value: arb) -> arb:
     return arb(0).union(value)
+
+
+_HALF = Fraction(1, 2)
+
+
+class Excess:
+    """E[(N₁ − t)₊] and P(N₁ ≥ ⌈t⌉) for N₁ ~ B(s, ½) and t = offset + slope·s, updated from s to s + 1.
+
+    `offset` and `slope` are whole multiples of 2^−`bits`, so that ⌈t⌉ is known exactly.
+    """
+
+    def __init__(self, bits: int, offset: int, slope: int, s: int) -> None:
+        self._slope, self.bits = slope, bits
+        self._t = offset + slope * s
+        self._law = BinomialTail(_HALF, s, -(-self._t >> self.bits))
+
+    def step(self) -> None:
+        """Go to the next s."""
+        self._t += self._slope
+        self._law.grow()
+        while self._t > self._law.at << self.bits:
+            self._law.advance()
+
+    @property
+    def s(self) -> int:
+        """The present s."""
+        return self._law.trials
+
+    def value(self) -> arb:
+        """E[(N₁ − t)₊], times 2^bits."""
+        law, half = self._law, self.bits - 1
+        return law.mass * (law.at << half) + law.tail * ((law.trials << half) - self._t)
+
+    def chance(self) -> arb:
+        """P(N₁ ≥ ⌈t⌉), the rate at which the value falls as t grows."""
+        return self._law.tail

@@ -53,6 +53,24 @@ Rounds = Annotated[
 Dummies = Annotated[
     int, typer.Option("--dummies", min=0, help="Dummies (uniform reports) that the shuffler adds to each batch.")
 ]
+
+
+class NoiseChoice(StrEnum):
+    """Whether the shuffler adds noise."""
+
+    NONE = "none"
+    AUTO = "auto"
+    ALWAYS = "always"
+
+
+NoiseOption = Annotated[
+    NoiseChoice | None,
+    typer.Option(
+        "--noise",
+        help="Noise of the shuffler, which hides each person even if all others lie: never, if that gives the smaller "
+        "error, or for every query. [default: auto, or none with --dummies]",
+    ),
+]
 PostQuantum = Annotated[
     bool, typer.Option("--post-quantum", help="Seal with MLKEM768-X25519, which withstands a quantum computer.")
 ]
@@ -129,6 +147,7 @@ def command(
     delta: Delta = None,
     epsilon_local: LocalEpsilon = 8.0,
     rounds: Rounds = None,
+    noise: NoiseOption = None,
     dummies: Dummies = 0,
     post_quantum: PostQuantum = False,
     hops: HopCount = 1,
@@ -173,8 +192,9 @@ def command(
             progress_console().print(sentence, soft_wrap=True)
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
         mode = Mode(admission.value)
+        added = noise or (NoiseChoice.NONE if dummies else NoiseChoice.AUTO)
         privacy = (epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
-        options = DemoOptions(*privacy, cluster, _server(cluster, postgres, mode))
+        options = DemoOptions(*privacy, cluster, _server(cluster, postgres, mode), noise=added.value)
         check_options(dataset, options)
         document = _run(dataset, options, out)
         document["plot"] = None if plot is None else _drawn(shown, document, plot)

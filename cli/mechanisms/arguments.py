@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
@@ -24,7 +25,10 @@ from hubbub.accountant.mechanisms import (
     Laplace,
     LocalMechanism,
     Mechanism,
+    NoiseLaw,
+    WithNoise,
 )
+from hubbub.accountant.mechanisms.noise_law import FAMILIES, PARAMETER_LIMIT
 from hubbub.accountant.numbers import checked_reports, checked_whole, honest_reports
 from hubbub.accountant.pairs import Part
 from hubbub.cli.mechanisms.exact_json import as_written, parse
@@ -39,6 +43,7 @@ ROW_KEYS = (
     "truthful",
     "other",
     "mixed",
+    "noise",
     "reports",
     "dummies",
     "rounds",
@@ -55,7 +60,7 @@ class Description:
     """A mechanism as a person described it; None for what was not given.
 
     `gamma` is "W/4294967296" or a number; `truthful` and `other` are "3/4", "0.75" or numbers; `law` is a law file, or
-    the content of one.
+    the content of one. `noise` is FAMILY:PARAMETER:REACH; see `read_noise`.
     """
 
     mechanism: str
@@ -67,13 +72,17 @@ class Description:
     other: str | Fraction | None = None
     sigma: float | None = None
     law: Any = None
+    noise: str | None = None
 
 
 LAW = "finite"
 """The mechanism that is described by its law."""
 
+NOISE_TEXT = re.compile(rf"([a-z]+):([0-9]{{1,20}}(?:\.[0-9]{{1,40}}|/{GAMMA_DENOMINATOR})?):([0-9]{{1,10}})")
+"""Noise of the shuffler as people write it: FAMILY:PARAMETER:REACH."""
+
 TAKES: Mapping[str, tuple[str, ...]] = {
-    "krr": ("categories", "local_epsilon", "gamma"),
+    "krr": ("categories", "local_epsilon", "gamma", "noise"),
     "generic": ("local_epsilon", "mixed"),
     "rappor": ("categories", "local_epsilon", "truthful", "other"),
     "laplace": ("local_epsilon",),
@@ -105,6 +114,11 @@ def read_any_mechanism(said: Description, spell: Callable[[str], str] = as_flag)
     if said.mechanism not in TAKES:
         known = ", ".join(TAKES)
         raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}; choose one of: {known}")
+    if said.noise is not None and said.mechanism != "krr":
+        raise AccountingError(
+            f"{said.mechanism} takes no {spell('noise')}, as noise of the shuffler is proven beside krr alone; "
+            "use krr, or leave the noise out"
+        )
     if said.mechanism in ("krr", "generic"):
         return _read_task_mechanism(said, spell)
     _refuse_others(said, spell)
@@ -162,7 +176,40 @@ def read_exact(value: str | Fraction, name: str) -> Fraction:
     raise AccountingError(f"{name} is {shown(value)}; give a number such as 0.75 or 3/4")
 
 
-def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> Mechanism:
+def read_noise(text: str, name: str) -> NoiseLaw:
+    """Return the law written as FAMILY:PARAMETER:REACH; its parameter is taken down to a multiple of 1/2³².
+
+    The parameter is a decimal or W/4294967296; `name` is for errors.
+
+    Raises:
+        AccountingError: for another text, an unknown family, and a number out of range.
+    """
+    found = NOISE_TEXT.fullmatch(text)
+    if found is None:
+        raise AccountingError(
+            f"{name} is {shown(text)}; write FAMILY:PARAMETER:REACH such as geometric:0.6065:27, with the parameter as "
+            f"a decimal or as W/{GAMMA_DENOMINATOR}"
+        )
+    family, parameter, reach = found[1], Fraction(found[2]), int(found[3])
+    # Said in the terms of the text; an unknown family and a wrong reach are refused by the law.
+    limit = 1 if family == "geometric" else PARAMETER_LIMIT + Fraction(1, GAMMA_DENOMINATOR)
+    if family in FAMILIES and not Fraction(1, GAMMA_DENOMINATOR) <= parameter < limit:
+        most = "below 1" if family == "geometric" else f"at most {PARAMETER_LIMIT}"
+        raise AccountingError(
+            f"{name} is {shown(text)}, whose {FAMILIES[family]} is out of range; give one from 1/{GAMMA_DENOMINATOR} "
+            f"on, and {most}"
+        )
+    return NoiseLaw.of(family, parameter, reach)
+
+
+def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> LocalMechanism:
+    known = _read_plain(said, spell)
+    if said.noise is None or not isinstance(known, KRR):
+        return known
+    return WithNoise(known, read_noise(said.noise, spell("noise")))
+
+
+def _read_plain(said: Description, spell: Callable[[str], str]) -> Mechanism:
     _refuse_new(said, spell)
     local, gamma, categories, mixed = (spell(name) for name in ("local_epsilon", "gamma", "categories", "mixed"))
     if (said.local_epsilon is None) == (said.gamma is None):
@@ -318,7 +365,15 @@ def _said(row: Mapping[str, Any], beside: Path) -> Description:
         _exact(row, "truthful"),
         _exact(row, "other"),
         law=beside / row["law"] if isinstance(row.get("law"), str) else row.get("law"),
+        noise=_noise(row),
     )
+
+
+def _noise(row: Mapping[str, Any]) -> str | None:
+    value = row.get("noise")
+    if "noise" in row and not isinstance(value, str):
+        raise AccountingError(f'noise is {as_written(value)}; give a text such as "geometric:0.6065:27"')
+    return value
 
 
 def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.bound import Bound
 from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.noise import covered
 from hubbub.accountant.bounds.over_rounds import composed_epsilon, compositions
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose
@@ -154,7 +155,7 @@ def epsilon_at(name: str, asked: BoundInputs) -> float:
     bound = CATALOGUE[name]
     if asked.rounds > 1:
         return _composed(bound, asked.part(), asked.delta)
-    ends = bound.epsilon(asked.mechanism, asked.reports, asked.delta, asked.dummies)
+    ends = bound.epsilon(covered(bound, asked.mechanism), asked.reports, asked.delta, asked.dummies)
     return ends.upper if bound.direction == "upper" else ends.lower
 
 
@@ -208,7 +209,7 @@ def _title(question: SweepQuestion, variable: Variable) -> str:
         Variable.ROUNDS: question.rounds > 1 and f"T = {question.rounds}",
     }
     parts = [text for each, text in shown.items() if text and each is not variable]
-    exact = {"γ": said.gamma, "p₁": said.truthful, "p₀": said.other, "σ": said.sigma}
+    exact = {"γ": said.gamma, "p₁": said.truthful, "p₀": said.other, "σ": said.sigma, "noise": said.noise}
     parts += [f"{sign} = {value}" for sign, value in exact.items() if value is not None]
     parts += [f"{question.dummies} dummies"] if question.dummies else []
     parts += [f"honest share {question.honest_share:g}"] if question.honest_share < 1 else []

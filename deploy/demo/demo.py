@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
@@ -58,6 +58,7 @@ PRIVACY_OPTIONS = {
     "delta": "--delta",
     "epsilon_local": "--local-epsilon",
     "dummies": "--dummies",
+    "noise": "--noise",
     "honest_share": "--honest-share",
 }
 """The option of each of these keys of the task's table `privacy`."""
@@ -88,6 +89,7 @@ class DemoOptions:
     honest_share: float = 1.0
     cluster: bool = False
     postgres: str = ""
+    noise: Literal["none", "auto", "always"] = "none"
     clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
 
 
@@ -147,7 +149,8 @@ def draft_for(dataset: Dataset, options: DemoOptions) -> Draft:
         dummies=options.dummies,
     )
     admission = AdmissionPolicy(options.admission)
-    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, admission, options.suite)
+    drawn_up = dataset.name, schedule, minimum, privacy, dataset.questions, admission, options.suite
+    return Draft(*drawn_up, noise=options.noise)
 
 
 def check_options(dataset: Dataset, options: DemoOptions) -> None:

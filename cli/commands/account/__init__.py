@@ -30,6 +30,7 @@ from hubbub.cli.commands.account.options import (
     MechanismName,
     MechanismOption,
     Mixed,
+    Noise,
     Other,
     QueryKind,
     Reports,
@@ -84,6 +85,7 @@ def epsilon(
     other: Other = None,
     sigma: Sigma = None,
     mixed: Mixed = False,
+    noise: Noise = None,
     rounds: Rounds = 1,
     sampling_rate: SamplingRate = None,
     bound: Bound = "best",
@@ -97,13 +99,15 @@ def epsilon(
 
     Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
     hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6;
-    hubbub account epsilon --law FILE.json --reports 10000 --delta 1e-6
+    hubbub account epsilon --law FILE.json --reports 10000 --delta 1e-6;
+    hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 8 --noise geometric:0.6065:27 --reports 10000
+    --delta 1e-6
     """
     with failures(as_json), option_values():
         from hubbub.accountant.bounds import epsilon_bracket
         from hubbub.cli.mechanisms.arguments import epsilon_of, noise_reports
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law, noise))
         started = time.perf_counter()
         # Gaussian noise has no local ε, so it is not composed: only one batch of it is supported.
         if isinstance(known, Gaussian):
@@ -131,6 +135,7 @@ def delta(
     other: Other = None,
     sigma: Sigma = None,
     mixed: Mixed = False,
+    noise: Noise = None,
     rounds: Rounds = 1,
     sampling_rate: SamplingRate = None,
     bound: Bound = "best",
@@ -148,7 +153,7 @@ def delta(
         from hubbub.accountant.bounds import delta_bracket
         from hubbub.cli.mechanisms.arguments import delta_of, noise_reports
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law, noise))
         started = time.perf_counter()
         if isinstance(known, Gaussian):
             people = noise_reports(reports, honest_share, rounds, sampling_rate)
@@ -170,6 +175,7 @@ def rdp(
     truthful: Truthful = None,
     other: Other = None,
     mixed: Mixed = False,
+    noise: Noise = None,
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
     as_json: Json = False,
@@ -183,7 +189,7 @@ def rdp(
     with failures(as_json), option_values():
         from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None, law))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None, law, noise))
         part = _part(known, reports, honest_share, dummies)
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
@@ -216,7 +222,8 @@ def compose(
     these, an object has law: the name of a file as --law takes it, or the content of such a file.
 
     An object also has reports: the fewest reports that any of its rounds may have, fixed beforehand. It may have rounds
-    (1 by default), dummies, mixed (generic only) and sampling_rate (then reports is the number of clients).
+    (1 by default), dummies, mixed (generic only), noise (krr only, as --noise of `account epsilon` takes it) and
+    sampling_rate (then reports is the number of clients).
 
     Examples: hubbub account compose ROUNDS.json --delta 1e-6;
     hubbub account compose --law FILE.json --reports 10000 --rounds 12 --delta 1e-6
@@ -339,12 +346,12 @@ def _mechanism(
     local_epsilon: float | None,
     gamma: str | None,
     mixed: bool,
-    more: tuple[str | None, str | None, float | None, Path | None],
+    more: tuple[str | None, str | None, float | None, Path | None, str | None],
 ) -> AnyMechanism:
     from hubbub.cli.mechanisms.arguments import Description, read_any_mechanism
     from hubbub.protos.errors import UsageError
 
-    name = named(mechanism, more[-1])
+    name = named(mechanism, more[3])
     try:
         return read_any_mechanism(Description(name, categories, local_epsilon, gamma, mixed, *more))
     except AccountingError as error:
@@ -352,7 +359,7 @@ def _mechanism(
 
 
 def _of_law(law: Path | None, reports: int | None, rounds: int) -> Part:
-    return _part(_mechanism(None, None, None, None, False, (None, None, None, law)), reports or 0, 1.0, 0, rounds)
+    return _part(_mechanism(None, None, None, None, False, (None, None, None, law, None)), reports or 0, 1.0, 0, rounds)
 
 
 def _part(

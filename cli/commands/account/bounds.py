@@ -20,6 +20,7 @@ from hubbub.cli.commands.account.options import (
     LocalEpsilon,
     LocalMechanismOption,
     Mixed,
+    Noise,
     Other,
     Reports,
     Rounds,
@@ -61,6 +62,7 @@ def bounds(
     truthful: Truthful = None,
     other: Other = None,
     mixed: Mixed = False,
+    noise: Noise = None,
     rounds: Rounds = 1,
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
@@ -83,7 +85,7 @@ def bounds(
 
         started = time.perf_counter()
         name = named(mechanism, law)
-        said = Description(name, categories, local_epsilon, gamma, mixed, truthful, other, law=law)
+        said = Description(name, categories, local_epsilon, gamma, mixed, truthful, other, law=law, noise=noise)
         known = _mechanism(said)
         if same is not None and mixed:
             raise UsageError("--same is for clients with own randomizers, --mixed for places of the batch; give one")

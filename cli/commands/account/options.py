@@ -109,6 +109,16 @@ Sigma = Annotated[
     float | None,
     typer.Option("--sigma", help="gaussian: standard deviation, as a multiple of the width of the answers' interval."),
 ]
+Noise = Annotated[
+    str | None,
+    typer.Option(
+        "--noise",
+        help="krr: a shuffler that adds dummies of each symbol, their numbers drawn from this law. It hides a person "
+        "even if all others lie. geometric takes a ratio, gaussian a variance: a decimal or W/4294967296, taken down "
+        "to a multiple of 1/2**32. REACH is the mean of a number, and half the largest.",
+        metavar="FAMILY:PARAMETER:REACH",
+    ),
+]
 SamplingRate = Annotated[
     str | None,
     typer.Option(
@@ -132,7 +142,7 @@ Bound = Annotated[
     str,
     typer.Option(
         "--bound",
-        help="The bound for the upper end: best, blanket, 2rr, stronger-clones, clones, local. "
+        help="The bound for the upper end: best, blanket, 2rr, stronger-clones, clones, noise, local. "
         "Over several rounds, its pair is composed. The lower end always comes from attacks.",
     ),
 ]

@@ -18,6 +18,7 @@ from hubbub.cli.commands.account.options import (
     LocalEpsilon,
     MechanismName,
     Mixed,
+    Noise,
     Other,
     Rounds,
     Sigma,
@@ -76,6 +77,7 @@ def plot(
     other: Other = None,
     sigma: Sigma = None,
     mixed: Mixed = False,
+    noise: Noise = None,
     rounds: Rounds = 1,
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
@@ -93,7 +95,9 @@ def plot(
         from hubbub.cli.mechanisms.arguments import Description
         from hubbub.cli.plots.sweep import SweepQuestion
 
-        said = Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma)
+        said = Description(
+            mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma, noise=noise
+        )
         question = SweepQuestion(said, reports, delta, rounds, honest_share, dummies)
         along = Range(over, first, last, points, _scale(axis))
         _draw_bounds(question, along, bound or (), out, as_json)

@@ -19,8 +19,10 @@ from hubbub.accountant.mechanisms import (
     Generic,
     Hashed,
     Laplace,
+    NoiseLaw,
     Sequence,
     TreeNodes,
+    WithNoise,
 )
 from hubbub.accountant.pairs import LocalPairs, Part, amplification, dominating_grid, local_pairs, pairs_of
 from hubbub.accountant.pairs.registry import PAIRS
@@ -37,6 +39,7 @@ ONE_EACH: tuple[AnyMechanism, ...] = (
     Sequence(2.0, 1.0, 50),
     TreeNodes(8, 2, 2**30, 2**28),
     Gaussian(1.0),
+    WithNoise(KRR(3, Fraction(1, 4)), NoiseLaw("geometric", 2**31, 3)),
 )
 
 

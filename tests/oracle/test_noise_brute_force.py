@@ -1,0 +1,208 @@
+"""Noise of the shuffler: no upper end is below the exact divergence of what is released, and no lower end is above it.
+
+The views are summed here in whole numbers, outcome by outcome, from the law's table and the randomizer's law alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from fractions import Fraction
+
+import pytest
+
+from hubbub.accountant.api import group_epsilon
+from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.composition import compose, compose_delta
+from hubbub.accountant.mechanisms import KRR, Hashed, WithNoise
+from hubbub.accountant.mechanisms.exact import exp_decimal
+from hubbub.accountant.mechanisms.noise_law import NoiseLaw
+from hubbub.accountant.pairs import Part
+
+Law = tuple[Fraction, ...]
+View = dict[tuple[int, ...], Fraction]
+
+SHARES = (0.0, 0.1, 0.4, 0.8, 0.999)
+"""Of the local ε: where the divergence is looked at."""
+
+HALF, FLAT = NoiseLaw("geometric", 2**31, 2), NoiseLaw("geometric", 2**32 - 2**28, 3)
+BELL, ONE = NoiseLaw("gaussian", 3 * 2**31, 2), NoiseLaw("geometric", 2**31, 1)
+
+
+def added(view: View, report: Law) -> View:
+    found: View = defaultdict(Fraction)
+    for (counts, mass), (symbol, chance) in itertools.product(view.items(), enumerate(report)):
+        if chance:
+            found[(*counts[:symbol], counts[symbol] + 1, *counts[symbol + 1 :])] += mass * chance
+    return found
+
+
+def noise_view(mechanism: WithNoise) -> View:
+    """The law of the numbers of dummies of each symbol."""
+    chances = [Fraction(weight, 2**128) for weight in mechanism.noise.weights]
+    if isinstance(mechanism.randomizer, KRR) and mechanism.randomizer.categories == 2:
+        return {(mechanism.noise.largest - z, z): chance for z, chance in enumerate(chances)}
+    found: View = {(): Fraction(1)}
+    for _ in range(mechanism.symbols):
+        found = {(*at, z): mass * chance for at, mass in found.items() for z, chance in enumerate(chances)}
+    return found
+
+
+def released(mechanism: WithNoise, reports: list[Law]) -> View:
+    view = noise_view(mechanism)
+    for report in reports:
+        view = added(view, report)
+    return view
+
+
+def power(epsilon: float) -> Fraction:
+    return Fraction(exp_decimal(epsilon)) if epsilon else Fraction(1)
+
+
+def divergence(first: View, second: View, epsilon: float) -> Fraction:
+    factor = power(epsilon)
+    return sum((max(Fraction(0), p - factor * second.get(at, Fraction(0))) for at, p in first.items()), Fraction(0))
+
+
+def above(upper: float, truth: Fraction) -> bool:
+    return Fraction(float(upper)) >= truth
+
+
+def answers_of(mechanism: KRR) -> list[Law]:
+    return [mechanism.law(x) for x in range(mechanism.categories)]
+
+
+def constant(symbol: int, symbols: int) -> Law:
+    return tuple(Fraction(each == symbol) for each in range(symbols))
+
+
+CASES = [
+    (2, "1/100", HALF, 2),
+    (2, "1/2", FLAT, 3),
+    (2, "9/10", BELL, 3),
+    (3, "1/100", ONE, 2),
+    (3, "1/2", HALF, 1),
+    (3, "9/10", BELL, 1),
+    (4, "1/3", ONE, 1),
+]
+LIARS = "others known"
+HONEST = "others randomize"
+
+
+@pytest.mark.parametrize("others", [LIARS, HONEST])
+@pytest.mark.parametrize(("categories", "gamma", "law", "people"), CASES)
+def test_no_upper_end_is_below_the_exact_divergence(
+    categories: int, gamma: str, law: NoiseLaw, people: int, others: str
+) -> None:
+    """All data sets of the others, who may all be liars; beside them, the people hide nobody."""
+    randomizer = KRR(categories, Fraction(gamma))
+    mechanism, laws = WithNoise(randomizer, law), answers_of(randomizer)
+    reports = [constant(x, categories) for x in range(categories)] if others == LIARS else laws
+    views = [
+        (released(mechanism, [*beside, laws[0]]), released(mechanism, [*beside, laws[1]]))
+        for beside in itertools.combinations_with_replacement(reports, people - 1)
+    ]
+    for share in SHARES:
+        epsilon = share * mechanism.epsilon_local
+        truth = max(divergence(*pair, epsilon) for p, q in views for pair in ((p, q), (q, p)))
+        assert above(BOUNDS["noise"].delta(mechanism, people, epsilon)[1], truth)
+        # What hides only among people is no bound beside liars: everybody else counts as one who is not there.
+        assert above(delta_bracket(mechanism, 1 if others == LIARS else people, epsilon).delta_upper, truth)
+        if others == LIARS:
+            assert Fraction(float(BOUNDS["noise-lower"].delta(mechanism, 1, epsilon)[0])) <= truth
+            reached = epsilon_bracket(mechanism, 1, float(truth)).epsilon_upper
+            assert reached >= epsilon * (1 - 1e-12)
+            if categories == 2:
+                assert delta_bracket(mechanism, 1, epsilon).delta_upper == pytest.approx(float(truth), rel=1e-9)
+
+
+HASHES = [((0,), (1,)), ((0, 1), (1, 0)), ((0, 1), (1, 1))]
+"""Hashes of two answers: in one row, apart in two rows, and alike in one of two rows."""
+
+
+@pytest.mark.slow(fast=["places0"])
+@pytest.mark.parametrize("places", HASHES)
+def test_no_upper_end_is_below_that_of_hashes(places: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    mechanism = WithNoise(Hashed.from_numerator(3, len(places[0]), 2**30), ONE)
+    first, second = (released(mechanism, [mechanism.randomizer.law(each)]) for each in places)  # type: ignore[arg-type]
+    for share in SHARES:
+        epsilon = share * mechanism.epsilon_local
+        assert above(delta_bracket(mechanism, 1, epsilon).delta_upper, divergence(first, second, epsilon))
+
+
+def joined(first: View, second: View) -> list[tuple[Fraction, Fraction]]:
+    """The pair of two views, with outcomes of one ratio added up."""
+    found: dict[object, list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
+    for at in first.keys() | second.keys():
+        p, q = first.get(at, Fraction(0)), second.get(at, Fraction(0))
+        if p or q:
+            both = found[p / (p + q)]
+            both[0], both[1] = both[0] + p, both[1] + q
+    return [(p, q) for p, q in found.values()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (WithNoise(KRR(2, Fraction(1, 50)), HALF), WithNoise(KRR(2, Fraction(1, 50)), HALF)),
+        (WithNoise(KRR(2, Fraction(1, 3)), BELL), WithNoise(KRR(3, Fraction(1, 10)), ONE)),
+        (WithNoise(KRR(3, Fraction(1, 10)), ONE), WithNoise(KRR(3, Fraction(1, 10)), ONE)),
+    ],
+)
+def test_two_rounds_compose_to_no_less_than_the_exact_divergence(first: WithNoise, second: WithNoise) -> None:
+    pairs = []
+    for each in (first, second):
+        laws = answers_of(each.krr)
+        pairs.append(joined(released(each, [laws[0]]), released(each, [laws[1]])))
+    parts = [Part(first, 1), Part(second, 1)]
+    for share in SHARES:
+        epsilon = share * (first.epsilon_local + second.epsilon_local)
+        factor = power(epsilon)
+        truth = sum(
+            (max(Fraction(0), a * c - factor * b * d) for (a, b), (c, d) in itertools.product(*pairs)), Fraction(0)
+        )
+        found = compose_delta(parts, epsilon)
+        assert above(found.delta_upper, truth)
+        assert found.delta_lower is not None
+        assert Fraction(float(found.delta_lower)) <= truth
+        assert compose(parts, float(truth)).epsilon_upper >= epsilon * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("delta", [0.4, 0.05])
+def test_devices_of_one_batch_share_one_draw_of_the_noise(delta: float) -> None:
+    """Both reports of a batch are one person's. The noise is drawn once, so two changes of a count are one of two."""
+    randomizer = KRR(2, Fraction(1, 1000))
+    mechanism, laws = WithNoise(randomizer, NoiseLaw("geometric", 2**31, 12)), answers_of(randomizer)
+    epsilon = group_epsilon(mechanism, 2, 2, delta).epsilon_upper
+    truth = divergence(released(mechanism, [laws[0]] * 2), released(mechanism, [laws[1]] * 2), epsilon)
+    assert truth <= Fraction(delta) * Fraction(1 + 1e-9)
+
+
+@pytest.mark.parametrize("people", [2, 4])
+def test_no_lower_end_is_above_the_exact_divergence_beside_honest_people(people: int) -> None:
+    randomizer = KRR(2, Fraction(1, 2))
+    mechanism, laws = WithNoise(randomizer, ONE), answers_of(randomizer)
+    truth = max(
+        divergence(released(mechanism, [*others, laws[x]]), released(mechanism, [*others, laws[1 - x]]), 0.5)
+        for others in itertools.combinations_with_replacement(laws, people - 1)
+        for x in (0, 1)
+    )
+    lower = delta_bracket(mechanism, people, 0.5).delta_lower
+    assert lower is None or Fraction(float(lower)) <= truth
+
+
+def test_the_ends_of_a_bracket_are_ordered() -> None:
+    mechanism = WithNoise(KRR.from_numerator(16, 22937084), NoiseLaw.of("geometric", Fraction(3, 5), 25))
+    found = epsilon_bracket(mechanism, 10**5, 1e-6)
+    assert found.epsilon_lower is None or found.epsilon_lower <= found.epsilon_upper
+
+
+def test_rounding_does_not_raise_an_attack() -> None:
+    """One report of two symbols, with a law so long that the attack sums it itself."""
+    randomizer = KRR(2, Fraction(536870137, 536870912))
+    mechanism = WithNoise(randomizer, NoiseLaw("gaussian", 623252501032562, 1200))
+    weights = mechanism.noise.weights
+    rises = sum(max(0, before - after) for before, after in itertools.pairwise((0, *weights, 0)))
+    truth = (randomizer.truthful - randomizer.other) * Fraction(rises, 2**128)
+    assert Fraction(float(BOUNDS["noise-lower"].delta(mechanism, 1, 0.0)[0])) <= truth
