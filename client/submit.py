@@ -269,11 +269,11 @@ class ShufflerLink:
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
-        return SubmissionCaller(self._opened()) if len(self._addresses) == 1 else FailoverCaller(self)
+        return self.opened()[1] if len(self._addresses) == 1 else FailoverCaller(self)
 
     def opened(self) -> tuple[int, SubmissionCaller]:
         """Return the index of the address in use, and the shuffler there."""
-        return self._at, SubmissionCaller(self._opened())
+        return self._at, SubmissionCaller(self._opened(), f"the shuffler at {self._addresses[self._at]}")
 
     def turn(self, at: int) -> None:
         """Use the next address from now on, if `at` is the one in use."""

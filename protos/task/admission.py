@@ -27,8 +27,8 @@ class Mode(StrEnum):
 
 
 _FAKES = {
-    Mode.ENROLLED: "devices are enrolled, so each made-up report needs a ticket of its own, and others are refused",
-    Mode.MTLS: "devices show certificates, so each made-up report needs one of its own, and others are refused",
+    Mode.ENROLLED: "devices are enrolled, so each made-up report needs a ticket of its own",
+    Mode.MTLS: "devices show certificates, so each made-up report needs a certificate of its own",
     Mode.OPEN: "the task is open, so anybody who reaches the shuffler can do so",
 }
 """What somebody needs who makes reports up, in words."""
