@@ -87,8 +87,10 @@ _CAUSES = (
     ("Connection refused", "no server listens there (connection refused)"),
     (
         "Socket closed",
-        "it closed the connection: it is stopping, or does not accept the caller's TLS certificate, or the port is "
-        "another service's",
+        (
+            "it closed the connection: it is stopping, or does not accept the caller's TLS certificate, or the port is "
+            "another service's"
+        ),
     ),
 )
 """Fragments of gRPC's errors for failed connections, with their meaning; the first match counts."""

@@ -332,7 +332,7 @@ def test_a_schema_that_is_damaged_is_named(path: Path) -> None:
     state.close()
     content = path.read_bytes()
     path.write_bytes(content.replace(b"CREATE TABLE history", b"CREATE T\xffBLE history"))
-    with pytest.raises(StateError, match="is damaged .*move it away and give the device a new ticket"):
+    with pytest.raises(StateError, match=r"is damaged .*move it away and give the device a new ticket"):
         State(path).forget(0)
 
 
