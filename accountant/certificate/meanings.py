@@ -37,7 +37,7 @@ NUMBERS: Mapping[str, str] = MappingProxyType(
         "bound": "The bound that gave ε; the catalogue of bounds has its name.",
         "budget": "The task's `epsilon_total`; null if it has none.",
         "delta": "δ, the same for every ε of the certificate: the task's.",
-        "dummies": "Uniform reports of the shuffler in the batch.",
+        "dummies": "Reports of the shuffler in the batch: uniform ones, or the sum of its noise.",
         "epsilon_local": "ε that is left if shuffler and analyzer collude: that of the randomizers alone.",
         "epsilon_lower": "ε that a named attack reaches, so no smaller one could be proven; null if no attack is "
         "known.",
@@ -80,8 +80,11 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "law": "A row for each input: the probability of each output, as a fraction.",
         "mixed": "Whether places of the batch may have different randomizers.",
         "neighbours": "Pairs of inputs of which nobody must learn which one a person has; null for all pairs.",
+        "noise": "The law of what the shuffler adds: how many dummies of each symbol. Its family, its parameter and its "
+        "reach.",
         "other": "[w, 2³²]: the chance that the bit of another answer is 1.",
         "periods": "The task's rounds.",
+        "randomizer": "The devices' randomizer beside noise of the shuffler: the members of its mechanism.",
         "rows": "R: how many hash functions there are.",
         "side": "b, [w, 2³²]: the share of each value but 0 among the values that are sent by chance.",
         "steady": "How many honest people of each level answer every round, as the task states it.",

@@ -64,11 +64,11 @@ class NoiseChoice(StrEnum):
 
 
 NoiseOption = Annotated[
-    NoiseChoice | None,
+    NoiseChoice,
     typer.Option(
         "--noise",
         help="Noise of the shuffler, which hides each person even if all others lie: never, if that gives the smaller "
-        "error, or for every query. [default: auto, or none with --dummies]",
+        "error, or for every query.",
     ),
 ]
 PostQuantum = Annotated[
@@ -147,7 +147,7 @@ def command(
     delta: Delta = None,
     epsilon_local: LocalEpsilon = 8.0,
     rounds: Rounds = None,
-    noise: NoiseOption = None,
+    noise: NoiseOption = NoiseChoice.NONE,
     dummies: Dummies = 0,
     post_quantum: PostQuantum = False,
     hops: HopCount = 1,
@@ -163,12 +163,12 @@ def command(
 ) -> None:
     """Run the whole pipeline on this machine.
 
-    It runs real processes that talk over TLS, seals the reports, and ends with a verified certificate. Each flight that
-    left New York City in 2013 is a device with two answers: its carrier, and its departure delay, which some flights
-    lack. Estimates are printed next to the truth. Use --task for other data.
+        It runs real processes that talk over TLS, seals the reports, and ends with a verified certificate. Each flight that
+        left New York City in 2013 is a device with two answers: its carrier, and its departure delay, which some flights
+        lack. Estimates are printed next to the truth. Use --task for other data.
 
-    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --admission open --honest-share 0.5; hubbub demo
-    --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
+    XX
+        --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
     """
     with failures(as_json):
         if listed:
@@ -192,9 +192,8 @@ def command(
             progress_console().print(sentence, soft_wrap=True)
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
         mode = Mode(admission.value)
-        added = noise or (NoiseChoice.NONE if dummies else NoiseChoice.AUTO)
         privacy = (epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
-        options = DemoOptions(*privacy, cluster, _server(cluster, postgres, mode), noise=added.value)
+        options = DemoOptions(*privacy, cluster, _server(cluster, postgres, mode), noise=noise.value)
         check_options(dataset, options)
         document = _run(dataset, options, out)
         document["plot"] = None if plot is None else _drawn(shown, document, plot)

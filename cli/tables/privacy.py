@@ -70,9 +70,12 @@ def promise(certificate: Mapping[str, Any]) -> str:
     over = f" over {len(rounds['history'])} rounds" if several else ""
     assumed = certificate["admission"]["rests_on"] == "assumption"
     basis = f"if {certificate['honest_share']:g} of the reports are people's (ASSUMED, not checked)"
+    # Noise of the shuffler: the number for any number of valid reports is the same, so no other report matters.
+    alone = numbers.get(ATTESTED) == epsilon and any("noise" in query for query in certificate["queries"])
+    proven = "proven even if everybody else lies" if alone else basis if assumed else "proven"
     return (
         f"Everyone in the batch keeps ε ≤ {_up(epsilon)} at δ = {numbers['delta']:g}{over}, "
-        f"{basis if assumed else 'proven'}: had one person answered differently, every result would be at most "
+        f"{proven}: had one person answered differently, every result would be at most "
         f"{_up(exp_up(epsilon))} times as likely (plus δ)."
     )
 
