@@ -163,12 +163,13 @@ def command(
 ) -> None:
     """Run the whole pipeline on this machine.
 
-        It runs real processes that talk over TLS, seals the reports, and ends with a verified certificate. Each flight that
-        left New York City in 2013 is a device with two answers: its carrier, and its departure delay, which some flights
-        lack. Estimates are printed next to the truth. Use --task for other data.
+    It runs real processes that talk over TLS, seals the reports, and ends with a verified certificate. Each flight that
+    left New York City in 2013 is a device with two answers: its carrier, and its departure delay, which some flights
+    lack. Estimates are printed next to the truth. Use --task for other data.
 
-    XX
-        --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
+    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --noise auto; hubbub demo --admission open
+    --honest-share 0.5; hubbub demo --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum
+    minutes:0:90
     """
     with failures(as_json):
         if listed:
