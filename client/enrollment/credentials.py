@@ -301,7 +301,7 @@ def _given(
 
 
 def _unreadable(error: SignatureError) -> Refusal:
-    return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
+    return Refusal(Reason.BAD_TICKET, f"the ticket is not valid: {error}; ask the operator for a ticket")
 
 
 def _redemptions(held: Mapping[str, StoredEnrollment], tickets: Mapping[str, bytes]) -> dict[str, Redemption]:

@@ -44,7 +44,10 @@ _NETWORK = {"tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_inter
 quarter of an hour. Units: milliseconds, seconds, seconds, and a count. An address may override them."""
 
 _EVENT = "a transaction failed"
-_SERVER = "start the server or restore the connection to it; the service then continues by itself"
+_SERVER = (
+    "make sure that the server answers and accepts this account and its password; a running service then continues by "
+    "itself"
+)
 _FULL = "make room on its disk; the service then continues by itself"
 
 

@@ -132,7 +132,7 @@ class CredentialIssuer:
             ticket = Ticket.decode(redemption.ticket)
             self._check_signatures(ticket)
         except SignatureError as error:
-            return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
+            return Refusal(Reason.BAD_TICKET, f"the ticket is not valid: {error}; ask the operator for a ticket")
         return ticket
 
     def _checked(self, redemption: Redemption, ticket: Ticket | Refusal) -> tuple[Ticket, RedeemedTicket] | Refusal:
