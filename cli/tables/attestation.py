@@ -22,7 +22,7 @@ def attested_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = Fal
         yield _rounds(content, minimum, by)
     if "horizon" in content:
         whole = content["horizon"]
-        yield f"  all {whole['rounds']} rounds of the task: epsilon <= {whole[ATTESTED]} whatever is valid"
+        yield f"  all {whole['rounds']} rounds of the task: epsilon <= {whole[ATTESTED]} however few are valid"
 
 
 def attested_over_rounds(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
@@ -37,7 +37,7 @@ def _opening(content: Mapping[str, Any]) -> str:
 
 
 def _record(content: Mapping[str, Any], hops: bool) -> str:
-    """Return the basis of what holds whatever is valid: the shuffler's record, and hops that pass its dummies on."""
+    """Return the basis of what holds if none is valid: the shuffler's record, and hops that pass its dummies on."""
     dummies = any(query["dummies"] for query in content["queries"])
     return "by the shuffler's record, if hops pass its dummies on" if hops and dummies else "by the shuffler's record"
 
@@ -56,7 +56,7 @@ def _rounds(content: Mapping[str, Any], minimum: int, by: str) -> str:
 
 
 def _left(stated: Mapping[str, Any], minimum: int, by: str, assumed: str) -> str:
-    attested = f"epsilon <= {stated[ATTESTED]} whatever is valid, {by}"
+    attested = f"epsilon <= {stated[ATTESTED]} however few are valid, {by}"
     if stated[IF_MINIMUM_VALID] is None:
         return f"{attested}; by the analyzer's own count, fewer than the minimum of {minimum} are valid"
     held = f"if at least the minimum of {minimum} is valid{assumed}"
