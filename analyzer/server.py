@@ -176,7 +176,7 @@ async def tell_held(store: AnalyzerStore, tasks: Tasks) -> None:
             AnalysisStage.DELIVERING,
         ):
             _LOG.warning(
-                "held, but its task is not among the tasks", task=progress.id.task_name, round=progress.id.round
+                "a stored round's task is not among the tasks", task=progress.id.task_name, round=progress.id.round
             )
 
 

@@ -66,8 +66,8 @@ class Spending:
     """The local ε that a device has spent on a task.
 
     Local ε is the ε of the device's own randomizers. It bounds what shuffler and analyzer learn about this device if
-    they collude, whatever else happens. Local ε adds up over rounds. A round counts from the moment when its answers
-    are sealed, because they may have left the device from then on.
+    they collude, without any other assumption. Local ε adds up over rounds. A round counts from the moment when its
+    answers are sealed, because they may have left the device from then on.
 
     Attributes:
         rounds: how many rounds count; never fewer than were sent.

@@ -84,7 +84,7 @@ class Retry:
 class Retrying:
     """A retry policy with its clock, sleep and randomness, which tests replace.
 
-    `policy` says how long each request tries, and `progress` is called before each pause. `monotonic` is a clock in
+    `policy` limits how long each request tries, and `progress` is called before each pause. `monotonic` is a clock in
     seconds that is never set back, and `sleep` waits so many seconds. `random` is the source of the jitter. All
     requests end at the time `until` of `monotonic`, in addition to the policy of each.
 

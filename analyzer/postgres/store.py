@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: whatever it answered is committed on the server's disk, and in the keyring's file.
+"""The store on PostgreSQL: what it acknowledged is committed on the server's disk and in the keyring's file.
 
 A change of both has an order in which it can be repeated. Secrets are in the keyring before the database refers to
 their round, and are destroyed there after the database records it. After a kill in between, the next start completes
@@ -169,7 +169,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
                 self._destroy_left()
             except StoreError as error:
                 # The operation is done. The next change retries the destruction, and erasing requires it.
-                _LOG.warning("the keyring still holds the secrets of a round that is over: %s", error)
+                _LOG.warning("the keyring still has the secrets of a round that is over: %s", error)
             return result
 
         return await self._do(changed)

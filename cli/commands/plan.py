@@ -65,8 +65,9 @@ def command(
 
     Nobody is asked anything: the errors are computed from the task alone.
 
-    With --capacity it also prints the rates, bytes, cores and hours that each step needs, and whatever is beyond one
-    machine. These figures are computed from measured costs; --costs takes the costs of your own machine.
+    With --capacity it also prints the rates, bytes, cores and hours that each step needs, and the limits of one
+    machine that are exceeded. These figures are computed from measured costs; --costs takes the costs of your own
+    machine.
 
     Examples: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json;
     hubbub plan deployment/operator/task.toml --capacity 1e6

@@ -49,7 +49,7 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
         minimum = "" if least is None else f"ε ≤ {least:.6g} if at least the task's minimum is valid, and "
         console.print(
             "only the analyzer knows how many reports are valid; if it lies, all queries of the round have "
-            f"{minimum}ε ≤ {total[ATTESTED]:.6g} however few are valid",
+            f"{minimum}ε ≤ {total[ATTESTED]:.6g} for any number of valid reports",
             markup=False,
             soft_wrap=True,
         )

@@ -157,7 +157,7 @@ class CredentialManager:
         """Return submissions with their devices' proofs, and the refusals of devices without a proof.
 
         Tickets that were not redeemed yet are redeemed. With `anew`, the tickets of existing credentials are redeemed
-        again. A credential that is still valid proves the submission, whatever happens to a new ticket; a problem with
+        again. A credential that is still valid proves the submission even if a new ticket fails; a problem with
         the new ticket is logged. If the task does not require enrollment, submissions are returned unchanged.
 
         Raises:

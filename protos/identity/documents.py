@@ -100,7 +100,7 @@ def parse_canonical(document: bytes) -> Any:
 def parse_named(document: bytes, kind: Kind, member: str) -> Any:
     """Return the same as `parse_canonical`, for a document that contains one of that kind as its `member`.
 
-    The format is checked first: a document of another version is refused by its name, whatever its form.
+    The format is checked first: a document of another version is refused by the format's name, not for its members.
 
     Raises:
         FormatError: if it names another format.

@@ -31,7 +31,7 @@ WAIT_SECONDS = 5.0
 """How long a call waits for a connection before it fails."""
 
 CONNECTIONS = 8
-"""Most connections of one process: one that holds a lock, one that mixes, the others for reads and round steps."""
+"""Most connections of one process: one that has a lock, one that mixes, the others for reads and round steps."""
 
 OLDEST = 14
 """The oldest supported major version of the server."""
@@ -44,7 +44,10 @@ _NETWORK = {"tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_inter
 quarter of an hour. Units: milliseconds, seconds, seconds, and a count. An address may override them."""
 
 _EVENT = "a transaction failed"
-_SERVER = "start the server or restore the connection to it; the service then continues by itself"
+_SERVER = (
+    "make sure that the server answers and accepts this account and its password; a running service then continues by "
+    "itself"
+)
 _FULL = "make room on its disk; the service then continues by itself"
 
 
@@ -221,7 +224,7 @@ class Sessions:
 def configure(connection: Connection, schema: str) -> None:
     """Configure a connection: durable commits, visible commits of others, and the tables of a schema."""
     connection.execute("SET synchronous_commit = on")
-    # Each statement sees the commits before it, whatever the server's default is. After waiting for a lock, a
+    # Each statement sees the commits before it, also if the server has another default. After waiting for a lock, a
     # transaction must see the changes of the lock's holder, such as a cut, and not the state when the wait began.
     connection.execute("SET default_transaction_isolation = 'read committed'")
     connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))

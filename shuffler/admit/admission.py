@@ -225,7 +225,7 @@ class AdmissionHandler:
         held = await self._store.submissions(round_)
         known = await self._store.known(round_, [pseudonym for pseudonym in pseudonyms if pseudonym is not None])
         # No await from here on: the room that is free now is taken below. A retry is not a new submission: it gets its
-        # receipt again, whatever the checks would decide now.
+        # receipt again, even if the checks would refuse it now.
         answers = self._recognised(task, round_, submissions, pseudonyms, known)
         asked = [index for index, answer in enumerate(answers) if answer is None]
         # Mixing writes a round's whole content once more before it deletes any of it.

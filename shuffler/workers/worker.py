@@ -176,7 +176,7 @@ class _WorkerService:
         lines, _since, why = logs.unreported()
         if lines:
             # The text does not contain the number of lines: each new text would be logged again.
-            text = f"lines of its log were lost: {why}; work goes on. Check where its stderr goes"
+            text = f"lines of its log were lost: {why}; work goes on. Check the target of its stderr"
             mine.append([_LOST, IncidentKind.LOG, _LOST, text])
         shown = metrics_snapshot(self.metrics.registry, PREFIX)
         self.channel.tell(Frame.REPORT, codec.write_document({"incidents": mine, "metrics": shown}))

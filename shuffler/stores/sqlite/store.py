@@ -1,4 +1,4 @@
-"""The store in one SQLite file: whatever it answered is on disk.
+"""The store in one SQLite file: what it acknowledged is on disk.
 
 A commit appends one block per round instead of one row per submission: ids with digests in `known`, inner envelopes in
 `arrived`. `arrived` is deleted when its permuted lists are stored; `known` serves retries until the round is erased.
