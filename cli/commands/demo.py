@@ -301,10 +301,11 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
     printer.print(_next(document, out, explain), markup=False, soft_wrap=True)
 
 
-def _explained(document: dict[str, Any]) -> tuple[str, str]:
+def _explained(document: dict[str, Any]) -> tuple[str, str, str]:
     seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
     sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
-    return f"{document['devices']} devices; {seconds}", sealed
+    read = "docs/explanation/shuffle-model.md explains these numbers, and docs/explanation/bounds.md the bounds"
+    return read, f"{document['devices']} devices; {seconds}", sealed
 
 
 def _cluster(cluster: dict[str, Any]) -> str:
