@@ -118,8 +118,10 @@ class Sessions:
         self._check = check
         self._closed = threading.Event()
         given = conninfo_to_dict(address)
+        # Only defaults: the operator's address may set these itself.
         network = {name: value for name, value in _NETWORK.items() if name not in given}
         self.settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS), **network)
+        # Outside of the pool, which would retry in the background and report a timeout instead of the cause.
         try:
             with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)
