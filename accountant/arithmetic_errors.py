@@ -1,4 +1,4 @@
-"""Turns errors of arithmetic into an AccountingError that says what to change.
+"""Turns errors of arithmetic into an AccountingError that names the remedy.
 
 The accountant should answer every input in range, so `BeyondArithmetic` is a fault of this library, not of the caller.
 It has its own class so that a test can refuse it and still accept any other AccountingError. Only errors of arithmetic

@@ -250,7 +250,7 @@ def epsilon_local(parts: Sequence[Part]) -> float:
 def _merged(parts: Sequence[Part]) -> list[Part]:
     """Merge parts that differ in their rounds only."""
     if not parts or not all(isinstance(part, Part) for part in parts):
-        raise AccountingError("parts is empty or has other values, must have at least one Part; name what is sent")
+        raise AccountingError("parts is empty or has other values; give at least one Part, and nothing else")
     # One part of T rounds costs O(log T) convolutions, T separate parts cost T.
     rounds: dict[Part, int] = {}
     for part in parts:

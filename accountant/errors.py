@@ -4,7 +4,7 @@ from fractions import Fraction
 
 
 class AccountingError(ValueError):
-    """The accountant cannot answer the question as asked; the message says what to change."""
+    """The accountant cannot answer the question as asked; the message names the remedy."""
 
 
 class OutsideConditions(AccountingError):

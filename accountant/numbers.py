@@ -83,7 +83,7 @@ def exact_share(share: float) -> Fraction:
     """Return `share`, in (0, 1], as the decimal number that was written: 0.9 is nine tenths."""
     if not 0 < real(share) <= 1:
         raise AccountingError(
-            f"honest_share is {shown(share)}, must be above 0 and at most 1; 1 means everyone is honest"
+            f"honest_share is {shown(share)}; give a number above 0 and at most 1; 1 means everyone is honest"
         )
     return Fraction(str(share))
 
@@ -95,7 +95,7 @@ def honest_reports(valid: int, reports: int, honest_share: float) -> int:
     """
     if not (_is_whole(valid) and _is_whole(reports) and 0 <= valid <= reports):
         raise AccountingError(
-            f"valid reports are {shown(valid)}, must be a whole number from 0 to all {shown(reports)} of the batch"
+            f"valid reports are {shown(valid)}; give a whole number from 0 to all {shown(reports)} of the batch"
         )
     dishonest = (1 - exact_share(honest_share)) * int(reports)
     # Rounded up: a fraction of a dishonest person counts as a whole one.
@@ -119,7 +119,7 @@ def _is_whole(value: object) -> bool:
 def checked_whole(name: str, value: object, least: int, most: int = REPORTS_LIMIT) -> int:
     """Return `value` as a whole number from `least` to `most` (exact in a double), or raise an error about `name`."""
     if not _is_whole(value) or not least <= real(value) <= most:
-        raise AccountingError(f"{name} is {shown(value)}, must be a whole number from {least} to {most:g}")
+        raise AccountingError(f"{name} is {shown(value)}; give a whole number from {least} to {most:g}")
     return int(real(value))
 
 
@@ -137,9 +137,9 @@ def checked_delta(delta: float) -> float:
     """Return `delta`, in (0, 1) and at least `DELTA_LEAST`, or raise AccountingError."""
     value = real(delta)
     if not 0 < value < 1:
-        raise AccountingError(f"delta is {shown(delta)}, must be above 0 and below 1; a common choice is 1e-6")
+        raise AccountingError(f"delta is {shown(delta)}; give a number above 0 and below 1, such as 1e-6")
     if value < DELTA_LEAST:
-        raise AccountingError(f"delta is {shown(delta)}, must be at least {DELTA_LEAST:g}; choose 1e-15 or more")
+        raise AccountingError(f"delta is {shown(delta)}; give at least {DELTA_LEAST:g}, such as 1e-15")
     return value
 
 
@@ -147,5 +147,5 @@ def checked_epsilon(epsilon: float) -> float:
     """Return `epsilon` as a float from 0 to `EPSILON_MOST`, or raise AccountingError."""
     value = real(epsilon)
     if not 0 <= value <= EPSILON_MOST:
-        raise AccountingError(f"epsilon is {shown(epsilon)}, must be from 0 to {EPSILON_MOST:g}; choose one in between")
+        raise AccountingError(f"epsilon is {shown(epsilon)}; give a number from 0 to {EPSILON_MOST:g}")
     return value

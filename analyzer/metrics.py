@@ -34,7 +34,7 @@ AGE = "How long the oldest round was seen in a state (delivering or counted)."
 
 REPORTS = "Reports of counted batches: counted, without the shuffler's dummies, and left_out by reason."
 
-HELD_UP = "Rounds under way that could not be counted or certified, or that a full disk holds up."
+HELD_UP = "Rounds under way that could not be counted or certified, or that a full disk delays."
 
 AGING = (AnalysisStage.DELIVERING, AnalysisStage.COUNTED)
 """States that a round should leave soon."""

@@ -69,6 +69,7 @@ class Results:
             try:
                 await asyncio.wait_for(changed.wait(), remaining)
             except TimeoutError:
+                # Look once more: a certificate of the last moment counts, and without one the time is up then.
                 continue
 
     async def get_incidents(self) -> IncidentReport:

@@ -115,6 +115,7 @@ async def _assembled(
     metrics, incidents = Metrics("analyzer", AnalyzerStage), Incidents()
     async with _opened(settings, metrics, incidents, new_pool) as (store, opening_pool):
         await store.add_tasks(tasks.values())
+        # Before anything is received or certified: a damaged ledger must stop the start, and not a later charge.
         await check_store(store)
         await tell_held(store, tasks)
         certifier = Certifier(
@@ -176,7 +177,7 @@ async def tell_held(store: AnalyzerStore, tasks: Tasks) -> None:
             AnalysisStage.DELIVERING,
         ):
             _LOG.warning(
-                "held, but its task is not among the tasks", task=progress.id.task_name, round=progress.id.round
+                "a stored round's task is not among the tasks", task=progress.id.task_name, round=progress.id.round
             )
 
 

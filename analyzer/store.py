@@ -2,7 +2,8 @@
 
 The contract, which `tests/contract/` checks of every implementation:
 
-- *Durable.* Whatever a coroutine returned is on disk, even if the process or the machine died at any later moment.
+- *Durable.* Once a coroutine returns, its result is on disk, even if the process or the machine died at any later
+  moment.
 - *One transaction each.* An operation's checks and changes belong together, without another change in between. It has
   done all of it, or nothing if it raised or never returned.
 - *Idempotent.* Every change may be repeated, and a repeated one answers as the first did.

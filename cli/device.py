@@ -120,7 +120,11 @@ class RetryProgress:
             return
         self._next = now + self._every
         pause = "now" if retry.pause < 1 else f"in {retry.pause:.0f} s"
-        self._say(f"{self._address}: {retry.error}; trying again {pause}, for {retry.left:.0f} s more")
+        from hubbub.protos.refusals import Refusal
+
+        # That nobody answered names the address itself.
+        where = f"{self._address}: " if isinstance(retry.error, Refusal) else ""
+        self._say(f"{where}{retry.error}; trying again {pause}, for {retry.left:.0f} s more")
 
 
 def _say(text: str) -> None:

@@ -75,23 +75,23 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 EXIT_STATUSES: dict[int, str] = {
     0: "The command succeeded.",
-    1: "It failed, or what it checked does not hold. stderr has the reason in a sentence.",
-    2: "Its words, options or input are wrong. Nothing was done.",
+    1: "It failed, or a check failed. stderr has the reason in a sentence.",
+    2: "The command line or its input is wrong. Nothing was done.",
     130: "Ctrl-C ended it.",
     141: "The reader of its output left, as `head` does.",
 }
 """What the exit status of a command means."""
 
 ENVIRONMENT: dict[str, str] = {
-    "HUBBUB_TRACEBACK": "If it is set, an error that nobody foresaw shows its traceback. Report what it shows.",
+    "HUBBUB_TRACEBACK": "If it is set, an unexpected error shows its traceback. Please report it.",
     "HUBBUB_ENDS_WITH_STDIN": "If it is set, a service stops when its stdin is closed. The demo starts services so.",
     "GRPC_VERBOSITY": "How much gRPC logs. hubbub sets it to `ERROR`, unless it or `GRPC_TRACE` is set.",
     "GRPC_TRACE": "What gRPC traces. If it is set, hubbub leaves `GRPC_VERBOSITY` as it is.",
     "PGPASSFILE": "The file with the password of PostgreSQL. The address in `store` has no password.",
     "JAVA_HOME": "The Java that Spark runs with. Without it, the `java` on the `PATH`.",
 }
-"""Variables of the environment that commands and services read. What a child process is given of the others, the
-module `service.processes.subprocesses` says."""
+"""Variables of the environment that commands and services read. `service.processes.subprocesses` documents which
+others a child process gets."""
 
 
 def missing(command: str) -> str | None:
@@ -103,4 +103,5 @@ def missing(command: str) -> str | None:
     extra = NEEDS.get(command.partition(" ")[0], COMMAND_LINE)
     if extra.installed:
         return None
-    return f"{f'hubbub {command}'.strip()} needs {extra.title}: pip install 'hubbub[{extra.name}]'"
+    called, name = f"hubbub {command}".strip(), extra.name
+    return f"{called} needs {extra.title}: pip install 'hubbub[{name}]', in a checkout pip install '.[{name}]'"

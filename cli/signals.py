@@ -43,7 +43,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Raise a Ctrl-C again if it came where nothing can be raised, such as in a finalizer; show anything else."""
+    """Raise a Ctrl-C again if it came in code that cannot raise, such as a finalizer; show anything else."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         # Raised from another thread, because in this call it would be lost again.
         _thread.start_new_thread(_thread.interrupt_main, ())

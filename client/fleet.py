@@ -209,7 +209,7 @@ class Fleet:
             HubbubError: if `per_call` or `calls` is out of range; nothing was stored or sent.
             NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
             Refusal: if the shuffler refuses to return the round's keys.
-            Unreachable: if the shuffler does not answer; another call continues where this one ended.
+            Unreachable: if the shuffler does not answer; another call continues from there.
         """
         if isinstance(answers, Mapping):
             raise UsageError("answers is a mapping; give pairs of a device and its answers, such as its items()")
@@ -232,6 +232,7 @@ class Fleet:
                 sending = _FleetCall(of, keys, tally, per_call, asyncio.Semaphore(calls), group)
                 await self._carry_all(sending, answers)
         except BaseExceptionGroup as failures:
+            # The first failure cancelled the other calls; callers expect it as it is, without a group.
             raise failures.exceptions[0] from None
         # Once for all calls, because it takes a sync of the disk.
         await self._empty_log()

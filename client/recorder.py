@@ -71,7 +71,8 @@ class Recorder:
             sees them arrive learns when they were given. False sends as soon as possible. A program that runs once in
             a round, and not again, must set it to False.
         on_error: called in the recorder's thread with each error; errors reach the application in no other way. By
-            default they are logged. No error contains an answer. Exceptions that `on_error` raises are ignored.
+            default they are logged. A refusal that repeats is reported once. No error contains an answer. Exceptions
+            that `on_error` raises are ignored.
 
     Raises:
         UsageError: if an argument has the wrong type, or is out of range.
@@ -95,6 +96,7 @@ class Recorder:
         self._on_error = _logged if on_error is None else checked_function(on_error, "on_error", "nothing")
         self._answered: set[int] = set()
         self._told: set[int] = set()
+        self._refused: set[str] = set()
         self._closed = self._ended = False
         self._begin()
         restarted_in_children(self)
@@ -297,7 +299,10 @@ class Recorder:
         with self._changed:
             self._counts.update(acknowledged=len(receipts), refused=final)
         for refusal in refusals:
-            self._tell(refusal)
+            # A try that follows is refused for the same reason, and in the same words, until something changes.
+            if (words := str(refusal)) not in self._refused:
+                self._refused.add(words)
+                self._tell(refusal)
         return final < len(refusals)
 
     async def _resend(self) -> tuple[list[Receipt], list[Refusal]]:

@@ -66,8 +66,8 @@ class Spending:
     """The local ε that a device has spent on a task.
 
     Local ε is the ε of the device's own randomizers. It bounds what shuffler and analyzer learn about this device if
-    they collude, whatever else happens. Local ε adds up over rounds. A round counts from the moment when its answers
-    are sealed, because they may have left the device from then on.
+    they collude, without any other assumption. Local ε adds up over rounds. A round counts from the moment when its
+    answers are sealed, because they may have left the device from then on.
 
     Attributes:
         rounds: how many rounds count; never fewer than were sent.
@@ -131,6 +131,7 @@ def status_of(task: Task, memory: Memory, now: float) -> DeviceStatus:
     """Return a device's status in a task at `now` (seconds since 1970)."""
     schedule = task.schedule
     current = schedule.round_at(now)
+    # Before the start the number may be negative; the first round follows then.
     following = max(0, math.floor((now - schedule.start) / schedule.length) + 1)
     return DeviceStatus(
         task=task.name,

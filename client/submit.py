@@ -84,7 +84,7 @@ class Retry:
 class Retrying:
     """A retry policy with its clock, sleep and randomness, which tests replace.
 
-    `policy` says how long each request tries, and `progress` is called before each pause. `monotonic` is a clock in
+    `policy` limits how long each request tries, and `progress` is called before each pause. `monotonic` is a clock in
     seconds that is never set back, and `sleep` waits so many seconds. `random` is the source of the jitter. All
     requests end at the time `until` of `monotonic`, in addition to the policy of each.
 
@@ -269,11 +269,11 @@ class ShufflerLink:
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
-        return SubmissionCaller(self._opened()) if len(self._addresses) == 1 else FailoverCaller(self)
+        return self.opened()[1] if len(self._addresses) == 1 else FailoverCaller(self)
 
     def opened(self) -> tuple[int, SubmissionCaller]:
         """Return the index of the address in use, and the shuffler there."""
-        return self._at, SubmissionCaller(self._opened())
+        return self._at, SubmissionCaller(self._opened(), f"the shuffler at {self._addresses[self._at]}")
 
     def turn(self, at: int) -> None:
         """Use the next address from now on, if `at` is the one in use."""

@@ -23,7 +23,7 @@ HOUR = 3600
 MONTH_DAYS = 30
 
 MEMORY_BYTES = 59
-"""What a service holds in memory of a submission of an open round, measured (docs/reference/port-limits.md)."""
+"""Memory that a service needs for a submission of an open round, measured (docs/reference/port-limits.md)."""
 
 MEMORY_LIMIT = 2048 * 2**20
 """The default of `limits.memory_mebibytes`."""
@@ -64,8 +64,8 @@ def read_costs(path: Path) -> Costs:
     """Return the costs in a `bench.json`.
 
     Raises:
-        UsageError: where it is not one, or lacks a row.
-        OSError: where it cannot be read.
+        UsageError: if it is not one, or lacks a row.
+        OSError: if it cannot be read.
     """
     try:
         content = json.loads(path.read_bytes())

@@ -124,7 +124,7 @@ def least_nodes(horizon: Horizon, goal: Goal, changing: float = 0.0) -> TreeNode
     """
     if goal.delta < DELTA_LEAST:
         raise AccountingError(
-            f"delta is {goal.delta:g}, must be at least {DELTA_LEAST:g} for tree; choose the strategy direct"
+            f"delta is {goal.delta:g}, but tree needs at least {DELTA_LEAST:g}; choose the strategy direct"
         )
     found = []
     for shape in NodeNoise.shapes(horizon, changing):

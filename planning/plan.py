@@ -133,7 +133,7 @@ def check_not_over(draft: Draft, now: float) -> None:
     """Return only if a round of the draft can still be answered at `now` (seconds since 1970).
 
     Raises:
-        TaskError: where its last round was cut before.
+        TaskError: if its last round was cut before.
     """
     schedule = draft.schedule
     if first_not_cut(schedule, now) >= schedule.rounds:
@@ -322,8 +322,8 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
     """Return a nameless question to calibrate for: a histogram of so many categories, or a number in [0, 1].
 
     Raises:
-        AccountingError: where the number of categories and the kind do not go together.
-        FieldError: where the randomizer is unknown.
+        AccountingError: if the number of categories does not fit the kind.
+        FieldError: if the randomizer is unknown.
     """
     if randomizer != AUTO:
         randomizer_of("calibrate", randomizer, also=(AUTO,))
@@ -336,7 +336,7 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
         return Number("value", 0.0, 1.0, optional=optional, randomizer=randomizer)
     check_categories(categories)
     if categories > MAXIMUM_SYMBOLS:
-        raise AccountingError(f"categories is {categories}, must be at most {MAXIMUM_SYMBOLS}; ask for a text instead")
+        raise AccountingError(f"categories is {categories}; give at most {MAXIMUM_SYMBOLS}, or ask for a text instead")
     return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)
 
 
@@ -380,8 +380,8 @@ def counted_questions(
     """Return a nameless question whose counts are compared, and the one that lists its answers, if they are known.
 
     Raises:
-        AccountingError: where there are no categories for a histogram, too many, or counts are not asked for.
-        FieldError: where the share is none.
+        AccountingError: if a histogram has no categories or too many, or if the question does not ask for counts.
+        FieldError: if `share` is not above 0 and at most 1.
     """
     check_share("calibrate", share)
     if kind == Number.kind:

@@ -124,7 +124,7 @@ def read_task_id(value: bytes) -> bytes:
 
 
 def checked_number(value: int, what: str) -> int:
-    """Return the number of a round or a query if a message can hold it.
+    """Return the number of a round or a query if it fits into a message.
 
     Raises:
         MessageError: otherwise.

@@ -53,7 +53,7 @@ def randomizer_of(table: str, kind: object, key: str = "randomizer", also: tuple
     """Return the class of a kind of randomizer; an unknown one is an error, never another kind.
 
     A frozen task writes the kind under another `key` than a draft does. `also` are words that a draft
-    may say instead of a kind, such as "auto": the error names them too.
+    may have instead of a kind, such as "auto": the error names them too.
 
     Raises:
         FieldError: naming the kinds there are.

@@ -95,7 +95,7 @@ async def _until(stopping: asyncio.Event, incidents: Incidents, ports: Ports) ->
             memory.give_back(ports.full())
             await ports.tell(frozenset(incident.kind for incident in incidents.now()))
         except Exception:
-            _LOG.exception("health was not told")
+            _LOG.exception("health was not updated")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(TELL_SECONDS):
                 await stopping.wait()

@@ -94,6 +94,43 @@ Database = Annotated[str, AfterValidator(checked_database)]
 """The address of a PostgreSQL database, as libpq reads it, or empty."""
 
 
+MetricsListen = Annotated[
+    OptionalListen,
+    Field(
+        description="host:port at which Prometheus reads metrics, over mutual TLS unless on loopback; empty for none"
+    ),
+]
+"""`metrics_listen` of every service."""
+
+TaskFiles = Annotated[
+    tuple[File, ...],
+    Field(description="signed task files, or folders of them (*.json); read at the start", min_length=1),
+]
+"""`tasks` of a shuffler and of an analyzer."""
+
+SuccessionFiles = Annotated[
+    tuple[File, ...],
+    Field(
+        description="signed successions of identities (`hubbub keys`), or folders of them (*.json); read at the start"
+    ),
+]
+"""`successions` of every service."""
+
+Processes = Annotated[
+    int, Field(ge=0, le=1024, description="processes that open envelopes; 0 is one per core that the service may use")
+]
+"""`processes` of every service."""
+
+Store = Annotated[
+    Database,
+    Field(
+        description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
+        "`data`; empty for SQLite in `data`"
+    ),
+]
+"""`store` of a shuffler and of an analyzer."""
+
+
 SHOWN_CHARACTERS = 80
 """The most characters of a wrong value that an error shows."""
 

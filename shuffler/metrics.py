@@ -38,8 +38,8 @@ AGE = (
 )
 
 HELD_UP = (
-    "Rounds that a failure, a full disk, a refusal or a silent analyzer holds up, from the first try that failed; and "
-    "one if the next round cannot begin."
+    "Rounds delayed by a failure, a full disk, a refusal or a silent analyzer, from the first try that failed; and one "
+    "if the next round cannot begin."
 )
 
 QUEUES = (

@@ -16,10 +16,15 @@ from hubbub.service.settings import (
     File,
     Listen,
     LogSettings,
+    MetricsListen,
     OptionalListen,
+    Processes,
     SettingsError,
     SettingsTable,
     SparkSettings,
+    Store,
+    SuccessionFiles,
+    TaskFiles,
     TLSSettings,
 )
 from hubbub.service.settings import load as load_table
@@ -30,7 +35,7 @@ class DevicePortSettings(SettingsTable):
 
     listen: Listen = Field(
         default="127.0.0.1:7301",
-        description="host:port where devices submit, over TLS; port 0 takes a free one",
+        description="host:port at which devices submit, over TLS; port 0 takes a free one",
     )
     behind_proxy: bool = Field(
         default=False,
@@ -39,7 +44,7 @@ class DevicePortSettings(SettingsTable):
     )
     devices_listen: OptionalListen = Field(
         default="",
-        description="host:port where devices submit that show a certificate (mutual TLS), for tasks with mode mtls; "
+        description="host:port at which devices submit that show a certificate (mutual TLS), for tasks with mode mtls; "
         "empty for none",
     )
     devices_authority: File | None = Field(
@@ -49,31 +54,18 @@ class DevicePortSettings(SettingsTable):
     )
     https_listen: OptionalListen = Field(
         default="",
-        description="host:port where devices submit by HTTPS (the Connect protocol), such as 127.0.0.1:7308; "
+        description="host:port at which devices submit by HTTPS (the Connect protocol), such as 127.0.0.1:7308; "
         "empty for none",
     )
     https_origins: tuple[str, ...] = Field(
         default=(),
         description='origins of web pages that may submit there, such as https://app.example.org; "*" is any',
     )
-    metrics_listen: OptionalListen = Field(
-        default="",
-        description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
-    )
-    tasks: tuple[File, ...] = Field(
-        description="signed task files, or folders of them (*.json); read at the start", min_length=1
-    )
+    metrics_listen: MetricsListen = ""
+    tasks: TaskFiles
     operator_key: File = Field(description="PEM public key of the operator, who must have signed the tasks")
-    successions: tuple[File, ...] = Field(
-        default=(),
-        description="signed successions of identities (`hubbub keys`), or folders of them (*.json); read at the start",
-    )
-    processes: int = Field(
-        default=0,
-        ge=0,
-        le=1024,
-        description="processes that open envelopes; 0 is one per core that the service may use",
-    )
+    successions: SuccessionFiles = ()
+    processes: Processes = 0
     event_loop: EventLoop = Field(
         default="asyncio",
         description="event loop of the service: asyncio, or uvloop (extra uvloop), with which a call by HTTPS takes "
@@ -124,20 +116,16 @@ class ShufflerSettings(DevicePortSettings):
     )
     control_listen: Listen = Field(
         default="127.0.0.1:7302",
-        description="host:port where the operator controls rounds, over mutual TLS; port 0 takes a free one",
+        description="host:port at which the operator controls rounds, over mutual TLS; port 0 takes a free one",
     )
     analyzer: Address = Field(
         description="host:port of the analyzer's delivery port, or of the first hop's if tasks name hops"
     )
     data: File = Field(description="folder of the shuffler's store; `--create-store` creates it, for its owner alone")
-    store: Database = Field(
-        default="",
-        description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
-        "`data`; empty for SQLite in `data`",
-    )
+    store: Store = ""
     leader_listen: OptionalListen = Field(
         default="",
-        description="host:port where front ends ask, and standbys follow this one's keyring, over mutual TLS; "
+        description="host:port at which front ends ask, and standbys follow this one's keyring, over mutual TLS; "
         "empty for none",
     )
     standbys: int = Field(

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -23,11 +24,23 @@ def required() -> list[str]:
     return sorted({line for line in lines if Requirement(line).name != "hubbub"})
 
 
-def lacking(version: str) -> list[str]:
-    """The requirements that have no wheel for this Python on Linux."""
+def lacks(version: str, line: str) -> bool:
+    """Whether a requirement has no wheel for this Python on Linux."""
     command = [UV, "pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:", "--python-version", version]
     command += ["--python-platform", "linux", "-"]
-    return [line for line in required() if subprocess.run(command, input=line.encode(), capture_output=True).returncode]
+    done = subprocess.run(command, input=line, capture_output=True, text=True)
+    # uv ends with 1 if no version fits, and with 2 if it cannot ask.
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"the wheels of {line} for Python {version} cannot be looked up: {done.stderr}")
+    return done.returncode == 1
+
+
+def lacking(version: str) -> list[str]:
+    """The requirements that have no wheel for this Python on Linux."""
+    lines = required()
+    # A look-up waits for the package index most of the time.
+    with ThreadPoolExecutor(8) as pool:
+        return [line for line, no in zip(lines, pool.map(lambda line: lacks(version, line), lines), strict=True) if no]
 
 
 def interpreter(version: str) -> str | None:

@@ -37,7 +37,7 @@ _MEMBERS = {
     *("round_total", "successions", "task", "uncounted", "valid_reports"),
 }
 _OPTIONAL = {"horizon"}
-"""Members of a task with a question over time; `check_statement` decides whether they must be there."""
+"""Members of a task with a longitudinal query; `check_statement` decides whether they must be there."""
 
 
 class VerificationError(HubbubError):
@@ -101,7 +101,7 @@ class Verified:
             return None
         dummies = " and keeps the contents of its dummies secret" if self.task.privacy.dummies else ""
         honest = "one of the shufflers is honest and those before it pass on what they received"
-        return f"these hold while {honest}, and the first one is honest about whom it let in{dummies}"
+        return f"these are valid while {honest}, and the first one is honest about whom it let in{dummies}"
 
     @property
     def release(self) -> Release:

@@ -81,8 +81,8 @@ def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Findin
 def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
     """Return `queries`, `round_total` and `all_rounds` of a certificate with the proven upper numbers.
 
-    Each stated number is kept as NAME_stated. A number that was not proven is None. The numbers that hold without the
-    analyzer's claim are always None, because they are never proven here.
+    Each stated number is kept as NAME_stated. A number that was not proven is None. The numbers without the analyzer's
+    claim are always None, because they are never proven here.
     """
     queries, left = content["queries"], list(findings)
     proven = []

@@ -2,7 +2,7 @@
 
 A file of results (`hubbub results --json`) has the counts of each published query and the round's certificate. The
 counts are compared with the certificate's digest. The estimates follow from the counts and the task alone, so they are
-recomputed. Estimates of a question over time also follow from the counts of earlier rounds. They are recomputed if the
+recomputed. Estimates of a longitudinal query also follow from the counts of earlier rounds. They are recomputed if the
 results of those rounds are given; otherwise a problem names the missing rounds.
 """
 

@@ -21,7 +21,7 @@ class SameValueAttack:
 
     name: str
     needs: str
-    source: str = "everyone else holds one value; balle-2019, proof of Lemma 5.3"
+    source: str = "everyone else has one value; balle-2019, proof of Lemma 5.3"
     direction: Direction = "lower"
     cost: str = "one or two contour integrals, for any number of reports"
     proven: bool = True
@@ -32,7 +32,7 @@ class SameValueAttack:
         checked_reports(reports)
         require(pairs_of(mechanism).attack_bound(0) == self.name, self.name, mechanism, self.needs)
         if checked_dummies(dummies):
-            raise OutsideConditions(f"bound {self.name!r} takes no dummies, got {dummies}; leave them out")
+            raise OutsideConditions(f"bound {self.name!r} takes no dummies, but there are {dummies}; leave them out")
 
     def _attacked(self, mechanism: AnyMechanism, reports: int, dummies: int) -> MechanismPairs[AnyMechanism]:
         self.conditions(mechanism, reports, dummies)

@@ -26,7 +26,7 @@ def _blankets(case: Case) -> Decimal:
     if not isinstance(krr, KRR):
         raise TypeError(f"{krr!r} passed the conditions of a bound for kRR")
     people = f"there is {case.people} client"
-    case.require(case.people > 1, people, "must be at least 2", "wait for more reports")
+    case.require(case.people > 1, people, "but the theorem needs at least 2", "wait for more reports")
     return exact_decimal(krr.gamma) * (case.people - 1) / krr.categories
 
 
@@ -34,16 +34,18 @@ def closed_epsilon(case: Case, delta: Decimal) -> Decimal:
     """Thm 3.1 solved for ε: max(√(14k ln(2/δ)/((n−1)γ)), 27k/((n−1)γ)), which must be at most 1."""
     blankets = _blankets(case)
     value = max((14 * (2 / delta).ln() / blankets).sqrt(), 27 / blankets)
-    case.require(value <= 1, f"its ε would be {value:.6g}", "must be at most 1", "raise the reports, gamma or δ")
+    case.require(
+        value <= 1, f"its ε would be {value:.6g}", "but the theorem needs at most 1", "raise the reports, gamma or δ"
+    )
     return value
 
 
 def closed_log_delta(case: Case, epsilon: Decimal) -> Decimal:
     """Thm 3.1 solved for δ: 2·e^(−cε²/14), for ε ≤ 1 and c = γ(n−1)/k ≥ 27/ε."""
     blankets = _blankets(case)
-    case.require(epsilon <= 1, f"ε is {epsilon:.6g}", "must be at most 1", "lower it")
+    case.require(epsilon <= 1, f"ε is {epsilon:.6g}", "but the theorem needs at most 1", "lower it")
     enough = blankets * epsilon >= 27
-    limit = f"must be at least 27/ε, with {blankets:.6g} blankets expected on each value"
+    limit = f"and {blankets:.6g} blankets are expected on each value, but 27/ε are needed"
     case.require(enough, f"ε is {epsilon:.6g}", limit, "raise ε, the reports or gamma")
     return Decimal(2).ln() - blankets * epsilon**2 / 14
 

@@ -24,12 +24,12 @@ def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
     pairs = pairs_of(mechanism)
     if bound != "best":
         if not isinstance(bound, str) or bound not in BOUNDS:
-            raise AccountingError(f"bound is {shown(bound)}, must be one of: best, {', '.join(BOUNDS)}")
+            raise AccountingError(f"bound is {shown(bound)}; choose one of: best, {', '.join(BOUNDS)}")
         if BOUNDS[bound].direction == "lower":
             upper = ", ".join(name for name, each in BOUNDS.items() if each.direction == "upper")
             raise AccountingError(
                 f"bound is {bound!r}, an attack and not an upper bound (every bracket has the best attack as its lower "
-                f"end); it must be one of: best, {upper}"
+                f"end); choose one of: best, {upper}"
             )
         if pairs.local_epsilon is None:
             return pairs.upper_bounds()

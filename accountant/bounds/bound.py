@@ -80,7 +80,7 @@ def checked_beside(mechanism: AnyMechanism, dummies: int) -> int:
     number = checked_dummies(dummies)
     if number and not mechanism.counts_dummies:
         raise OutsideConditions(
-            f"{described(mechanism)} does not define a dummy, got {number} of them; give the law of a dummy, or "
+            f"{described(mechanism)} does not define a dummy, but there are {number}; give the law of a dummy, or "
             "leave dummies out, which is safe"
         )
     return number

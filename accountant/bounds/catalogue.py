@@ -86,7 +86,7 @@ def assess(
     certificate would use.
 
     Raises:
-        AccountingError: a number is out of range. If a theorem's conditions fail, its assessment says so instead.
+        AccountingError: a number is out of range. If a theorem's conditions fail, its assessment reports it instead.
     """
     part, wanted = Part(mechanism, reports, rounds, dummies), checked_delta(delta)
     if order is not None:

@@ -53,7 +53,7 @@ class Case:
     people: int
 
     def require(self, condition: bool, value: str, limit: str, remedy: str) -> None:
-        """Raise OutsideConditions with the value, the limit and the remedy unless `condition` holds."""
+        """Raise OutsideConditions with the value, the limit and the remedy unless `condition` is true."""
         if not condition:
             raise OutsideConditions(f"bound {self.bound!r} does not apply: {value}, {limit}; {remedy}")
 
@@ -85,7 +85,7 @@ class Formula:
         checked_reports(reports)
         require(self.covers(mechanism), self.name, mechanism, self.needs)
         if checked_beside(mechanism, dummies) and self.direction == "lower":
-            raise OutsideConditions(f"bound {self.name!r} takes no dummies, got {dummies}; leave them out")
+            raise OutsideConditions(f"bound {self.name!r} takes no dummies, but there are {dummies}; leave them out")
 
     def case(self, mechanism: AnyMechanism, reports: int, dummies: int) -> Case:
         """Check and collect the formula's inputs."""
@@ -195,7 +195,7 @@ class DeltaFormula(Formula):
                 break
             low = high
         else:
-            limit = f"must be met at some ε below {top:.6g}"
+            limit = f"and no ε below {top:.6g} reaches it"
             case.require(False, f"δ is {delta:g}", limit, f"raise the reports ({case.people}) or δ")
         while high - low > 1e-10 * high:
             middle = (low + high) / 2
@@ -225,7 +225,7 @@ class RenyiFormula(Formula):
         if not self.integer:
             return self.formula(case, order)
         if self.direction == "lower":
-            case.require(order >= 2, f"order is {order:g}", "must be at least 2", "raise it")
+            case.require(order >= 2, f"order is {order:g}", "but the theorem needs at least 2", "raise it")
             # Rényi divergences grow with the order, so a lower bound at the whole order below is valid here.
             return self.formula(case, order // 1)
         return interpolated(lambda whole: self.formula(case, whole), order)
@@ -250,7 +250,7 @@ class RenyiFormula(Formula):
                 "ask for its value at an order"
             )
         found = epsilon_from_rdp(lambda order: rounds * self._at(case, order), wanted)
-        case.require(found < inf, "no order gives an ε", "one must be within the conditions", "raise the reports")
+        case.require(found < inf, "no order gives an ε", "because none is within the conditions", "raise the reports")
         return EpsilonEnds(found, found * (1 - 1e-9))
 
 

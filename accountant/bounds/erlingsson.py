@@ -18,15 +18,19 @@ SOURCE = "erlingsson-2019, Thm 7"
 
 
 def _whole_batch(case: Case) -> None:
-    case.require(case.people > 1, f"there is {case.people} client", "must be at least 2", "wait for more reports")
-    case.require(case.local > 0, "the local ε is 0", "must be above 0", "nothing is left to amplify")
+    case.require(
+        case.people > 1, f"there is {case.people} client", "but the theorem needs at least 2", "wait for more reports"
+    )
+    case.require(
+        case.local > 0, "the local ε is 0", "but the theorem needs values above 0", "nothing is left to amplify"
+    )
 
 
 def general(case: Case, delta: Decimal) -> Decimal:
     """ε₁√(2n ln(1/δ)) + nε₁(e^ε₁ − 1), ε₁ = 2e^{2ε₀}(e^ε₀ − 1)/n, for any n > 1, ε₀ > 0, δ > 0."""
     _whole_batch(case)
     people, each = case.people, 2 * case.ratio**2 * (case.ratio - 1) / case.people
-    limit = "must be small enough to be written down"
+    limit = "but only values below 600 can be computed"
     case.require(each < 600, f"its ε of one step is {each:.6g}", limit, "raise the reports or lower the local ε")
     return each * (-2 * people * delta.ln()).sqrt() + people * each * (each.exp() - 1)
 
@@ -35,7 +39,7 @@ def middle(case: Case, delta: Decimal) -> Decimal:
     """e^{2ε₀}(e^ε₀ − 1)√(8 ln(1/δ)/n) + 6e^{4ε₀}(e^ε₀ − 1)²/n, for ε₀ ≤ ln(n/4)/3."""
     _whole_batch(case)
     people, step = case.people, case.ratio**2 * (case.ratio - 1)
-    limit = f"must be at most ln(n/4)/3, with n = {people}"
+    limit = f"but the theorem needs at most ln(n/4)/3, with n = {people}"
     case.require(4 * case.ratio**3 <= people, f"local ε is {case.local:.6g}", limit, "lower it or raise the reports")
     return step * (-8 * delta.ln() / people).sqrt() + 6 * step**2 / people
 
@@ -43,9 +47,16 @@ def middle(case: Case, delta: Decimal) -> Decimal:
 def simple(case: Case, delta: Decimal) -> Decimal:
     """12ε₀√(ln(1/δ)/n), for n ≥ 1000, 0 < ε₀ < 1/2, 0 < δ < 1/100."""
     _whole_batch(case)
-    case.require(case.people >= 1000, f"there are {case.people} clients", "must be at least 1000", "wait for more")
-    case.require(case.local < Decimal("0.5"), f"local ε is {case.local:.6g}", "must be below 1/2", "lower it")
-    case.require(delta < Decimal("0.01"), f"δ is {delta:.6g}", "must be below 1/100", "lower it")
+    case.require(
+        case.people >= 1000, f"there are {case.people} clients", "but the theorem needs at least 1000", "wait for more"
+    )
+    case.require(
+        case.local < Decimal("0.5"),
+        f"local ε is {case.local:.6g}",
+        "but the theorem needs values below 1/2",
+        "lower it",
+    )
+    case.require(delta < Decimal("0.01"), f"δ is {delta:.6g}", "but the theorem needs values below 1/100", "lower it")
     return 12 * case.local * (-delta.ln() / case.people).sqrt()
 
 

@@ -24,7 +24,7 @@ LOG_ERROR = 1e-12
 
 def _crowd(case: Case, delta: Decimal, factor: int, offset: int) -> None:
     """Check ε₀ ≤ ln(n/(factor·ln(2/δ)) − offset)."""
-    limit = f"must be at most ln(n/({factor} ln(2/δ)){' − 1' if offset else ''}), with n = {case.people}"
+    limit = f"but the theorem needs at most ln(n/({factor} ln(2/δ)){' − 1' if offset else ''}), with n = {case.people}"
     fits = (case.ratio + offset) * factor * (2 / delta).ln() <= case.people
     case.require(fits, f"local ε is {case.local:.6g}", limit, "lower it, or raise the reports or δ")
 

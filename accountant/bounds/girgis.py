@@ -95,11 +95,11 @@ def simplified(case: Case, order: float) -> float:
     with localcontext(PRECISE):
         whole, ratio, people = Decimal(order), case.ratio, case.people
         power = whole**4 * ratio**5
-        limit = f"must be below n/9 = {people / 9:.6g}"
+        limit = f"but the theorem needs values below n/9 = {people / 9:.6g}"
         case.require(9 * power < people, f"λ⁴e^{{5ε₀}} is {power:.6g}", limit, "lower the order or raise the reports")
         step = whole * (ratio**2 - 1) / (2 * ratio**2 * (Decimal(people - 1) / (2 * ratio) + 1)).sqrt()
         rare = (case.local * whole - (people - 1) / (8 * ratio)).exp()
-        limit = f"must be at most {step**3:.6g}, by (47) of the proof"
+        limit = f"but the theorem needs at most {step**3:.6g}, by (47) of its proof"
         case.require(rare <= step**3, f"e^{{ε₀λ − (n−1)/(8E)}} is {rare:.6g}", limit, "raise the reports")
         value = (1 + whole * (whole - 1) * 2 * (ratio - 1) ** 2 / people).ln() / (whole - 1)
         return double(value * (1 + ROUNDING), inf)

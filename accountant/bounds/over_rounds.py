@@ -103,7 +103,7 @@ def _by_advanced(bound: Bound, part: Part, delta: float, share: float) -> float:
 def _once(bound: Bound, part: Part, delta: float) -> float:
     if delta < DELTA_LEAST:
         raise OutsideConditions(
-            f"δ of one of {part.rounds} rounds is {delta:g}, must be at least {DELTA_LEAST:g}; raise δ"
+            f"δ of one of {part.rounds} rounds is {delta:g}, but at least {DELTA_LEAST:g} is needed; raise δ"
         )
     return bound.epsilon(part.mechanism, part.reports, delta, part.dummies).upper
 
@@ -120,7 +120,7 @@ def behind(part: Part, bound: str) -> Part:
     upper = [name for name, each in EXACT.items() if each.direction == "upper" and name not in ONE_ROUND]
     if bound not in upper:
         raise AccountingError(
-            f"bound is {bound!r}, must be an upper bound whose pair composes: best, {', '.join(upper)}"
+            f"bound is {bound!r}; choose an upper bound whose pair composes: best, {', '.join(upper)}"
         )
     mechanism = part.mechanism
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)

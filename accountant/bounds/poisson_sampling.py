@@ -84,11 +84,11 @@ def as_plotted(mechanism: LocalMechanism, clients: int, delta: float, rate: Frac
     """
     if not 0 < rate <= 1:
         raise AccountingError(
-            f"sampling_rate is {rate}, must be above 0 and at most 1; 1 means that everyone takes part"
+            f"sampling_rate is {rate}; give a number above 0 and at most 1; 1 means that everyone takes part"
         )
     bound, batch = CATALOGUE["girgis-upper-1"], floor(rate * clients)
     if batch < 1:
-        raise OutsideConditions(f"the mean batch is {float(rate * clients):g}, must be at least 1; raise the clients")
+        raise OutsideConditions(f"the mean batch is {float(rate * clients):g}, below 1; raise the clients")
     divergences = [0.0, 0.0] + [bound.rdp(mechanism, batch, float(order)) for order in range(2, ORDERS + 1)]
     best = inf
     for order in range(2, ORDERS + 1):

@@ -53,7 +53,7 @@ class SumBound:
         checked_reports(reports)
         require(self.applies(mechanism), self.name, mechanism, self.needs)
         if checked_beside(mechanism, dummies) and self.direction == "lower":
-            raise OutsideConditions(f"bound {self.name!r} takes no dummies, got {dummies}; leave them out")
+            raise OutsideConditions(f"bound {self.name!r} takes no dummies, but there are {dummies}; leave them out")
 
     def log_delta(
         self, mechanism: LocalMechanism, reports: int, epsilon: float, dummies: int, precision: float

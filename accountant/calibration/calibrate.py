@@ -63,7 +63,9 @@ def reports_for_error(
         AccountingError: if even 10**12 are too few.
     """
     if not 0 < real(error) < inf:
-        raise AccountingError(f"error is {shown(error)}, must be above 0; use 0.01 for one percent of the range")
+        raise AccountingError(
+            f"error is {shown(error)}; give a number above 0, such as 0.01 for one percent of the range"
+        )
 
     def enough(reports: int) -> bool:
         target = Target.of(epsilon, delta, reports, epsilon_local_cap, 1.0, 0)
@@ -87,10 +89,10 @@ def reports_for_error(
 
 def _shares(designs: Sequence[QueryDesign[R]]) -> tuple[float, ...]:
     if not designs:
-        raise AccountingError("there are 0 queries, must be at least 1; add a query")
+        raise AccountingError("there are no queries; add at least one")
     for design in designs:
         if not 0 < real(design.weight) < inf:
-            raise AccountingError(f"weight is {shown(design.weight)}, must be above 0; or leave the query out")
+            raise AccountingError(f"weight is {shown(design.weight)}; give a number above 0, or leave the query out")
     total = sum(design.weight for design in designs)
     return tuple(design.weight / total for design in designs)
 
@@ -118,7 +120,7 @@ def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target
     reached = _composed(best, target)
     if reached > epsilon:
         raise AccountingError(
-            f"the queries compose to epsilon {reached:g}, must be at most {epsilon:g}; allow a larger epsilon"
+            f"the queries compose to epsilon {reached:g}, but at most {epsilon:g} is allowed; allow a larger epsilon"
         )
     for _ in range(4):
         # Aim just below ε, and widen at most fourfold at a time.

@@ -105,9 +105,9 @@ class Target:
         """
         epsilon, delta, reports = checked_epsilon(epsilon), checked_delta(delta), checked_reports(reports)
         if epsilon == 0:
-            raise AccountingError("epsilon is 0, must be above 0: at 0 a report has no information; allow more")
+            raise AccountingError("epsilon is 0, at which a report has no information; give a number above 0")
         if cap is not None and not 0 < real(cap) < inf:
-            raise AccountingError(f"epsilon_local cap is {shown(cap)}, must be above 0; 8 is common")
+            raise AccountingError(f"epsilon_local cap is {shown(cap)}; give a number above 0, such as 8")
         hiding = honest_reports(reports, reports, honest_share)
         if hiding < 1:
             raise AccountingError(f"honest_share {honest_share} of {reports} reports leaves nobody; raise one of them")

@@ -60,7 +60,9 @@ def _categories(family: MechanismFamily[R]) -> int:
     # The bound of hashed answers is kRR's over the cells of a row, so γ is found in the same way.
     krr = mechanism.krr if isinstance(mechanism, Hashed) else mechanism
     if not isinstance(krr, KRR):
-        raise AccountingError(f"the family's mechanism is {mechanism!r}, must be kRR; use Bisection for others")
+        raise AccountingError(
+            f"the family's mechanism is {mechanism!r}, but this search is for kRR; use Bisection for others"
+        )
     return krr.categories
 
 

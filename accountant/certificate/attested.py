@@ -8,8 +8,9 @@ the stated valid reports comes with two more numbers, for one person whose own r
 - *attested*: assumes nothing about any other report. Only the shuffler's dummies hide the person, if the mechanism's
   bound counts them; without dummies it is the ε of one report, ε_local.
 - *if the minimum is valid*: at least `minimum_reports` of each batch are valid, as in every batch that is published,
-  and also in batches that the analyzer says it never counted. All reports that may be dishonest, by the honest share of
-  the reports that the shuffler attests, are subtracted from these. It is None if the analyzer itself states fewer.
+  and also in batches that the analyzer claims never to have counted. All reports that may be dishonest, by the honest
+  share of the reports that the shuffler attests, are subtracted from these. It is None if the analyzer itself states
+  fewer.
 
 Both bound the cost of a smaller number of valid reports from above. Neither is ever below the ε at the stated valid
 reports, so a careful reader takes the largest that may be true (accounting-crowds.md, "What the analyzer claims").

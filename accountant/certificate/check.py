@@ -98,7 +98,7 @@ def _read_history(
     # The order of releases is not checked here: the shuffler's records attest it.
     if len(set(rounds)) != len(rounds) or rounds[-1:] != [content["round"]]:
         raise CertificateError(
-            f"the rounds so far are {rounds}; each must be listed once, and round {shown(content['round'])} last"
+            f"the rounds so far are {rounds}; they must list each round once, and round {shown(content['round'])} last"
         )
     return history
 
@@ -123,7 +123,7 @@ def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, A
     # Types too: 1.0 == 1 in Python, but their JSON differs, and the signature covers the JSON.
     for name, value in expected.items():
         if stated[name] != value or type(stated[name]) is not type(value):
-            raise CertificateError(f"{where}: {name} is {shown(stated[name])}, it must be {value!r}")
+            raise CertificateError(f"{where}: {name} is {shown(stated[name])}; it must be {value!r}")
 
 
 def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> None:
@@ -142,7 +142,7 @@ def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> 
 def _check_local(where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -> None:
     if not stated["epsilon_local"] >= local_of(parts):
         raise CertificateError(
-            f"{where}: epsilon_local is {stated['epsilon_local']}, it must be at least {local_of(parts)}"
+            f"{where}: epsilon_local is {stated['epsilon_local']}; it must be at least {local_of(parts)}"
         )
 
 
@@ -162,7 +162,7 @@ def _check_lower(where: str, terms: Terms, part: Part, lower: float | None, uppe
     if lower is None:
         return
     if not 0 < lower <= upper:
-        raise CertificateError(f"{where}: epsilon_lower is {lower}, it must be above 0 and at most {upper}")
+        raise CertificateError(f"{where}: epsilon_lower is {lower}; it must be above 0 and at most {upper}")
     attained = delta_bracket(part.mechanism, part.reports, lower, dummies=part.dummies).delta_lower
     if attained is None or not (attained >= terms.delta or _lower_found(part, terms.delta) >= lower):
         raise CertificateError(f"{where}: no attack known here shows that epsilon is at least {lower}")
@@ -213,9 +213,9 @@ def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: flo
 
 
 def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
-    """Check the horizon, the cost of all rounds of the task: stated if, and only if, a question is over time."""
+    """Check the horizon, the cost of all rounds of the task: stated if, and only if, a query is longitudinal."""
     if (terms.horizon is None) == ("horizon" in content):
-        raise CertificateError("horizon must be stated if a question is over time, and left out otherwise")
+        raise CertificateError("horizon must be stated if a query is longitudinal, and left out otherwise")
     if terms.horizon is None:
         return
     stated = content["horizon"]

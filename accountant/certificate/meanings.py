@@ -18,7 +18,7 @@ BODY: Mapping[str, tuple[str, str]] = MappingProxyType(
         "honest_share": ("number", "The share of the reports that the task assumes to be honest."),
         "horizon": (
             "object",
-            "What all rounds of the task cost, those to come included; only if a query is over time.",
+            "What all rounds of the task cost, those to come included; only if a query is longitudinal.",
         ),
         "queries": ("list", "The privacy of each query's batch, in the task's order."),
         "releases": ("list", "The releases of the task before this round, in their order."),
@@ -74,7 +74,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "cells": "g: how many values the hash of an answer has.",
         "changes": "The most changes of one person over all rounds.",
         "dummy": "The law of a dummy report; null if dummies are not known.",
-        "epsilon_local_hex": "Local ε, for all rounds if the query is over time, as C writes hexadecimal numbers.",
+        "epsilon_local_hex": "Local ε, for all rounds if the query is longitudinal, as C writes hexadecimal numbers.",
         "epsilon_round_hex": "Local ε of one round, as C writes hexadecimal numbers.",
         "gamma": "γ, [w, 2³²]: the chance that a report is drawn without regard to the answer.",
         "law": "A row for each input: the probability of each output, as a fraction.",

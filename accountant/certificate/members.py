@@ -140,7 +140,7 @@ def _mechanism_members(stated: Mapping[str, Any]) -> Mapping[str, Kind]:
 
 def _check(where: str, kinds: Mapping[str, Kind], stated: Mapping[str, Any]) -> None:
     if set(stated) != set(kinds):
-        raise CertificateError(f"{where}: the members are {shown(sorted(stated))}, they must be {sorted(kinds)}")
+        raise CertificateError(f"{where}: the members are {shown(sorted(stated))}; they must be {sorted(kinds)}")
     for name, fits in kinds.items():
         if not fits(stated[name]):
             raise CertificateError(

@@ -14,7 +14,7 @@ A certificate states for one person whose reports are honest (δ is always the t
   `budget` is the task's cap on ε over all its rounds, null if it has none;
 - next to each of these ε, `epsilon_upper_attested` and `epsilon_upper_if_minimum_valid`: the ε if the numbers of valid
   reports, which the analyzer claims, are false (`certificate.attested`);
-- `horizon`, if a question is over time: all `rounds` of the task at the minimum, including those to come, for a person
+- `horizon`, if a query is longitudinal: all `rounds` of the task at the minimum, including those to come, for a person
   who takes part in every round. Its `epsilon_upper` is null if a batch was below the minimum, as above.
 """
 
@@ -154,7 +154,7 @@ def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
 
 
 def _horizon(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
-    """Return the member for the cost of all rounds of a task at the minimum, if a question of it is over time."""
+    """Return the member for the cost of all rounds of a task at the minimum, if a query of it is longitudinal."""
     if terms.horizon is None:
         return {}
     mechanisms = [query.mechanism for query in history[-1].queries]

@@ -31,7 +31,7 @@ class Terms:
 
     Each query's batch has `dummies` dummies in addition to the reports of people. `epsilon_total` caps ε at δ over all
     rounds of the task; None means no cap. `horizon` is the number of rounds whose joint cost a certificate states
-    beforehand, which a question over time requires; None means that it states none.
+    beforehand, which a longitudinal query requires; None means that it states none.
     """
 
     epsilon: float

@@ -33,7 +33,7 @@ def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribut
     Raises AccountingError if the library is missing or the interval gives no grid of at most 10^7 points.
     """
     if not 0 < real(interval) < math.inf:
-        raise AccountingError(f"interval is {shown(interval)}, must be above 0 and finite; 1e-4 is a common choice")
+        raise AccountingError(f"interval is {shown(interval)}; give a finite number above 0, such as 1e-4")
     # Imported here, as it is an extra and takes a second to load.
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -43,7 +43,9 @@ def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribut
         ) from missing
     grid = dominating_grid(one_round(part), LOG_TAIL)
     if grid.losses[-1] - grid.losses[0] > POINTS_LIMIT * interval:
-        raise AccountingError(f"interval is {shown(interval)}, its grid has over {POINTS_LIMIT} points; make it larger")
+        raise AccountingError(
+            f"interval is {shown(interval)}, so its grid has over {POINTS_LIMIT} points; make it larger"
+        )
     masses = regridded(grid, interval)
     pmf = pld_pmf.create_pmf(masses, interval, grid.infinite, pessimistic_estimate=True)
     one = privacy_loss_distribution.PrivacyLossDistribution(pmf)

@@ -54,7 +54,7 @@ def subsampled_delta(mechanism: AnyMechanism, reports: int, clients: int, epsilo
 
 def _share(reports: int, clients: int) -> float:
     if checked_reports(clients) < checked_reports(reports):
-        raise AccountingError(f"clients is {clients}, must be at least the {reports} reports drawn from them")
+        raise AccountingError(f"clients is {clients}; give at least the {reports} reports drawn from them")
     return reports / clients
 
 

@@ -9,14 +9,14 @@ from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.numbers import checked_reports, real
 
 FAILURE = 1 / 3
-"""The theorem holds with probability 2/3."""
+"""The theorem's bound is true with probability 2/3."""
 
 EPSILON_MOST = 1.0
 """The theorem's condition on ε."""
 
 
 def theorem_6(horizon: Horizon, epsilon_local: float, reports: int, failure: float = FAILURE) -> float:
-    """Return a bound on max over t of |f̃_t − f_t| of Alg. 1 and 2, which holds with probability 1 − `failure`.
+    """Return a bound on max over t of |f̃_t − f_t| of Alg. 1 and 2, which is true with probability 1 − `failure`.
 
     It is c·k·ℓ^(3/2)·√(n·ln(2d/β)), c = (e^{ε/2} + 1)/(e^{ε/2} − 1), with ℓ = ⌊log₂ d⌋ + 1 for the printed log₂ d
     (erratum 3). The printed proof bounds nodes; the returned value is valid without it. A device adds at most k·ℓ·c in
@@ -27,7 +27,7 @@ def theorem_6(horizon: Horizon, epsilon_local: float, reports: int, failure: flo
     """
     if not 0 < real(epsilon_local) < inf or not 0 < real(failure) < 1:
         raise AccountingError(
-            f"epsilon_local is {shown(epsilon_local)}, failure {shown(failure)}; both must be above 0, failure below 1"
+            f"epsilon_local is {shown(epsilon_local)}, failure {shown(failure)}; give numbers above 0, failure below 1"
         )
     if epsilon_local > EPSILON_MOST:
         raise OutsideConditions(f"epsilon_local is {epsilon_local:g}, but Thm 6 asks for at most 1; lower it")

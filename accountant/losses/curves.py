@@ -67,7 +67,7 @@ class Curve:
 
 def blanket_curve(points: Evaluated, epsilon_local: float, people: int, log_tail: float) -> Curve:
     """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest."""
-    # With few people the deviation can exceed the local ε, where the curve ends; then that sets the step.
+    # With few people the deviation can exceed the local ε, the end of the curve; then that sets the step.
     local = grid_step(epsilon_local, 8 * PER_DEVIATION)
     step = min(grid_step(math.sqrt(points.variance() / people), PER_DEVIATION), local)
 

@@ -85,7 +85,7 @@ def _block_family(curves: BlockCurves) -> Family:
 
 
 def _groups(blocks: int) -> NDArray[np.int64]:
-    """Return where groups start: a thirty-second of all blocks each, those at both ends narrower."""
+    """Return the first blocks of groups: a thirty-second of all blocks each, those at both ends narrower."""
     width = max(1, blocks // GROUPS)
     near = [0] + [1 << bits for bits in range(width.bit_length() - 1)]
     inner = range(width, blocks // 2, width)

@@ -37,8 +37,8 @@ def checked_epsilon_local(epsilon_local: float) -> float:
     value = real(epsilon_local)
     if value != 0 and not EPSILON_LOCAL_LEAST <= value <= EPSILON_LOCAL_LIMIT:
         raise AccountingError(
-            f"epsilon_local is {shown(epsilon_local)}, must be from {EPSILON_LOCAL_LEAST:g} to "
-            f"{EPSILON_LOCAL_LIMIT:g}, or 0; choose one in between"
+            f"epsilon_local is {shown(epsilon_local)}; give 0, or a number from {EPSILON_LOCAL_LEAST:g} to "
+            f"{EPSILON_LOCAL_LIMIT:g}"
         )
     return value
 
@@ -59,10 +59,10 @@ def log_above(value: Fraction) -> float:
 def checked_probability(name: str, value: object) -> Fraction:
     """Return `value`, an exact fraction strictly between 0 and 1, at least 2**-80 from both; else AccountingError."""
     if not isinstance(value, Fraction):
-        raise AccountingError(f"{name} is {shown(value)}, must be an exact Fraction such as Fraction(3, 4)")
+        raise AccountingError(f"{name} is {shown(value)}; give an exact Fraction such as Fraction(3, 4)")
     least = Fraction(1, 2**80)
     if not least <= value <= 1 - least:
-        raise AccountingError(f"{name} is {shown(value)}, must be from 2**-80 to 1 - 2**-80; choose one in between")
+        raise AccountingError(f"{name} is {shown(value)}; give a fraction from 2**-80 to 1 - 2**-80")
     return value
 
 

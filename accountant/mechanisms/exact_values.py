@@ -78,14 +78,16 @@ def read_real(name: str, value: str) -> float:
     try:
         return float.fromhex(value)
     except (ValueError, OverflowError) as wrong:
-        raise AccountingError(f"{name} is {shown(value)}, must be a number as float.hex writes it: 0x1.0p-1") from wrong
+        raise AccountingError(
+            f"{name} is {shown(value)}; give a number as float.hex writes it, such as 0x1.0p-1"
+        ) from wrong
 
 
 def read_fraction(value: str) -> Fraction:
     """Return the fraction of a text that `is_fraction_text` accepts; raises AccountingError if its denominator is 0."""
     numerator, _, denominator = value.partition("/")
     if denominator and not int(denominator):
-        raise AccountingError(f"a probability is {shown(value)}, its denominator must be above 0; write it like 1/4")
+        raise AccountingError(f"a probability is {shown(value)}; give a denominator above 0, as in 1/4")
     return Fraction(int(numerator), int(denominator or 1))
 
 
@@ -96,11 +98,11 @@ def check_content(kind: str, members: Mapping[str, Fits], content: Mapping[str, 
         AccountingError: otherwise.
     """
     if content.get("mechanism") != kind:
-        raise AccountingError(f"mechanism is {shown(content.get('mechanism'))}, must be {kind!r} to be read as one")
+        raise AccountingError(f"mechanism is {shown(content.get('mechanism'))}; it must be {kind!r} to be read as one")
     if set(content) != {"mechanism", *members}:
         raise AccountingError(
-            f"the members of a {kind!r} mechanism are {shown(sorted(map(str, content)))}, "
-            f"must be {sorted({'mechanism', *members})}; leave out the others and add what is missing"
+            f"the members of a {kind!r} mechanism are {shown(sorted(map(str, content)))}; "
+            f"give exactly {sorted({'mechanism', *members})}"
         )
     for name, fits in members.items():
         if not fits(content[name]):

@@ -168,8 +168,8 @@ class Finite:
         for place, (mass, least) in enumerate(zip(blanket, lowest, strict=True)):
             if mass > least:
                 raise AccountingError(
-                    f"blanket of output {place} is {shown(mass)}, must be at most {shown(least)}, the smallest "
-                    "probability that an input gives it; lower it"
+                    f"blanket of output {place} is {shown(mass)}; give at most {shown(least)}, the smallest "
+                    "probability that an input gives it"
                 )
         return None if blanket == lowest else blanket
 
@@ -177,8 +177,8 @@ class Finite:
         ratio = self.likelihood_ratio
         if ratio > RATIO_LIMIT:
             raise AccountingError(
-                f"probabilities of one output differ {float(ratio):.3g}-fold between inputs, must differ at most "
-                "2**80-fold; raise the smaller one"
+                f"probabilities of one output differ {float(ratio):.3g}-fold between inputs, but at most 2**80-fold is "
+                "allowed; raise the smaller one"
             )
         if 0 < self.neighbour_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
             raise AccountingError("the laws of two inputs are too close to be distinguished; make them equal")
@@ -187,8 +187,8 @@ class Finite:
         for place, (top, mass) in enumerate(zip(tops, self.masses, strict=True)):
             if mass * ratio < top:
                 raise AccountingError(
-                    f"blanket of output {place} is {shown(mass)}, must be at least {shown(top / ratio)}: no input of a "
-                    "randomizer of this local epsilon can be below that; raise it, or list the inputs that are lower"
+                    f"blanket of output {place} is {shown(mass)}, but no input of a randomizer of this local epsilon "
+                    f"can be below {shown(top / ratio)}; raise it to that, or list the inputs that are lower"
                 )
 
     def _checked_dummy(self) -> Row | None:
@@ -200,8 +200,8 @@ class Finite:
         for place, (mass, least) in enumerate(zip(dummy, self.masses, strict=True)):
             if mass < least:
                 raise AccountingError(
-                    f"dummy gives output {place} with probability {shown(mass)}, must be at least {shown(least)}, the "
-                    "blanket's, or it hides less than a person does; make dummies reports of some input"
+                    f"dummy gives output {place} with probability {shown(mass)}, so it hides less than a person, whose "
+                    f"blanket gives it {shown(least)}; make dummies reports of some input"
                 )
         return dummy
 
@@ -219,7 +219,7 @@ def _check_sizes(content: Mapping[str, Any]) -> None:
         lists.append((name, OUTPUTS_LIMIT, row))
     for name, most, value in lists:
         if isinstance(value, list) and len(value) > most:
-            raise AccountingError(f"{name} has a list of {len(value)}, must have at most {most} in one; see `Finite`")
+            raise AccountingError(f"{name} has a list of {len(value)}; give at most {most} in one (see `Finite`)")
 
 
 def _lowest(law: Sequence[Row]) -> Row:
@@ -229,15 +229,15 @@ def _lowest(law: Sequence[Row]) -> Row:
 def _checked_law(law: object) -> tuple[Row, ...]:
     if not isinstance(law, Sequence) or isinstance(law, str) or not 2 <= len(law) <= INPUTS_LIMIT:
         raise AccountingError(
-            f"law is {shown(law)}, must have from 2 to {INPUTS_LIMIT} rows, one for each input; merge inputs, or list "
-            "some of them with a blanket"
+            f"law is {shown(law)}; give from 2 to {INPUTS_LIMIT} rows, one for each input. Merge inputs, or list some "
+            "of them with a blanket"
         )
     first = law[0]
     outputs = len(first) if isinstance(first, Sequence) else 0
     if not 1 <= outputs <= OUTPUTS_LIMIT or outputs * len(law) > ENTRIES_LIMIT:
         raise AccountingError(
-            f"law has {len(law)} rows of {outputs} outputs, must have from 1 to {OUTPUTS_LIMIT} outputs and at most "
-            f"{ENTRIES_LIMIT} probabilities; merge outputs whose columns are proportional"
+            f"law has {len(law)} rows of {outputs} outputs; give from 1 to {OUTPUTS_LIMIT} outputs and at most "
+            f"{ENTRIES_LIMIT} probabilities. Merge outputs whose columns are proportional"
         )
     rows = tuple(_checked_row(f"row {place} of the law", row, outputs) for place, row in enumerate(law))
     _check_common(rows)
@@ -255,15 +255,15 @@ def _checked_law(law: object) -> tuple[Row, ...]:
 
 def _checked_row(name: str, row: object, outputs: int) -> Row:
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != outputs:
-        raise AccountingError(f"{name} is {shown(row)}, must have {outputs} probabilities, one for each output")
+        raise AccountingError(f"{name} is {shown(row)}; give {outputs} probabilities, one for each output")
     for value in row:
         # A float is not the intended number: 0.1 is not a tenth.
         if type(value) is not Fraction:
-            raise AccountingError(f"{name} has {shown(value)}, must have exact fractions such as Fraction(1, 4)")
+            raise AccountingError(f"{name} has {shown(value)}; give exact fractions such as Fraction(1, 4)")
         if not 0 <= value <= 1 or value.denominator.bit_length() > BITS_LIMIT:
             raise AccountingError(
-                f"{name} has {shown(value)}, must have probabilities from 0 to 1 with denominators of at most "
-                f"{BITS_LIMIT} bits; round the law to one that a client can draw from"
+                f"{name} has {shown(value)}; give probabilities from 0 to 1 with denominators of at most {BITS_LIMIT} "
+                "bits, such as a law that a client can draw from"
             )
     return tuple(row)
 
@@ -275,15 +275,17 @@ def _check_common(rows: Sequence[Row]) -> None:
         common = lcm(common, denominator)
         if common.bit_length() > COMMON_BITS_LIMIT:
             raise AccountingError(
-                f"probabilities of the law have a common denominator of {common.bit_length()} bits or more, must have "
-                f"one of at most {COMMON_BITS_LIMIT}; write all of them over one denominator, such as 2**64"
+                f"probabilities of the law have a common denominator of {common.bit_length()} bits or more, but at "
+                f"most {COMMON_BITS_LIMIT} are allowed; write all of them over one denominator, such as 2**64"
             )
 
 
 def _check_total(name: str, row: Row) -> None:
     total = sum(row, Fraction(0))
     if total != 1:
-        raise AccountingError(f"{name} sums to {shown(total)}, must sum to exactly 1; write fractions, not decimals")
+        raise AccountingError(
+            f"{name} sums to {shown(total)}, but must sum to exactly 1; write fractions, not decimals"
+        )
 
 
 def _checked_neighbours(pairs: object, inputs: int) -> tuple[tuple[int, int], ...] | None:
@@ -291,7 +293,7 @@ def _checked_neighbours(pairs: object, inputs: int) -> tuple[tuple[int, int], ..
         return None
     if not isinstance(pairs, Sequence) or not pairs or not all(map(_pair_below(inputs), pairs)):
         raise AccountingError(
-            f"neighbours is {shown(pairs)}, must list pairs of two different inputs from 0 to {inputs - 1}, at least "
+            f"neighbours is {shown(pairs)}; list pairs of two different inputs from 0 to {inputs - 1}, at least "
             "one; leave it out if all inputs are neighbours"
         )
     # One set of neighbours has one form, so one law has one signed form.

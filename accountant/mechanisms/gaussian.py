@@ -32,8 +32,8 @@ class Gaussian:
     def __post_init__(self) -> None:
         if not SIGMA_LEAST <= real(self.sigma) <= SIGMA_LIMIT:
             raise AccountingError(
-                f"sigma is {shown(self.sigma)}, must be from {SIGMA_LEAST} to {SIGMA_LIMIT:g} widths of the interval "
-                "of answers; choose one in between"
+                f"sigma is {shown(self.sigma)}; give a number from {SIGMA_LEAST} to {SIGMA_LIMIT:g}, in widths of the "
+                "interval of answers"
             )
         object.__setattr__(self, "sigma", float(self.sigma))
 

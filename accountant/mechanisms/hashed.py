@@ -40,7 +40,7 @@ class Hashed:
     def __post_init__(self) -> None:
         for name, value, least in (("cells", self.cells, CELLS_LEAST), ("rows", self.rows, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise AccountingError(f"{name} is {shown(value)}, must be a whole number of at least {least}")
+                raise AccountingError(f"{name} is {shown(value)}; give a whole number of at least {least}")
         if self.cells * self.rows > TABLE_LIMIT:
             raise AccountingError(
                 f"{self.rows} rows of {self.cells} cells are more than {TABLE_LIMIT} cells in all; use fewer"
@@ -85,5 +85,5 @@ class Hashed:
         Entry r·cells + y is the probability of the report (r, y).
         """
         if len(places) != self.rows:
-            raise AccountingError(f"{len(places)} hashes are given, must be one for each of the {self.rows} rows")
+            raise AccountingError(f"there are {len(places)} hashes; give one for each of the {self.rows} rows")
         return tuple(each / self.rows for place in places for each in self.krr.law(place))

@@ -24,10 +24,10 @@ CATEGORIES_LIMIT = 2**31
 def check_categories(categories: int) -> None:
     """Return only if `categories` is a whole number from 2 to 2**31."""
     if isinstance(categories, bool) or not isinstance(categories, int):
-        raise AccountingError(f"categories is {shown(categories)}, must be a whole number of at least 2")
+        raise AccountingError(f"categories is {shown(categories)}; give a whole number of at least 2")
     if not 2 <= categories <= CATEGORIES_LIMIT:
         raise AccountingError(
-            f"categories is {shown(categories)}, must be from 2 to {CATEGORIES_LIMIT}; join or split some"
+            f"categories is {shown(categories)}; give from 2 to {CATEGORIES_LIMIT}, by joining or splitting some"
         )
 
 
@@ -48,19 +48,23 @@ class KRR:
     def __post_init__(self) -> None:
         check_categories(self.categories)
         if not isinstance(self.gamma, Fraction):
-            raise AccountingError(f"gamma is {shown(self.gamma)}, must be an exact Fraction such as Fraction(w, 2**32)")
+            raise AccountingError(f"gamma is {shown(self.gamma)}; give an exact Fraction such as Fraction(w, 2**32)")
         if not 0 < self.gamma <= 1:
-            raise AccountingError(f"gamma is {shown(self.gamma)}, must be above 0 and at most 1")
+            raise AccountingError(f"gamma is {shown(self.gamma)}; give a fraction above 0 and at most 1")
         if self.gamma < Fraction(1, 2**80):
-            raise AccountingError(f"gamma is {shown(self.gamma)}, must be at least 2**-80; below it nothing is private")
+            raise AccountingError(
+                f"gamma is {shown(self.gamma)}; give at least 2**-80, because below it nothing is private"
+            )
         if 0 < self.likelihood_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
-            raise AccountingError(f"gamma is {shown(self.gamma)}, too close to 1 to be distinguished; make it 1")
+            raise AccountingError(
+                f"gamma is {shown(self.gamma)}, which is too close to 1 to be distinguished; make it 1"
+            )
 
     @classmethod
     def from_numerator(cls, categories: int, numerator: int) -> "KRR":
         """Return the mechanism with gamma = `numerator` / 2**32, the form that a task fixes."""
         if isinstance(numerator, bool) or not isinstance(numerator, int) or not 0 < numerator <= GAMMA_DENOMINATOR:
-            raise AccountingError(f"gamma numerator is {shown(numerator)}, must be a whole number from 1 to 2**32")
+            raise AccountingError(f"gamma numerator is {shown(numerator)}; give a whole number from 1 to 2**32")
         return cls(categories, Fraction(numerator, GAMMA_DENOMINATOR))
 
     @classmethod
@@ -114,5 +118,5 @@ class KRR:
     def law(self, x: int) -> tuple[Fraction, ...]:
         """Return the exact output law for the input `x` in range(categories); entry y is the probability of y."""
         if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < self.categories:
-            raise AccountingError(f"input is {shown(x)}, must be from 0 to {self.categories - 1}")
+            raise AccountingError(f"input is {shown(x)}; give a whole number from 0 to {self.categories - 1}")
         return tuple(self.truthful if y == x else self.other for y in range(self.categories))

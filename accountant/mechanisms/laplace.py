@@ -29,7 +29,9 @@ class Laplace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon_local", checked_epsilon_local(self.epsilon_local))
         if self.epsilon_local == 0:
-            raise AccountingError("epsilon_local is 0, must be above 0: Laplace noise of infinite scale is not a law")
+            raise AccountingError(
+                "epsilon_local is 0, but Laplace noise of infinite scale is not a law; give a number above 0"
+            )
 
     def content(self) -> dict[str, Any]:
         """Return its one form as JSON values."""
@@ -72,5 +74,7 @@ class Laplace:
 def check_answer(x: Fraction) -> Fraction:
     """Return `x`, an answer in [0, 1], or raise AccountingError."""
     if not 0 <= x <= 1:
-        raise AccountingError(f"answer is {x}, must be from 0 to 1; scale its interval to this one")
+        raise AccountingError(
+            f"answer is {x}; give a number from 0 to 1, and scale the interval of answers to this one"
+        )
     return x

@@ -45,7 +45,9 @@ def subset_selection(categories: int, size: int, ratio: Fraction) -> Finite:
     """
     check_categories(categories)
     if not 0 < size < categories:
-        raise AccountingError(f"size is {shown(size)}, must be from 1 to {categories - 1}: a subset of the categories")
+        raise AccountingError(
+            f"size is {shown(size)}; give a number from 1 to {categories - 1}, for a subset of the categories"
+        )
     listed = min(3, categories)
     scale = Fraction(categories) / (_checked_ratio(ratio) * size + categories - size)
 
@@ -137,7 +139,7 @@ def _counting(
 def _checked_ratio(ratio: object) -> Fraction:
     if not isinstance(ratio, Fraction) or ratio < 1:
         raise AccountingError(
-            f"ratio is {shown(ratio)}, must be an exact Fraction of at least 1; pass e^epsilon_local of the law that "
+            f"ratio is {shown(ratio)}; give an exact Fraction of at least 1, which is e^epsilon_local of the law that "
             "clients draw from"
         )
     return ratio

@@ -63,7 +63,7 @@ class RAPPOR:
         checked_probability("other", self.other)
         if self.other > self.truthful:
             raise AccountingError(
-                f"other is {shown(self.other)}, must be at most truthful, {shown(self.truthful)}; exchange 0 and 1"
+                f"other is {shown(self.other)}; give at most truthful, {shown(self.truthful)}, by exchanging 0 and 1"
             )
         if 0 < self.likelihood_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
             raise AccountingError("truthful and other are too close to be distinguished; make them equal")
@@ -74,8 +74,8 @@ class RAPPOR:
         for name, value in (("truthful", truthful), ("other", other)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < GAMMA_DENOMINATOR:
                 raise AccountingError(
-                    f"{name} numerator is {shown(value)}, must be a whole number from 1 to 2**32 - 1: "
-                    "a bit that is always or never 1 hides nothing"
+                    f"{name} numerator is {shown(value)}; give a whole number from 1 to 2**32 - 1, because a bit that "
+                    "is always or never 1 hides nothing"
                 )
         return cls(categories, Fraction(truthful, GAMMA_DENOMINATOR), Fraction(other, GAMMA_DENOMINATOR))
 
@@ -160,7 +160,7 @@ class RAPPOR:
     def probability(self, x: int, bits: tuple[int, ...]) -> Fraction:
         """Return the probability of the report `bits` (0 or 1 for every category) for the value `x`."""
         if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < self.categories:
-            raise AccountingError(f"input is {shown(x)}, must be from 0 to {self.categories - 1}")
+            raise AccountingError(f"input is {shown(x)}; give a whole number from 0 to {self.categories - 1}")
         chances = [self.truthful if place == x else self.other for place in range(self.categories)]
         return prod(
             (chance if bit else 1 - chance for chance, bit in zip(chances, bits, strict=True)), start=Fraction(1)
@@ -172,5 +172,5 @@ class RAPPOR:
         Entry Σ bit_j·2^(d−1−j) is the probability of the bits.
         """
         if self.categories > ENUMERATED:
-            raise AccountingError(f"categories is {self.categories}, must be at most {ENUMERATED} to list all reports")
+            raise AccountingError(f"categories is {self.categories}; give at most {ENUMERATED} to list all reports")
         return tuple(self.probability(x, bits) for bits in product((0, 1), repeat=self.categories))

@@ -38,7 +38,7 @@ def mechanism_kind(kind: object) -> type[LocalMechanism]:
     """
     known = KINDS.get(kind) if isinstance(kind, str) else None
     if known is None:
-        raise AccountingError(f"mechanism is {shown(kind)}, must be one of {', '.join(KINDS)}; or use a newer hubbub")
+        raise AccountingError(f"mechanism is {shown(kind)}; give one of {', '.join(KINDS)}, or use a newer hubbub")
     return known
 
 
@@ -54,7 +54,7 @@ def read_mechanism(content: Mapping[str, Any]) -> LocalMechanism:
         AccountingError: for an unknown mechanism, and for members that are missing, unknown, of another form or range.
     """
     if not isinstance(content, Mapping):
-        raise AccountingError(f"a mechanism is {shown(content)}, must be a mapping; write it as content() does")
+        raise AccountingError(f"a mechanism is {shown(content)}; give a mapping, as content() does")
     mechanism = mechanism_kind(content.get("mechanism")).read(content)
     # One mechanism has one form: 0x2p-1 equals 0x1p+0, but would have another signature and digest.
     if mechanism.content() != dict(content):

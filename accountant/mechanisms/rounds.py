@@ -1,4 +1,4 @@
-"""Says which mechanisms link their rounds, and what one round and several rounds of each cost."""
+"""Defines which mechanisms link their rounds, and the cost of one round and of several rounds of each."""
 
 from collections.abc import Callable
 from collections.abc import Sequence as Several

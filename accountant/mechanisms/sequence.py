@@ -42,12 +42,12 @@ class Sequence:
             object.__setattr__(self, name, checked_epsilon_local(getattr(self, name)))
         if self.epsilon_round > self.epsilon_local:
             raise AccountingError(
-                f"epsilon_round is {self.epsilon_round:g}, must be at most epsilon_local = {self.epsilon_local:g}"
+                f"epsilon_round is {self.epsilon_round:g}; give at most epsilon_local, which is {self.epsilon_local:g}"
             )
         if type(self.steady) is not int or self.steady < 1:
-            raise AccountingError(f"steady is {shown(self.steady)}, must be a whole number of people from 1")
+            raise AccountingError(f"steady is {shown(self.steady)}; give a whole number of people from 1")
         if type(self.alone) is not bool:
-            raise AccountingError(f"alone is {shown(self.alone)}, must be true or false")
+            raise AccountingError(f"alone is {shown(self.alone)}; give true or false")
 
     def content(self) -> dict[str, Any]:
         """Return its one form as JSON values."""

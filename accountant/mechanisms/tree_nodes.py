@@ -42,7 +42,7 @@ class TreeNodes:
         self.horizon  # noqa: B018
         self.node  # noqa: B018
         if type(self.alone) is not bool:
-            raise AccountingError(f"alone is {shown(self.alone)}, must be true or false")
+            raise AccountingError(f"alone is {shown(self.alone)}; give true or false")
 
     @cached_property
     def horizon(self) -> Horizon:

@@ -1,7 +1,7 @@
 """Defines the questions that the accountant asks of every mechanism; each answers them in a `MechanismPairs`.
 
 No other module checks which mechanism it has, unless a theorem is about kRR alone. If a mechanism does not override a
-method, the result is not proven for it: the default says so, and never uses another mechanism's numbers.
+method, the result is not proven for it: the default reports it, and never uses another mechanism's numbers.
 
 A *pair* is two laws that dominate the observer's view of one round, for every two inputs of the victim. It is symmetric
 and fixed before the round, so pairs compose over rounds, adaptively (Zhu, Dong and Wang, 2022, Thm 10).
@@ -102,7 +102,7 @@ class MechanismPairs(ABC, Of[M_co]):
     def amplification(self, power: Fraction) -> Amplification:
         """Return the known bounds of the amplification variable at the ε with e^ε = `power`, to 80 digits."""
         raise AccountingError(
-            f"mechanism is {self.described()}, its amplification variable is not known; choose another mechanism"
+            f"mechanism is {self.described()}, whose amplification variable is not known; choose another mechanism"
         )
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:

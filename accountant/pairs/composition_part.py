@@ -41,12 +41,12 @@ class Part:
         if isinstance(self.mechanism, Gaussian):
             raise OutsideConditions("Gaussian noise has no local epsilon to compose; ask for one round at a time")
         if not isinstance(self.mechanism, LocalMechanism):
-            raise AccountingError(f"mechanism is {shown(self.mechanism)}, must be a mechanism such as KRR or Generic")
+            raise AccountingError(f"mechanism is {shown(self.mechanism)}; give a mechanism such as KRR or Generic")
         object.__setattr__(self, "reports", checked_reports(self.reports))
         object.__setattr__(self, "dummies", checked_dummies(self.dummies))
         if self.dummies and not self.mechanism.counts_dummies:
             raise OutsideConditions(
-                f"{self.mechanism.kind} does not define a dummy, got {self.dummies} of them; give the law of a "
+                f"{self.mechanism.kind} does not define a dummy, but there are {self.dummies}; give the law of a "
                 "dummy, or leave dummies out, which is safe"
             )
         object.__setattr__(self, "rounds", checked_whole("rounds", self.rounds, 1, ROUNDS_LIMIT))
@@ -54,16 +54,14 @@ class Part:
             clients = checked_whole("clients", self.clients, 1)
             object.__setattr__(self, "clients", clients)
             if clients < self.reports:
-                raise AccountingError(
-                    f"clients is {clients}, must be at least the {self.reports} reports drawn from them"
-                )
+                raise AccountingError(f"clients is {clients}; give at least the {self.reports} reports drawn from them")
         if self.sampling_rate is not None:
             checked_probability("sampling_rate", self.sampling_rate)
         self._check_sampling()
 
     def _check_sampling(self) -> None:
         if self.clients is not None and self.sampling_rate is not None:
-            raise AccountingError("clients and sampling_rate are both given, must be one of them; leave one out")
+            raise AccountingError("clients and sampling_rate are both given; leave one out")
         # The theorem is about kRR alone; a proof for another mechanism needs a change here and a sampled walk.
         if self.sampled and (not isinstance(self.mechanism, KRR) or self.dummies):
             dummies = f" with {self.dummies} dummies" if self.dummies else ""
@@ -97,7 +95,8 @@ def charged_share(parts: Sequence[Part]) -> float:
     share = sum(part.rounds * left_out(part.mechanism) for part in parts)
     if share >= 1:
         raise AccountingError(
-            f"{len(parts)} parts have chances that add up to {share:g} of delta, must be below 1; ask fewer questions"
+            f"{len(parts)} parts have chances that add up to {share:g} of delta, which leaves nothing of it; ask fewer "
+            "questions"
         )
     return share
 

@@ -67,7 +67,7 @@ def pairs_of(mechanism: AnyMechanism) -> MechanismPairs[AnyMechanism]:
     known = PAIRS.get(type(mechanism))
     if known is None:
         raise AccountingError(
-            f"mechanism is {shown(mechanism)}, nothing is known of it; choose one of "
+            f"mechanism is {shown(mechanism)}, of which nothing is known; choose one of "
             f"{', '.join(each.__name__ for each in PAIRS)}"
         )
     return known(mechanism)

@@ -94,7 +94,7 @@ def checked_order(order: float) -> float:
     """Return `order` if 1 < order ≤ 1e6, else raise AccountingError."""
     if not 1 < real(order) <= ORDER_LIMIT:
         raise AccountingError(
-            f"order is {shown(order)}, must be above 1 and at most {ORDER_LIMIT:.0e}; for 1 use one slightly above"
+            f"order is {shown(order)}; give a number above 1 and at most {ORDER_LIMIT:.0e} (for 1, one slightly above)"
         )
     return float(order)
 

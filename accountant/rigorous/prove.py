@@ -37,14 +37,14 @@ def prove_local(mechanisms: tuple[LocalMechanism, ...], epsilon: float) -> Proof
             return Proof(stated, Fraction(0), stated, "local", len(mechanisms))
         refuted = bool(ball(stated).exp() < product)
         raise NotProvenError(
-            f"epsilon_local is {epsilon}, must be at least {product.log().str(8, radius=False)}", refuted
+            f"epsilon_local is {epsilon}; it must be at least {product.log().str(8, radius=False)}", refuted
         )
 
 
 def checked_local(epsilon: float) -> float:
     """Return `epsilon`, a finite number of at least 0; a sum of many local ε may be large."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < 1e15:
-        raise AccountingError(f"epsilon_local is {epsilon!r}, must be a finite number of at least 0")
+        raise AccountingError(f"epsilon_local is {epsilon!r}; give a finite number of at least 0")
     return float(epsilon)
 
 

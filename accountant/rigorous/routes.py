@@ -1,7 +1,7 @@
 """Registers the theorem that proves each mechanism's batch in proof mode, independently of the fast path.
 
 Sharing `pairs` would share its mistakes. A mechanism needs an exact likelihood ratio and sums in balls here; otherwise
-it is not proven, and the message says so. The fast path's check of the certificate does not depend on it.
+it is not proven, and the message reports it. The fast path's check of the certificate does not depend on it.
 """
 
 from __future__ import annotations

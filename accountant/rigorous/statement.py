@@ -107,7 +107,7 @@ def _so_far(
 
 
 def _horizon(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]]) -> Iterator[Sequence[Part]]:
-    """Yield the cost of all rounds at the minimum, if a question is over time."""
+    """Yield the cost of all rounds at the minimum, if a query is longitudinal."""
     if terms.horizon is not None:
         yield parts_of_horizon(terms, [mechanism for _, mechanism in queries], terms.horizon)
 
@@ -116,7 +116,7 @@ def _reports(terms: Terms, counts: Mapping[str, Any], minimum: int | None = None
     """Return the honest share of the reports that came, or of the minimum if that is less."""
     reports = honest(counts["valid"], counts["reports"], terms.honest_share)
     if counts["honest_reports"] != reports:
-        raise CertificateError(f"honest_reports is {counts['honest_reports']!r}, it must be {reports}")
+        raise CertificateError(f"honest_reports is {counts['honest_reports']!r}; it must be {reports}")
     if minimum is not None:
         # Fewer people hide less, so the smaller number is the safe one.
         reports = min(reports, honest(minimum, minimum, terms.honest_share))

@@ -71,7 +71,9 @@ def two_rr_delta(
     The worst block is split first. A decisive cover ends if all blocks are at most `delta`, or one case is above it.
     """
     if mechanism.categories != 2:
-        raise OutsideConditions(f"categories is {mechanism.categories}, must be 2; use the blanket for more")
+        raise OutsideConditions(
+            f"categories is {mechanism.categories}, but this bound is for 2; use the blanket for more"
+        )
     nats = math.log(delta.denominator) - math.log(delta.numerator) + _SPARE
     with precision(128 + 2 * int(nats)):
         factor = ball(epsilon).exp()

@@ -40,10 +40,10 @@ class LedgerEntry:
         if type(self.round) is not int or not isinstance(self.task, str) or not isinstance(self.query, str):
             raise AccountingError(
                 f"an entry is of task {shown(self.task)}, round {shown(self.round)} and query {shown(self.query)}; "
-                "these must be a text, a whole number and a text"
+                "give a text, a whole number and a text"
             )
         if self.part.rounds != 1:
-            raise AccountingError(f"an entry has {self.part.rounds} rounds, must be 1; charge every round by itself")
+            raise AccountingError(f"an entry has {self.part.rounds} rounds; charge every round by itself")
 
     @property
     def key(self) -> tuple[int, str]:

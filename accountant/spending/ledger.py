@@ -70,7 +70,7 @@ class Ledger:
     def __post_init__(self) -> None:
         checked_delta(self.delta)
         if not real(self.epsilon) >= 0:
-            raise AccountingError(f"the budget is {shown(self.epsilon)}, must be a number from 0; infinity is no cap")
+            raise AccountingError(f"the budget is {shown(self.epsilon)}; give a number from 0, or infinity for no cap")
 
     @property
     def head(self) -> str:
@@ -147,7 +147,7 @@ class Ledger:
         for entry in entries:
             if entry.task != self.task:
                 raise AccountingError(
-                    f"the entry is of task {entry.task!r}, must be of {self.task!r}; use its own task's ledger"
+                    f"the entry is of task {entry.task!r}, but the ledger of {self.task!r}; use its own task's ledger"
                 )
             earlier = known.get(entry.key)
             if earlier is None:

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: whatever it answered is committed on the server's disk, and in the keyring's file.
+"""The store on PostgreSQL: what it acknowledged is committed on the server's disk and in the keyring's file.
 
 A change of both has an order in which it can be repeated. Secrets are in the keyring before the database refers to
 their round, and are destroyed there after the database records it. After a kill in between, the next start completes
@@ -107,8 +107,10 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
             )
             opened.callback(self._sessions.close)
             self._sessions.change(lambda connection: bind(connection, keyring, address))
+            # Only now: `bind` has checked that the keyring belongs to this database.
             keyring.accept()
             keyring.clean()
+            # A killed process may have committed that secrets are to be destroyed, and still have them.
             self._left.update(
                 self._sessions.look(lambda connection: AnalyzerPostgresTables(connection, keyring).to_destroy())
             )
@@ -169,7 +171,7 @@ class AnalyzerPostgresStore(InboxOperations[AnalyzerPostgresTables, ReceivedBatc
                 self._destroy_left()
             except StoreError as error:
                 # The operation is done. The next change retries the destruction, and erasing requires it.
-                _LOG.warning("the keyring still holds the secrets of a round that is over: %s", error)
+                _LOG.warning("the keyring still has the secrets of a round that is over: %s", error)
             return result
 
         return await self._do(changed)

@@ -116,8 +116,8 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
             "SELECT round.key, task.id, name, round.number, queries,"
             " EXISTS (SELECT 1 FROM private_key WHERE private_key.round = round.key),"
             " EXISTS (SELECT 1 FROM certificate WHERE certificate.round = round.key)"
-            " FROM round JOIN task ON task.key = round.task WHERE ?1 IS NULL OR task.id = ?1 ORDER BY round.key",
-            task_id,
+            " FROM round JOIN task ON task.key = round.task WHERE ? IS NULL OR task.id = ? ORDER BY round.key",
+            *(task_id, task_id),
         )
         return [
             RoundProgress(RoundId(*names), queries, bool(key), bool(certified), tuple(batches.get(row, ())))
@@ -196,7 +196,7 @@ class AnalyzerSqliteTables(InboxTables[ReceivedBatch]):
     def certified(self, task_id: bytes | None) -> list[RoundId]:
         rows = self._all(
             "SELECT task.id, name, round.number FROM certificate JOIN round ON round.key = certificate.round"
-            " JOIN task ON task.key = round.task WHERE ?1 IS NULL OR task.id = ?1 ORDER BY certificate.key",
-            task_id,
+            " JOIN task ON task.key = round.task WHERE ? IS NULL OR task.id = ? ORDER BY certificate.key",
+            *(task_id, task_id),
         )
         return [RoundId(*row) for row in rows]

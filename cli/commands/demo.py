@@ -45,7 +45,7 @@ Delta = Annotated[
     float | None, typer.Option("--delta", help="The δ of that ε. [default: 1e-6, or 0.1 / people if that is less]")
 ]
 LocalEpsilon = Annotated[
-    float, typer.Option("--local-epsilon", help="Largest local ε: what holds if all services collude.")
+    float, typer.Option("--local-epsilon", help="Largest local ε, the guarantee if all services collude.")
 ]
 Rounds = Annotated[
     int | None, typer.Option("--rounds", min=1, max=100, help="Rounds; every device answers in each. [default: 1]")
@@ -319,5 +319,5 @@ def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:
     if out is not None:
         certificate = shlex.quote(document["rounds"][0]["certificate"])
         return f"{verified} Saved to {out}; next: hubbub verify {certificate}"
-    more = "" if explain else "hubbub demo --explain shows where the privacy comes from; "
+    more = "" if explain else "hubbub demo --explain shows how the privacy arises; "
     return f"{verified} Next: {more}hubbub demo --out DIR saves the certificate and the results."

@@ -30,7 +30,7 @@ def status(settings: Settings, as_json: Json = False) -> None:
     """Show this device's rounds, unsent answers and spent ε.
 
     It reads the device's state file and calls no service. Local ε is guaranteed by the device's own randomizer, even if
-    shuffler and analyzer collude. The ε that holds if they do not collude is in each round's certificate.
+    shuffler and analyzer collude. The ε for the case that they do not collude is in each round's certificate.
 
     Example: hubbub device status deployment/client/client.toml
     """

@@ -83,7 +83,7 @@ def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> st
     ports = ", ".join(f"{name} at {address}" for name, address in silent.items())
     why = "; ".join(dict.fromkeys(map(str, reasons.values())))
     # A service that presents a wrong certificate runs, and its log does not mention it.
-    log = "" if all(isinstance(each, Distrusted) for each in reasons.values()) else "; its log may say more"
+    log = "" if all(isinstance(each, Distrusted) for each in reasons.values()) else "; its log may have the cause"
     return f"{ports}: {why}{log}"
 
 
@@ -96,7 +96,7 @@ def _what(service: ServiceKind, settings: Path, failing: list[str]) -> str:
         "store": f"its store in {store} cannot be used ({why})",
         "rounds": "a step of a round fails",
     }
-    return f"{' '.join(said[part] for part in failing)}; its log and `hubbub status` say more"
+    return f"{' '.join(said[part] for part in failing)}; see its log and `hubbub status`"
 
 
 def _said(part: str) -> str:
@@ -105,4 +105,4 @@ def _said(part: str) -> str:
         "peer": "the other service does not answer, or refuses",
         "ports": "calls are refused, because a port reached a limit",
     }
-    return f"{said.get(part, f'its {part} has an incident')}; `hubbub status` says more"
+    return f"{said.get(part, f'its {part} has an incident')}; see `hubbub status`"

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from hubbub.planning.plan import Plan, PlannedQuery
     from hubbub.queries.query import Query
 
+_COLUMNS = (
+    "k: the answers that a report distinguishes; ε_local: what the query promises if all services collude; "
+    "ε alone: what it costs without the others; 95 % ±: half of the 95 % interval; range: the most that is possible"
+)
+
 
 def command(
     task: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The task as written by hand.")],
@@ -60,8 +65,9 @@ def command(
 
     Nobody is asked anything: the errors are computed from the task alone.
 
-    With --capacity it also prints the rates, bytes, cores and hours that each step needs, and whatever is beyond one
-    machine. These figures are computed from measured costs; --costs takes the costs of your own machine.
+    With --capacity it also prints the rates, bytes, cores and hours that each step needs, and the limits of one
+    machine that are exceeded. These figures are computed from measured costs; --costs takes the costs of your own
+    machine.
 
     Examples: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json;
     hubbub plan deployment/operator/task.toml --capacity 1e6
@@ -153,7 +159,7 @@ def _budget_text(planned: Plan, budget: BudgetForecast) -> str:
         cost += f", all {budget.rounds} rounds together ε ≤ {budget.epsilon_of_all:.6g}"
     cost += f", at δ = {delta:g}"
     if total is None:
-        return f"{cost}; the task has no epsilon_total, so no round is refused"
+        return f"{cost}; the task has no epsilon_total, so nothing limits what its rounds cost together"
     if budget.within == budget.rounds:
         return f"{cost}; all fit epsilon_total = {total:g}"
     return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others are erased and never released"
@@ -165,7 +171,7 @@ def _sealing_text(planned: Plan) -> str:
     suite = suite_named(planned.draft.suite)
     return (
         f"sealed with {suite.name} ({suite.words}): a submission has {planned.submission_bytes:,} bytes; "
-        f"sealing adds {suite.overhead_bytes:,} bytes for each query and once for the whole"
+        f"sealing adds {suite.overhead_bytes:,} bytes to each query's report and {suite.overhead_bytes:,} to the whole"
     )
 
 
@@ -210,28 +216,33 @@ def _print_strategies(printer: Console, each: PlannedQuery) -> None:
 
 
 def _words(query: Query) -> str:
-    return f"{query.name}: {_randomizer(query)}; its error is that of {query.question.planned_for}"
+    return f"{query.name}: randomizer {_randomizer(query)}; its error is that of {query.question.planned_for}"
 
 
 def _print(planned: Plan, budget: BudgetForecast, out: Path | None) -> None:
     from hubbub.cli.tables.delta_warnings import delta_text, full_warning
     from hubbub.cli.tables.flooding import print_flood
+    from hubbub.cli.tables.randomizers import meanings
     from hubbub.planning.full_rounds import too_weak_when_full
+    from hubbub.planning.plan import sent_by
 
     draft, privacy = planned.draft, planned.draft.privacy
     printer = console()
     printer.print(
         f"task {draft.name}: ε = {privacy.epsilon:g} at δ = {privacy.delta:g} for everything one person sends in a "
-        f"round of at least {draft.minimum_reports} reports; each query's randomizer has k symbols",
+        f"round of at least {draft.minimum_reports} reports",
         markup=False,
         soft_wrap=True,
     )
     _print_queries(planned)
+    printer.print(_COLUMNS, markup=False, soft_wrap=True)
     _print_comparisons(planned)
     for each in planned.queries:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
         if each.strategies:
             _print_strategies(printer, each)
+    for sentence in meanings(sent_by(each.query) for each in planned.queries):
+        printer.print(sentence, markup=False, soft_wrap=True)
     printer.print("errors are worst cases, at the task's minimum of reports", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     _print_steps(planned, budget)

@@ -35,7 +35,7 @@ def command(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="Run as both, leader or frontend, whatever `role` is in the settings. A front end has its own "
+            help="Run as both, leader or frontend, instead of `role` in the settings. A front end has its own "
             "settings file. [default: `role` of the settings]",
         ),
     ] = "",

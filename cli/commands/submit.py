@@ -62,7 +62,7 @@ def command(
     device resend`. Answers that exceed a limit of the settings, or of --limit, are refused.
 
     A device answers a round once. If it has answered before, the first answers stay, and the new ones are not used; the
-    output tells you so. If the first answers were already acknowledged, there is nothing to send, and the exit status
+    output reports it. If the first answers were already acknowledged, there is nothing to send, and the exit status
     is 1.
 
     Answers are sent at once, so anyone who sees them arrive knows when they were given. With --spread the send time is

@@ -73,16 +73,16 @@ def command(
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong way;
     totals are proven as far as possible. The output starts with what was proven: the stated epsilon, or at most 1 %
     more. With --json, epsilon_upper and epsilon_local are then the proven numbers, or null if not proven; the stated
-    number is epsilon_upper_stated. What holds without the analyzer's claim is checked but never proven, so it is null
-    too. The exit status is 1 if a query's epsilon is not proven. It needs the extra hubbub[rigorous].
+    number is epsilon_upper_stated. The numbers without the analyzer's claim are checked but never proven, so they are
+    null too. The exit status is 1 if a query's epsilon is not proven. It needs the extra hubbub[rigorous].
 
     Also give the round's results, as hubbub results --json prints them. The command then compares their counts with the
     digest in the certificate, and recomputes the estimates from the counts. A file of results contains its
     certificate, so it is enough by itself. Results of a longitudinal question need those of
     the earlier rounds too.
 
-    Only the analyzer knows how many reports are valid. The command also prints what holds if that claim is false; for a
-    history, it prints this for all rounds together.
+    Only the analyzer knows how many reports are valid. The command also prints the numbers for the case that this claim
+    is false; for a history, it prints this for all rounds together.
 
     Give a folder or several files to check a whole history. Each certificate is checked. Together they must be the
     whole history of their tasks: one chain of releases without a gap, and no round with two certificates. In a folder,
@@ -234,7 +234,7 @@ def _print(verified: Verified) -> None:
     worthless = epsilon_warning(content)
     _warn(verified, [] if worthless is None else [worthless])
     total, rounds = content["round_total"], content["all_rounds"]
-    out.print(f"the certificate holds: task {verified.task.name}, round {content['round']}", markup=False)
+    out.print(f"the certificate is valid: task {verified.task.name}, round {content['round']}", markup=False)
     out.print(f"  task id: {verified.task.id.hex()}", markup=False, soft_wrap=True)
     admission = verified.admission
     share = f"honest share {content['honest_share']:g}"

@@ -104,7 +104,7 @@ def read_any_mechanism(said: Description, spell: Callable[[str], str] = as_flag)
     """
     if said.mechanism not in TAKES:
         known = ", ".join(TAKES)
-        raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}, must be one of: {known}")
+        raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}; choose one of: {known}")
     if said.mechanism in ("krr", "generic"):
         return _read_task_mechanism(said, spell)
     _refuse_others(said, spell)
@@ -159,7 +159,7 @@ def read_exact(value: str | Fraction, name: str) -> Fraction:
             return Fraction(value)
     except (ValueError, ZeroDivisionError):
         pass
-    raise AccountingError(f"{name} is {shown(value)}, must be a number such as 0.75 or 3/4")
+    raise AccountingError(f"{name} is {shown(value)}; give a number such as 0.75 or 3/4")
 
 
 def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> Mechanism:
@@ -274,7 +274,7 @@ def read_rounds(path: Path) -> list[Part]:
     """
     rows = parse(path, f"a list such as {_example()}")
     if not isinstance(rows, list) or not rows:
-        raise AccountingError(f"{path} must be a list of at least one round, such as {_example()}")
+        raise AccountingError(f"{path} is not a list of at least one round; write it like {_example()}")
     parts, wrong = [], []
     for number, row in enumerate(rows, start=1):
         try:
@@ -294,7 +294,7 @@ def _example() -> str:
 def _read_row(row: Any, beside: Path) -> Part:
     """Return the part of one row; paths of files in it are relative to the folder `beside`, unless absolute."""
     if not isinstance(row, Mapping):
-        raise AccountingError(f"is {as_written(row)}, must be an object such as {_example()[1:-1]}")
+        raise AccountingError(f"is {as_written(row)}; give an object such as {_example()[1:-1]}")
     unknown = [name for name in row if name not in ROW_KEYS]
     if unknown:
         raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; rows may have {', '.join(ROW_KEYS)}")
@@ -308,7 +308,7 @@ def _read_row(row: Any, beside: Path) -> Part:
 def _said(row: Mapping[str, Any], beside: Path) -> Description:
     mixed = row.get("mixed", False)
     if not isinstance(mixed, bool):
-        raise AccountingError(f"mixed is {as_written(mixed)}, must be true or false")
+        raise AccountingError(f"mixed is {as_written(mixed)}; give true or false")
     return Description(
         str(row.get("mechanism", LAW)),
         _whole(row, "categories") if "categories" in row else None,
@@ -330,13 +330,13 @@ def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:
         return Fraction(value)
     if isinstance(value, str):
         return read_exact(value, name)
-    raise AccountingError(f'{name} is {as_written(value)}, must be a number between 0 and 1, such as 0.75 or "3/4"')
+    raise AccountingError(f'{name} is {as_written(value)}; give a number between 0 and 1, such as 0.75 or "3/4"')
 
 
 def _whole(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = row.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise AccountingError(f"{name} is {as_written(value)}, must be a whole number")
+        raise AccountingError(f"{name} is {as_written(value)}; give a whole number")
     return value
 
 
@@ -347,7 +347,7 @@ def _local(row: Mapping[str, Any]) -> float | None:
     # This loose limit only ensures that float() is finite; the mechanism checks its own limit.
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= Decimal(value) <= 10**6:
         return float(value)
-    raise AccountingError(f"local_epsilon is {as_written(value)}, must be a number from 0 to 40")
+    raise AccountingError(f"local_epsilon is {as_written(value)}; give a number from 0 to 40")
 
 
 def _gamma(row: Mapping[str, Any]) -> str | Fraction | None:
@@ -359,5 +359,5 @@ def _gamma(row: Mapping[str, Any]) -> str | Fraction | None:
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and Decimal("1e-30") < Decimal(value) <= 1:
         return Fraction(value)
     raise AccountingError(
-        f'gamma is {as_written(value)}, must be above 0 and at most 1, or "W/{GAMMA_DENOMINATOR}" as tasks write it'
+        f'gamma is {as_written(value)}; give a number above 0 and at most 1, or "W/{GAMMA_DENOMINATOR}" as tasks do'
     )

@@ -44,7 +44,7 @@ def law_of(content: Any) -> KRR | Finite:
     if isinstance(content, list):
         content = {"law": content}
     if not isinstance(content, Mapping) or "law" not in content:
-        raise AccountingError(f"law is {as_written(content)}, must be an object such as {EXAMPLE}")
+        raise AccountingError(f"law is {as_written(content)}; give an object such as {EXAMPLE}")
     unknown = [name for name in content if name not in KEYS]
     if unknown:
         raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; a law may have {', '.join(KEYS)}")
@@ -52,7 +52,7 @@ def law_of(content: Any) -> KRR | Finite:
     # Checked before any entry is read, because a million fractions take half a minute.
     if len(law) > INPUTS_LIMIT or sum(len(row) for row in law if isinstance(row, list)) > ENTRIES_LIMIT:
         raise AccountingError(
-            f"law has {len(law)} rows, must have at most {INPUTS_LIMIT}, and {ENTRIES_LIMIT} probabilities in all; "
+            f"law has {len(law)} rows; give at most {INPUTS_LIMIT}, and {ENTRIES_LIMIT} probabilities in all; "
             "list some inputs with a blanket, or join outputs whose columns are proportional"
         )
     rows = tuple(_row("law", row) for row in law)
@@ -65,7 +65,7 @@ def _dummy(value: Any, rows: tuple[tuple[Fraction, ...], ...]) -> tuple[Fraction
         return None
     if type(value) is int:
         if not 0 <= value < len(rows):
-            raise AccountingError(f"dummy is {value}, must be an input from 0 to {len(rows) - 1}, or a law")
+            raise AccountingError(f"dummy is {value}; give an input from 0 to {len(rows) - 1}, or a law")
         return rows[value]
     return _row("dummy", value)
 
@@ -75,13 +75,13 @@ def _neighbours(value: Any) -> tuple[tuple[int, int], ...] | None:
         return None
     pairs = _list("neighbours", value)
     if not all(isinstance(pair, list) and len(pair) == 2 and all(type(each) is int for each in pair) for pair in pairs):
-        raise AccountingError(f"neighbours is {as_written(value)}, must be pairs of inputs such as [[0, 1], [1, 2]]")
+        raise AccountingError(f"neighbours is {as_written(value)}; give pairs of inputs such as [[0, 1], [1, 2]]")
     return tuple((first, second) for first, second in pairs)
 
 
 def _list(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise AccountingError(f"{name} is {as_written(value)}, must be a list; write it as in {EXAMPLE}")
+        raise AccountingError(f"{name} is {as_written(value)}; give a list, as in {EXAMPLE}")
     return value
 
 
@@ -99,4 +99,4 @@ def _probability(name: str, value: Any) -> Fraction:
             return Fraction(value)
     except (ValueError, ZeroDivisionError):
         pass
-    raise AccountingError(f'{name} has {as_written(value)}, must have probabilities such as "1/3", "0.25" or 0.25')
+    raise AccountingError(f'{name} has {as_written(value)}; give probabilities such as "1/3", "0.25" or 0.25')

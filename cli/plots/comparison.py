@@ -24,7 +24,7 @@ ROW_HEIGHT = 0.24
 
 @dataclass(frozen=True)
 class PlotPoint:
-    """One statistic: where it stands, its true value, its estimate and the interval around it."""
+    """One statistic: its position on the axis, its true value, its estimate and the interval around it."""
 
     at: str | float
     truth: float
@@ -35,7 +35,7 @@ class PlotPoint:
 
 @dataclass(frozen=True)
 class CategoryPanel:
-    """A panel with a row a category, the first on top; `at` is its name. Without any it says that none stands out."""
+    """A panel with a row for each category, the first on top; `at` is its name. Without rows it prints `NOTHING`."""
 
     title: str
     label: str
@@ -92,7 +92,7 @@ Panel = CategoryPanel | OverRoundsPanel
 
 @dataclass(frozen=True)
 class Comparison:
-    """A plot of estimates beside the truth; `caption` says what it was made of."""
+    """A plot of estimates next to the truth; `caption` describes its data."""
 
     title: str
     caption: str

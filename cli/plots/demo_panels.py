@@ -16,13 +16,13 @@ MOST_ROWS = 30
 def by_category(document: Mapping[str, Any]) -> tuple[Panel, ...]:
     """Return a panel for each query with counts: the last round's, the largest first.
 
-    Where no query has any, a panel for each statistic there is.
+    If no query has counts, a panel for each statistic.
     """
     found = []
     for query in document["rounds"][-1]["queries"]:
         rows = [row for row in query["estimates"] if row["category"] is not None]
         rows.sort(key=lambda row: -row["estimate"])
-        # Of a text, and of the top of many, only what stands out is estimated: that may be nothing.
+        # Of texts, and of the top of many categories, only significant counts are estimated: there may be none.
         if rows or {row["statistic"] for row in query["estimates"]} <= {"answered"}:
             points = tuple(_point(row["category"], row) for row in rows[:MOST_ROWS])
             found.append(CategoryPanel(query["name"], "devices", points))

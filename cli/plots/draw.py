@@ -35,7 +35,7 @@ LINES: dict[Role, str] = {"upper": "-", "lower": "--", "holds": "-", "neither": 
 READINGS: dict[Role, str] = {
     "upper": "solid: never below the truth",
     "lower": "dashed: attained",
-    "holds": "solid: the bound holds up to here",
+    "holds": "solid: the bound is valid up to here",
     "neither": "dotted: no bound",
     "promised": "solid: promised",
     "seen": "dashed: seen",
@@ -80,7 +80,7 @@ class DrawingMissing(HubbubError):
 
 
 def check_drawable(out: Path, option: str = "--out") -> str:
-    """Return the format that the ending of `out`, said by `option`, asks for, before anything is computed.
+    """Return the format that the ending of `out` asks for, before anything is computed; `option` names it in errors.
 
     Raises:
         UsageError: another ending, or a folder that does not exist.
@@ -123,7 +123,7 @@ def _without_trailing_blanks(svg: bytes) -> bytes:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Draw with `SETTINGS` on top of matplotlib's defaults, whatever a user's own are."""
+    """Draw with `SETTINGS` on top of matplotlib's defaults, without the user's own settings."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -234,9 +234,9 @@ def marked(series: Series, place: int) -> list[int]:
 
 
 def _shade(axes: Axes, panel: Panel, gid: str) -> None:
-    """Shade between the lowest upper bound and the highest attained value, where both are known."""
+    """Shade between the lowest upper bound and the highest attained value, at points with both."""
     lowest, highest = _envelope(panel, "upper"), _envelope(panel, "lower")
-    # Only where both are known: shading across a gap would claim a bound that is not there.
+    # Only at points with both: shading across a gap would claim a bound that does not exist.
     both = sorted(set(lowest) & set(highest))
     if not both:
         return

@@ -1,7 +1,7 @@
 """Curves to be computed, and the numbers that came out.
 
-A curve's point is a number that the accountant gave, or a gap with the reason: a bound outside its conditions is never
-drawn as a number.
+A curve's point is a number from the accountant, or a gap with the reason: a bound outside its conditions is never drawn
+as a number.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Literal
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 
 Role = Literal["upper", "lower", "holds", "neither", "promised", "seen"]
-"""What a curve proves: nothing true lies above; nothing valid lies below; a bound holds up to here; or nothing.
+"""What a curve proves: nothing true lies above; nothing valid lies below; a bound is valid up to here; or nothing.
 
-Where rounds were run, what was promised of them, and what was seen."""
+For rounds that were run: the promised and the observed values."""
 
 Scale = Literal["linear", "log"]
 
 WIDE = 12.0
-"""Ratio of largest to smallest value from which on a positive axis is logarithmic, unless it was said how it is."""
+"""Ratio of largest to smallest value from which on a positive axis is logarithmic by default."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: its label with the unit, its scale, and the part that is shown; None leaves both to the numbers."""
+    """An axis: its label with the unit, its scale, and the range that is shown; None derives both from the numbers."""
 
     label: str
     scale: Scale | None = None
@@ -35,7 +35,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class CurvePlan:
-    """A curve to be computed: `at(x)` is its value, or raises OutsideConditions where there is none."""
+    """A curve to be computed: `at(x)` is its value, or raises OutsideConditions if there is none."""
 
     label: str
     role: Role
@@ -46,9 +46,9 @@ class CurvePlan:
 
 @dataclass(frozen=True)
 class Series:
-    """A curve's points; `y` is None at gaps, and `why_not` says why the first of them is one.
+    """A curve's points; `y` is None at gaps, and `why_not` is the reason for the first of them.
 
-    `strong` draws it before all others. Two series that say the same share one, with both labels.
+    `strong` draws it before all others. Equal series share one curve, with both labels.
     """
 
     label: str
@@ -130,7 +130,7 @@ def _panel(plan: PanelPlan, advance: Callable[[], None]) -> Panel:
 
 
 def scale_of(values: list[float]) -> Scale:
-    """Return the scale on which `values` can be told apart; zeros can only be shown on a linear one."""
+    """Return the scale on which `values` can be distinguished; zeros can only be shown on a linear one."""
     wide = bool(values) and min(values) > 0 and max(values) > WIDE * min(values)
     return "log" if wide else "linear"
 
@@ -142,7 +142,7 @@ def _series(curve: CurvePlan, advance: Callable[[], None]) -> Series:
         try:
             value = curve.at(x)
         except OutsideConditions as error:
-            # A gap, not 0 or the last value: outside its conditions a bound says nothing.
+            # A gap, not 0 or the last value: outside its conditions a bound proves nothing.
             found.append(None)
             why_not = why_not or str(error)
         else:

@@ -50,7 +50,7 @@ class BoundInputs:
 
 @dataclass(frozen=True)
 class SweepQuestion:
-    """The parameters that stay fixed, None where not given. The mechanism is read anew at every point."""
+    """The parameters that stay fixed, None if not given. The mechanism is read again at every point."""
 
     said: Description
     reports: int | None = None
@@ -60,7 +60,7 @@ class SweepQuestion:
     dummies: int = 0
 
     def check(self, variable: Variable, x: float) -> None:
-        """Raise UsageError where options are missing, contradict each other, or fix the variable that is varied."""
+        """Raise UsageError if options are missing, contradict each other, or fix the variable that is varied."""
         said = {
             Variable.REPORTS: self.reports is not None,
             Variable.LOCAL_EPSILON: self.said.local_epsilon is not None,
@@ -77,7 +77,7 @@ class SweepQuestion:
         self.at(variable, x)
 
     def at(self, variable: Variable, x: float) -> BoundInputs:
-        """Return what is asked where `variable` is `x`."""
+        """Return the inputs of the bounds at `variable` = `x`."""
         varied = self._varied(variable, x)
         if varied.reports is None or varied.delta is None:
             raise UsageError("give --reports and --delta, except the one that --over varies")
@@ -104,7 +104,7 @@ def sweep(question: SweepQuestion, over: Range, bounds: Sequence[str] = ()) -> P
     """
     unknown = [name for name in bounds if name not in names()]
     if unknown:
-        raise UsageError(f"--bound {unknown[0]!r} is unknown, must be one of: {', '.join(names())}")
+        raise UsageError(f"--bound {unknown[0]!r} is unknown; choose one of: {', '.join(names())}")
     x = over.values()
     question.check(over.variable, x[0])
     asked = tuple(dict.fromkeys(bounds)) or names()

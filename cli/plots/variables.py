@@ -58,17 +58,17 @@ class Range:
         return Axis(kind.label, self.scale or kind.scale)
 
     def values(self) -> tuple[float, ...]:
-        """Return the values in order, each once, rounded where the variable takes whole numbers.
+        """Return the values in order, each once, rounded if the variable takes whole numbers.
 
         Raises:
             UsageError: a range that is empty, or has no logarithm.
         """
         if not (isfinite(self.first) and isfinite(self.last) and self.first < self.last):
-            raise UsageError(f"the range from {self.first:g} to {self.last:g} is empty; --from must be below --to")
+            raise UsageError(f"the range from {self.first:g} to {self.last:g} is empty; give a --from below --to")
         if not 2 <= self.points <= POINTS_LIMIT:
-            raise UsageError(f"--points is {self.points}, must be from 2 to {POINTS_LIMIT}")
+            raise UsageError(f"---points is {self.points}; give a number from 2 to {POINTS_LIMIT}")
         if self.axis.scale == "log" and self.first <= 0:
-            raise UsageError(f"--from is {self.first:g}, must be above 0 on a logarithmic axis; or use --axis linear")
+            raise UsageError(f"---from is {self.first:g}; give a number above 0, or use --axis linear")
         values = [self._value(place / (self.points - 1)) for place in range(self.points)]
         return tuple(sorted({float(round(value)) for value in values} if KINDS[self.variable].whole else set(values)))
 
@@ -78,7 +78,7 @@ class Range:
             return self.last if share else self.first
         if self.axis.scale == "log":
             ratio = self.last / self.first
-            # The ratio of the ends may be beyond a double, where no value between them is.
+            # The ratio of the ends may be too large for a double; all values between them are not.
             between = (
                 self.first * ratio**share
                 if isfinite(ratio)

@@ -9,7 +9,7 @@ from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 
 
 def attested_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
-    """Yield sentences on what rests on the analyzer's claim, and what holds without it.
+    """Yield sentences on which numbers rest on the analyzer's claim, and which are valid without it.
 
     `minimum` is the task's minimum of reports; `hops` is True if batches passed through hops.
     """
@@ -22,7 +22,9 @@ def attested_lines(content: Mapping[str, Any], minimum: int, *, hops: bool = Fal
         yield _rounds(content, minimum, by)
     if "horizon" in content:
         whole = content["horizon"]
-        yield f"  all {whole['rounds']} rounds of the task: epsilon <= {whole[ATTESTED]} whatever is valid"
+        yield (
+            f"  all {whole['rounds']} rounds of the task: epsilon <= {whole[ATTESTED]} for any number of valid reports"
+        )
 
 
 def attested_over_rounds(content: Mapping[str, Any], minimum: int, *, hops: bool = False) -> Iterator[str]:
@@ -37,7 +39,7 @@ def _opening(content: Mapping[str, Any]) -> str:
 
 
 def _record(content: Mapping[str, Any], hops: bool) -> str:
-    """Return the basis of what holds whatever is valid: the shuffler's record, and hops that pass its dummies on."""
+    """Return what the attested ε rests on: the shuffler's record, and hops that pass its dummies on."""
     dummies = any(query["dummies"] for query in content["queries"])
     return "by the shuffler's record, if hops pass its dummies on" if hops and dummies else "by the shuffler's record"
 
@@ -45,7 +47,7 @@ def _record(content: Mapping[str, Any], hops: bool) -> str:
 def _assumed(content: Mapping[str, Any]) -> str:
     """Return the assumption on the honest share, if nobody checked who submitted.
 
-    Without that assumption, only what the dummies give holds.
+    Without that assumption, only the privacy that dummies give is certain.
     """
     return ", if the honest share was assumed rightly" if content["admission"]["rests_on"] == "assumption" else ""
 
@@ -56,7 +58,7 @@ def _rounds(content: Mapping[str, Any], minimum: int, by: str) -> str:
 
 
 def _left(stated: Mapping[str, Any], minimum: int, by: str, assumed: str) -> str:
-    attested = f"epsilon <= {stated[ATTESTED]} whatever is valid, {by}"
+    attested = f"epsilon <= {stated[ATTESTED]} for any number of valid reports, {by}"
     if stated[IF_MINIMUM_VALID] is None:
         return f"{attested}; by the analyzer's own count, fewer than the minimum of {minimum} are valid"
     held = f"if at least the minimum of {minimum} is valid{assumed}"

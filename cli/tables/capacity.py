@@ -11,7 +11,7 @@ from hubbub.protos.sealing.suites import DEFAULT
 
 
 def print_capacity(printer: Console, capacity: Capacity, costs: Costs, suite: str) -> None:
-    """Print each figure, and whatever is beyond one machine."""
+    """Print each figure, and the limits of one machine that are exceeded."""
     printer.print(f"estimate for {capacity.submissions:,.0f} submissions a day", soft_wrap=True)
     table = Table("what", "how much")
     table.columns[1].justify = "right"

@@ -21,7 +21,7 @@ from hubbub.planning.simulate.compare import (
 from hubbub.protos.task.task import Privacy
 
 MARKS = {"agrees": "", "larger": "! larger", "smaller": "! smaller", "rarer": "! covered too rarely"}
-"""What the table says of a verdict."""
+"""The table's text for each verdict."""
 
 
 def comparison_document(

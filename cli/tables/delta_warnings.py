@@ -13,11 +13,14 @@ from hubbub.protos.task.task import Privacy, is_large, largest_delta
 
 def delta_text(privacy: Privacy, reports: int) -> str:
     """Return a sentence that compares a plan's δ with the limit for that many `reports`, and gives the reason."""
-    limit = f"{largest_delta(reports):g} = 0.1 / minimum_reports"
-    why = "with probability δ a person has no promise of ε, and 1 / minimum_reports would allow publishing one person"
+    limit = f"0.1 / minimum_reports = {largest_delta(reports):g}"
+    why = (
+        "the promise of ε fails with a probability of at most δ, and a δ of 1 / minimum_reports would allow publishing "
+        "one person's answers"
+    )
     if is_large(privacy.delta, reports):
-        return f"δ = {privacy.delta:g} is above {limit}: {why}; the task's reason for it: {privacy.large_delta}"
-    return f"δ = {privacy.delta:g} is at most {limit}: {why}"
+        return f"δ = {privacy.delta:g} is above the limit of {limit}: {why}; the reason given: {privacy.large_delta}"
+    return f"δ = {privacy.delta:g} is within the limit of {limit}: {why}"
 
 
 def full_warning(privacy: Privacy, most: int, too_weak: Sequence[str]) -> str | None:

@@ -27,7 +27,7 @@ def flood_document(plan: Plan) -> dict[str, Any]:
 def print_flood(printer: Console, plan: Plan) -> None:
     """Print a row for each flood, who could make one, and what dummies against it cost."""
     least = plan.draft.minimum_reports
-    told = "if somebody makes reports up, and subtracts them from the published results, the rest of the round has:"
+    told = "if somebody sends made-up reports, and subtracts them from the results, the honest people have only:"
     printer.print(told, markup=False, soft_wrap=True)
     table = Table(f"made up, of {least}")
     for column in ("honest", "ε ≤"):
@@ -47,6 +47,6 @@ def _shield_text(plan: Plan, shield: Shield | None) -> str:
         new, now = significant((shield.errors[each.query.name], each.expected_error), each.expected_error)
         errors.append(f"{new} for {each.query.name} (now {now})")
     return (
-        f"honest_share = {shield.honest_share:g} with dummies = {shield.dummies} keeps the promise of ε ≤ {promised:g} "
-        f"even then, at standard errors of {', '.join(errors)}, or less if planned again"
+        f"to keep ε ≤ {promised:g} even then, set honest_share = {shield.honest_share:g} and dummies = "
+        f"{shield.dummies}, and plan again; the standard errors become {', '.join(errors)}, or less"
     )

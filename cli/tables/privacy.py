@@ -39,8 +39,8 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     share = certificate["honest_share"]
     console.print(
-        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, and ε local holds if all services collude; "
-        f"the honest share of the reports is {share:g}",
+        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, and ε local is the guarantee if all "
+        f"services collude; the honest share of the reports is {share:g}",
         markup=False,
         soft_wrap=True,
     )
@@ -49,7 +49,7 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
         minimum = "" if least is None else f"ε ≤ {least:.6g} if at least the task's minimum is valid, "
         console.print(
             "how many reports are valid is claimed by the analyzer; if that is false, all queries of the round have "
-            f"{minimum}ε ≤ {total[ATTESTED]:.6g} whatever is valid",
+            f"{minimum}ε ≤ {total[ATTESTED]:.6g} for any number of valid reports",
             markup=False,
             soft_wrap=True,
         )

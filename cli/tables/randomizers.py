@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from hubbub.cli.tables.tables import print_table
 from hubbub.planning.comparison import RandomizerCandidate
+
+_MEANINGS = {
+    "krr": "krr: with probability gamma a device reports one of the k answers at random, and otherwise its own",
+    "unary": "unary: a device reports a bit for each answer; the bit is 1 with probability truthful for its own "
+    "answer, and with probability other for each other one",
+    "hashed": "hashed: a device draws a row of a hash table and reports a cell of it; with probability gamma any "
+    "cell, and otherwise that of its own answer",
+    "direct": "direct: in every round a device reports yes or no at random with probability gamma, and otherwise its "
+    "own state",
+}
+
+
+def meanings(kinds: Iterable[str]) -> list[str]:
+    """Return a sentence for each kind of randomizer or strategy that has one, each once, in their order."""
+    return [_MEANINGS[kind] for kind in dict.fromkeys(kinds) if kind in _MEANINGS]
 
 
 def print_candidates(

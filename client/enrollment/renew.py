@@ -1,6 +1,6 @@
 """Decides whether a new ticket may follow a credential that is still valid, and warns if it may not.
 
-A device with a credential keeps using it until it expires, whatever happens to the ticket that it gets next.
+A device with a credential keeps using it until it expires, even if the next ticket cannot be used.
 """
 
 from __future__ import annotations

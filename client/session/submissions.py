@@ -27,7 +27,7 @@ T = TypeVar("T")
 class DeviceReceipt(Receipt):
     """The shuffler's receipt, and whether it is for the answers of this call.
 
-    Receipts of one submission are equal, whatever the values of `used` and `sent`.
+    Receipts of one submission are equal for all values of `used` and `sent`.
 
     Attributes:
         used: False if the round was answered before. The first answers count, and those of this call were ignored.

@@ -54,7 +54,7 @@ class DeviceWork:
     def keep(self, answers: Mapping[str, Value], wanted: int | None, spread: bool) -> Stored:
         """Randomize and store the answers, unless the round is answered; return the stored submission.
 
-        A round is answered once: earlier answers stay, whatever they were.
+        A round is answered once: earlier answers stay, also if the new ones differ.
         """
         if not isinstance(answers, Mapping):
             raise AnswerError(f"answers are of type {type(answers).__name__}; give a mapping of queries to answers")

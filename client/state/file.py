@@ -133,6 +133,9 @@ def _make_file(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def why_unusable(path: Path, error: BaseException) -> str:
     """Return a message: why the state file cannot be used, and what to do."""
     if _is_busy(error):
@@ -140,16 +143,25 @@ def why_unusable(path: Path, error: BaseException) -> str:
             f"the state file {path} has been in use by another program for {BUSY_SECONDS:g} s ({error}); nothing was "
             "stored: end that program, or try again"
         )
+    if isinstance(error, UnicodeError) or _code_of(error) in _DAMAGED:
+        return (
+            f"the state file {path} is damaged ({error}); move it away and give the device a new ticket: which rounds "
+            "it answered, and what they cost, is then forgotten"
+        )
     return (
-        f"cannot use the state file {path}: {error}; check that it is a file of this program, that its "
-        "folder exists and is writable, and that the disk has room"
+        f"cannot use the state file {path}: {error}; check that its folder exists and is writable, and that the disk "
+        "has room and works; if the file itself is damaged, move it away and give the device a new ticket"
     )
 
 
 def _is_busy(error: BaseException) -> bool:
     """Return whether another process had the file locked: SQLite does not wait for a lock when it changes to WAL."""
+    return _code_of(error) == sqlite3.SQLITE_BUSY
+
+
+def _code_of(error: BaseException) -> int:
     # A UnicodeError, from text that is not UTF-8, has no SQLite code.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,11 +1,11 @@
 """The state of one or more devices in a SQLite file: reports before they are sealed and sent, and their outcomes.
 
-A round's answers are randomized once, whatever process is killed and when. A second, fresh randomization of the same
-answers would cost privacy again. So the reports are stored before the network is used at all, and sealed as soon as the
-round's keys are available. Each retry sends the stored bytes. The answers themselves are never stored, except for the
-last state of a longitudinal query, which the next round needs (`memory`). A file may be shared by many devices, as in a
-fleet, and by several processes. Reports are erased as soon as they are sealed, and sealed bytes as soon as the shuffler
-has acknowledged them or no longer takes them.
+A round's answers are randomized once, even if a process is killed at any moment. A second, fresh randomization of the
+same answers would cost privacy again. So the reports are stored before the network is used at all, and sealed as soon
+as the round's keys are available. Each retry sends the stored bytes. The answers themselves are never stored, except
+for the last state of a longitudinal query, which the next round needs (`memory`). A file may be shared by many devices,
+as in a fleet, and by several processes. Reports are erased as soon as they are sealed, and sealed bytes as soon as the
+shuffler has acknowledged them or no longer takes them.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ DELTA = 1e-6
 
 CAPTION = (
     "After feldman-2022, Fig. 1, for n = 10⁴ and δ = 10⁻⁶. (a) ε over ε₀: the stronger clones (the paper's “This "
-    "work”), the clones that came before (FMT'20), both as pairs evaluated exactly, and with them their closed forms; "
-    "dashed, what kRR with two and with three values attains. (b) The same bounds over the larger of the two attained "
-    "values. The paper's text does not say which n it draws; these are ours. The paper proved its bound for a class "
+    "work”) and the earlier clones (FMT'20), both as pairs evaluated exactly, with their closed forms. The dashed "
+    "curves are attained by kRR with two and with three values. (b) The same bounds over the larger of the two "
+    "attained values. The paper's text does not name its n; this one is ours. The paper proved its bound for a class "
     "of randomizers only; the curve here is proven for every common randomizer "
     "(docs/explanation/accounting-clones.md). 2RR is the worst number of ones among the others, not only everyone at "
-    "0. The closed forms have gaps where ε₀ is outside their conditions."
+    "0. The closed forms have gaps if ε₀ is outside their conditions."
 )
 
 OVER = Range(Variable.LOCAL_EPSILON, 0.25, 6.5, 26)

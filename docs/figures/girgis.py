@@ -27,13 +27,13 @@ DELTA = 1e-8
 OVER = Range(Variable.ROUNDS, 1, 1e5, 16)
 
 CAPTION = (
-    "After girgis-2021, Fig. 4a: ε of T rounds with ε₀ = 0.5, n = 10⁶, at δ = 10⁻⁸. Their first upper bound (5) and "
-    "erlingsson-2019's (9), added over rounds and converted by Lemma 2.1; the clones composed by strong composition; "
-    "and their lower bound (10) converted in the same way, which is dotted, because that lemma makes upper bounds of "
-    "upper bounds and nothing of a lower one. Added here: the pair of the stronger clones composed itself, and an "
-    "attack that no valid ε is below. The paper finds that (5) saves a factor of 8 over strong composition at T = "
-    "10⁵; here the factor is 5.0, with the clones evaluated exactly and composed by Kairouz, Oh and Viswanath's Thm "
-    "3.4 in its simplest form, or added up where that is less."
+    "After girgis-2021, Fig. 4a: ε of T rounds with ε₀ = 0.5, n = 10⁶, at δ = 10⁻⁸. The curves are their first upper "
+    "bound (5) and erlingsson-2019's (9), added over rounds and converted by Lemma 2.1, and the clones by strong "
+    "composition. Their lower bound (10) is converted in the same way. It is dotted, because that lemma turns upper "
+    "bounds into upper bounds, but a lower bound into none. Added here: the pair of the stronger clones composed "
+    "itself, and an attack that no valid ε is below. The paper finds that (5) saves a factor of 8 over strong "
+    "composition at T = 10⁵; here the factor is 5.0. For that the clones are evaluated exactly, and composed by "
+    "Kairouz, Oh and Viswanath's Thm 3.4 in its simplest form, or added up if that is less."
 )
 
 

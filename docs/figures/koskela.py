@@ -40,20 +40,20 @@ COMMON = Generic(4.0)
 COMMON_REPORTS = 10_000
 
 CAPTION_1 = (
-    "After koskela-2021, Fig. 1: δ(ε) of kRR with k = 4, γ = 0.25, n = 1000, after T = 1, 2 and 4 rounds. A_w sees "
-    "the shuffled reports and knows everyone else's answers and who of them told the truth; A_s knows that of the "
-    "victim too. Drawn from the joint law of the two counts, and for A_s with the factor 1 − γ of a truthful victim. "
-    "The paper's curves were drawn from single counts, (5.1) and Thm 10, so they differ: the dotted curve is (5.1) as "
-    "printed, T = 1, which is below the truth of A_s everywhere here. Thm 3.1 is balle-2019's, for ε ≤ 1. The paper's "
-    "text does not say which T it draws; these are those of its Fig. 4."
+    "After koskela-2021, Fig. 1: δ(ε) of kRR with k = 4, γ = 0.25, n = 1000, after T = 1, 2 and 4 rounds. A_w sees the "
+    "shuffled reports and knows everyone else's answers and which of them are truthful; A_s knows that of the victim "
+    "too. The curves come from the joint law of the two counts, for A_s with the factor 1 − γ of a truthful victim. "
+    "The paper's curves come from single counts, (5.1) and Thm 10, so they differ. The dotted curve is (5.1) as "
+    "printed, T = 1; it is below the truth of A_s everywhere here. Thm 3.1 is balle-2019's, for ε ≤ 1. The paper's "
+    "text does not name the T of its curves; these are those of its Fig. 4."
 )
 
 CAPTION_2 = (
     "After koskela-2021, Fig. 2: δ(ε) of any randomizer with ε₀ = 4, n = 10⁴. Its pair (6.1) after T = 1, 2 and 4 "
-    "rounds, and for T = 1 the clone pair of the compared method (feldman-2022, Thm B.1), which is tighter than "
-    "(6.1). Here both are evaluated without the paper's q = e^−ε₀ of Lemma B.2, a misprint for e^ε₀/(e^ε₀+1). Added "
-    "here: the stronger clones, for a randomizer that is common to all. The paper's text does not say which T it "
-    "draws; these are those of its Fig. 4."
+    "rounds, and for T = 1 the clone pair of the compared method (feldman-2022, Thm B.1), which is tighter than (6.1). "
+    "Here both are evaluated without the paper's q = e^−ε₀ of Lemma B.2, a misprint for e^ε₀/(e^ε₀+1). Added here: the "
+    "stronger clones, for a randomizer that is common to all. The paper's text does not name the T of its curves; "
+    "these are those of its Fig. 4."
 )
 
 

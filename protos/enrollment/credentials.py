@@ -10,8 +10,8 @@ the shuffler checks a proof without a lookup, and nobody else can change an id a
 
 BLAKE2's keyed mode is a MAC (RFC 7693, section 2.9); HMAC-SHA256 takes three times as long for messages of this size.
 
-A submission is stored under a pseudonym: a device has one in each round, whatever credential it uses. The round's key
-is destroyed with the round. From then on, nobody can link a pseudonym to its device.
+A submission is stored under a pseudonym: a device has one in each round, the same for all its credentials. The round's
+key is destroyed with the round. From then on, nobody can link a pseudonym to its device.
 """
 
 from __future__ import annotations

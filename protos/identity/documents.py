@@ -100,7 +100,7 @@ def parse_canonical(document: bytes) -> Any:
 def parse_named(document: bytes, kind: Kind, member: str) -> Any:
     """Return the same as `parse_canonical`, for a document that contains one of that kind as its `member`.
 
-    The format is checked first: a document of another version is refused by its name, whatever its form.
+    The format is checked first: a document of another version is refused by the format's name, not for its members.
 
     Raises:
         FormatError: if it names another format.
@@ -186,8 +186,8 @@ def check_signature(label: str, body: bytes, signature: bytes, identity: bytes) 
 
 
 def _not_signed(what: str, identity: bytes) -> SignatureError:
-    text = f"the {what}'s signature is not by {fingerprint(identity)}: it was changed, or somebody else signed it"
-    return SignatureError(f"{text}; get it again from that party")
+    text = f"the {what}'s signature is not by {fingerprint(identity)}: the {what} was changed, or another key signed it"
+    return SignatureError(f"{text}; get the {what} again from the party with that key")
 
 
 def _is_signed(label: str, body: bytes, signature: bytes, identity: bytes) -> bool:

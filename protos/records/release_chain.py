@@ -1,8 +1,8 @@
 """Chains the shuffler's releases of each task by digests.
 
-A round is released when its batch records are signed, whatever happens to it afterwards. Each such record states its
-`ChainPosition`: how many rounds of the task were released before it, and the head of their chain. So a record attests
-every earlier round: a list that omits one, or has another order or other numbers, has another head.
+A round counts as released from the moment when its batch records are signed, even if it is never delivered. Each such
+record states its `ChainPosition`: how many rounds of the task were released before it, and the head of their chain. So
+a record attests every earlier round: a list that omits one, or has another order or other numbers, has another head.
 
 The head after no release is SHA-256 over the label, a zero byte and the task's id. After one more release it is SHA-256
 over the label, a one byte, the previous head and the release as canonical JSON. Heads have one length, so the beginning
@@ -88,7 +88,7 @@ def read_release(content: Any) -> Release:
     for name in ("dummies", "reports", "round"):
         # By type: True is an int to Python, and another value in JSON.
         if type(content[name]) is not int or not 0 <= content[name] <= MAXIMUM_REPORTS:
-            raise SignatureError(f"a release's {name} is {shown(content[name])}, must be a whole number from 0")
+            raise SignatureError(f"a release's {name} is {shown(content[name])}; it must be a whole number from 0")
     records = tuple(from_hex(record, HASH_BYTES, "a release's record") for record in content["records"])
     return Release(content["round"], content["reports"], content["dummies"], records)
 
@@ -104,7 +104,7 @@ def check_release(task: Task, release: Release) -> None:
         raise SignatureError(f"{where} is not of one of the task's {task.schedule.rounds} rounds")
     if not task.minimum_reports <= release.reports <= MAXIMUM_REPORTS:
         limits = f"{task.minimum_reports} to {MAXIMUM_REPORTS}"
-        raise SignatureError(f"{where} has {release.reports} reports, must have {limits}")
+        raise SignatureError(f"{where} has {release.reports} reports; it must have {limits}")
     if release.dummies != task.privacy.dummies or len(release.records) != len(task.queries):
         raise SignatureError(
             f"{where} has {release.dummies} dummies and {len(release.records)} records, but the task has "
@@ -142,7 +142,7 @@ def attested(task: Task, listed: Any, positions: Iterable[ChainPosition]) -> tup
         SignatureError: if a release was omitted, moved, inserted or changed, or the list has another form.
     """
     if not isinstance(listed, list):
-        raise SignatureError(f"the releases are {shown(listed)}, must be a list")
+        raise SignatureError(f"the releases are {shown(listed)}; they must be a list")
     releases = tuple(read_release(each) for each in listed)
     for release in releases:
         check_release(task, release)

@@ -118,8 +118,9 @@ class HTTPSStub:
 class SubmissionCaller:
     """The shuffler as devices and gateways see it. Deadlines are seconds."""
 
-    def __init__(self, channel: grpc.aio.Channel | HTTPSChannel) -> None:
-        """Call over gRPC or HTTPS: the calls, their results and their errors are the same."""
+    def __init__(self, channel: grpc.aio.Channel | HTTPSChannel, what: str = "the shuffler") -> None:
+        """Call over gRPC or HTTPS: the calls, their results and their errors are the same; errors name it as `what`."""
+        self._what = what
         self._stub = (
             HTTPSStub(channel)
             if isinstance(channel, HTTPSChannel)
@@ -129,7 +130,7 @@ class SubmissionCaller:
     async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
         """Return the round's keys; their signatures are still to be checked."""
         request = submission_pb2.GetRoundRequest(task_id=task_id, round=_round(round_number))
-        answer = await call(self._stub.GetRound(request, timeout=deadline), "the shuffler")
+        answer = await call(self._stub.GetRound(request, timeout=deadline), self._what)
         return codec.read_key_set(answer.key_set)
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
@@ -141,7 +142,7 @@ class SubmissionCaller:
         request = submission_pb2.SubmitRequest(
             destination=codec.write_destination(destination), submission=codec.write_submission(submission)
         )
-        answer = await call(self._stub.Submit(_fitting(request), timeout=deadline), "the shuffler")
+        answer = await call(self._stub.Submit(_fitting(request), timeout=deadline), self._what)
         return _receipt_for(destination, submission, codec.read_receipt(answer.receipt))
 
     async def submit_batch(
@@ -156,7 +157,7 @@ class SubmissionCaller:
             destination=codec.write_destination(destination),
             submissions=[codec.write_submission(submission) for submission in submissions],
         )
-        response = await call(self._stub.SubmitBatch(_fitting(request), timeout=deadline), "the shuffler")
+        response = await call(self._stub.SubmitBatch(_fitting(request), timeout=deadline), self._what)
         if len(response.answers) != len(submissions):
             raise MessageError(
                 f"{len(response.answers)} answers came to {len(submissions)} submissions; install the same hubbub on "
@@ -174,7 +175,7 @@ class SubmissionCaller:
         Raises:
             MessageError: if there are not as many answers as tickets.
         """
-        response = await call(self._stub.Enroll(write_redemptions(redemptions), timeout=deadline), "the shuffler")
+        response = await call(self._stub.Enroll(write_redemptions(redemptions), timeout=deadline), self._what)
         answers = read_enrolled(response)
         if len(answers) != len(redemptions):
             raise MessageError(

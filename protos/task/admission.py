@@ -27,9 +27,9 @@ class Mode(StrEnum):
 
 
 _FAKES = {
-    Mode.ENROLLED: "devices are enrolled, so each made-up report needs a ticket of its own, and others are refused",
-    Mode.MTLS: "devices show certificates, so each made-up report needs one of its own, and others are refused",
-    Mode.OPEN: "the task is open, so whoever reaches the shuffler can do so",
+    Mode.ENROLLED: "devices are enrolled, so each made-up report needs a ticket of its own",
+    Mode.MTLS: "devices show certificates, so each made-up report needs a certificate of its own",
+    Mode.OPEN: "the task is open, so anybody who reaches the shuffler can do so",
 }
 """What somebody needs who makes reports up, in words."""
 
@@ -57,8 +57,8 @@ _RESTS = {
         ),
     ),
 }
-"""What a mode's central numbers rest on, in a word and in words. Certificates hold these texts, so they never change:
-a better text is one of a new form."""
+"""What a mode's central numbers rest on, in a word and in words. Certificates contain these texts, so they never
+change: a better text needs a new form of certificate."""
 
 
 @dataclass(frozen=True)

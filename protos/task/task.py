@@ -36,7 +36,7 @@ USUAL_MAXIMUM = 1_000_000
 
 DELTA_SHARE = Fraction(1, 10)
 """The largest δ without a stated reason, as a share of 1 / minimum_reports. At δ = 1 / minimum_reports, publishing the
-answers of one randomly chosen person of a round would be within the guarantee, whatever ε is."""
+answers of one randomly chosen person of a round would be within the guarantee for any ε."""
 
 MAXIMUM_DUMMIES = 10_000_000
 """Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes."""
@@ -85,8 +85,8 @@ class Privacy:
     """The guarantee to one person for all reports of a round: (ε, δ), the cap on ε_local, the honest share.
 
     `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None means that
-    there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round. `large_delta` says
-    in words why δ is larger than `largest_delta`; without it no task's is.
+    there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round. `large_delta` is
+    the reason, in words, why δ is larger than `largest_delta`; without one, δ cannot be.
     """
 
     epsilon: float
@@ -179,8 +179,8 @@ class Draft:
 class Task:
     """A task as devices and services run it.
 
-    `maximum_reports` are the most of a round. `lineage` has the identities that follow those it names, where any do
-    (`protos.task.task.signers`); it is no part of the task.
+    `maximum_reports` are the most of a round. `lineage` has the identities that succeed those that the task names
+    (`protos.task.signers`), if any do; it is no part of the task.
 
     Raises:
         TaskError: if its second authority is one of its parties.

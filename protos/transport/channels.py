@@ -18,11 +18,11 @@ MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
 MAXIMUM_RESULTS_BYTES = 256 * 1024 * 1024
 """Largest answer a reader of results takes: a table of some 200 million texts, or two million rows.
 
-It may be larger than what a service takes, as it comes from the analyzer alone, over mutual TLS, to whoever asked.
+It may be larger than what a service takes, because it comes from the analyzer alone, over mutual TLS, on request.
 """
 
 MAXIMUM_SUBMISSIONS = 10_000
-"""Most submissions in one call: a message of the largest size could otherwise hold millions of empty ones."""
+"""Most submissions in one call: a message of the largest size could otherwise have millions of empty ones."""
 
 SUBMISSION_OVERHEAD = 128
 """Bytes a submission adds to its envelope on the wire, rounded up: id, credential, proof, and the fields' frames."""
@@ -47,7 +47,7 @@ class Pems:
     key: bytes = field(repr=False)
 
     def configuration(self, clients: bytes | None) -> grpc.ServerCertificateConfiguration:
-        """Return them as gRPC takes them; `clients` issued the certificates of clients, where it is given."""
+        """Return them as gRPC takes them; `clients` is the authority of clients' certificates, if it is another one."""
         return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], clients or self.authority)
 
 
@@ -56,11 +56,11 @@ def renewed_server(
 ) -> grpc.ServerCredentials:
     """Credentials of one port that are asked for before each handshake, so that new files need no restart.
 
-    `current` is called in threads of gRPC's, and only hands out what is in memory. With `mutual`, clients must show a
-    certificate of an authority that is trusted at that moment, or of `clients` (PEM) where that is given. Connections
-    that are open stay open.
+    `current` is called in gRPC's threads, so it only returns what is in memory. With `mutual`, clients must show a
+    certificate of an authority that is trusted at that moment, or of `clients` (PEM) if that is given. Open
+    connections stay open.
     """
-    # For one port only: gRPC keeps a configuration for each, and this remembers what it has given to one.
+    # For one port only: gRPC keeps a configuration for each port, and `given` is the one that this port has.
     given: Pems | None = None
 
     def changed() -> grpc.ServerCertificateConfiguration | None:
@@ -73,7 +73,7 @@ def renewed_server(
         return now.configuration(clients)
 
     first = current().configuration(clients)
-    # None is among what may be returned by gRPC's documentation, and left out of its types.
+    # gRPC's documentation allows None, but its types do not.
     return grpc.dynamic_ssl_server_credentials(first, changed, require_client_authentication=mutual)  # type: ignore[arg-type]
 
 
@@ -97,7 +97,7 @@ class TLS:
         return grpc.ssl_server_credentials([pair], read_pem(self.authority), require_client_auth=mutual)
 
     def read(self) -> Pems:
-        """Return what the files hold.
+        """Return the contents of the files.
 
         Raises:
             HubbubError: if a file is not named, or missing.
@@ -105,7 +105,7 @@ class TLS:
         return Pems(read_pem(self.authority), read_pem(self.certificate), read_pem(self.key))
 
     def client(self) -> grpc.ChannelCredentials:
-        """Credentials of a client, with its own certificate where there is one.
+        """Credentials of a client, with its own certificate if there is one.
 
         Raises:
             HubbubError: if a file is missing.
@@ -117,20 +117,20 @@ class TLS:
         return grpc.ssl_channel_credentials(read_pem(self.authority), read_pem(self.key), read_pem(self.certificate))
 
     def check(self, now: float, *, own: bool = False) -> dict[str, TlsCertificate]:
-        """Return the certificates, "authority" and "own" (where there is one, or `own` says that there must be).
+        """Return the certificates, "authority" and "own" (if there is one; with `own`, there must be).
 
         Raises:
             HubbubError: if a file is not named, or missing.
-            CertificateError: if a file is not what it should be, is not valid at `now` (seconds since 1970), or the
-                key is another certificate's; with `own` also where the authority did not issue the certificate.
+            CertificateError: if a file is of another kind, is not valid at `now` (seconds since 1970), or the key is
+                another certificate's; with `own` also if the authority did not issue the certificate.
         """
         where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
         trusted = certificates_in(read_pem(self.authority), where)
         authorities = [TlsCertificate.of(each, where) for each in trusted]
-        # There are two while a new authority takes the place of an old one: the one that lasts longest counts.
+        # There are two while a new authority replaces an old one: the one that lasts longest counts.
         found = {"authority": max(authorities, key=lambda each: each.not_after)}
         if own or self.certificate is not None:
-            # The first is the party's own, any others lead from it to the authority.
+            # The first is the party's own; any others lead from it to the authority.
             chain = certificates_in(read_pem(self.certificate), str(self.certificate))
             check_pair(chain[0], key_in(read_pem(self.key), str(self.key)), str(self.certificate), str(self.key))
             found["own"] = TlsCertificate.of(chain[0], str(self.certificate))
@@ -142,7 +142,7 @@ class TLS:
 
 
 def read_pem(path: Path | bytes | None) -> bytes:
-    """Return what a TLS file holds; bytes are returned as they are.
+    """Return the content of a TLS file; bytes are returned as they are.
 
     Raises:
         HubbubError: if it is not named, or cannot be read.
@@ -162,8 +162,8 @@ def open_channel(
 ) -> grpc.aio.Channel:
     """Open a TLS channel to host:port; it connects at the first call and again whenever it has to.
 
-    The other side's certificate must be for the host, or for `name` where one is given. Answers above `largest` bytes
-    are not taken: who fetches results takes `MAXIMUM_RESULTS_BYTES`.
+    The other side's certificate must be for the host, or for `name` if one is given. Answers above `largest` bytes
+    are refused; a reader of results takes up to `MAXIMUM_RESULTS_BYTES`.
     """
     options: tuple[tuple[str, str | int], ...] = (*_CHANNEL_OPTIONS, ("grpc.max_receive_message_length", largest))
     if name is not None:

@@ -31,7 +31,6 @@ from hubbub.protos.transport.statuses import failure, unreachable
 CONNECTIONS = 16
 """Calls at once; further ones wait for one of these to end."""
 
-_WHAT = "the shuffler"
 _BY_STATUS = {401: "unauthenticated", 403: "permission_denied", 404: "unimplemented", 429: "unavailable"}
 _GATEWAY = range(500, 600)
 
@@ -48,6 +47,7 @@ class HTTPSChannel:
             HubbubError: if a TLS file is missing.
             CertificateError: if one cannot be used.
         """
+        self._what = f"the shuffler at {address}"
         host, self._port = parted(address.removeprefix(HTTPS))
         self._host = host.strip("[]")
         self._context = _context(tls)
@@ -85,15 +85,15 @@ class HTTPSChannel:
             async with asyncio.timeout(seconds):
                 status, headers, body = await asyncio.get_running_loop().run_in_executor(self._pool, exchange)
         except TimeoutError as error:
-            raise unreachable(_WHAT, f"no answer within {seconds:g} s") from error
+            raise unreachable(self._what, f"no answer within {seconds:g} s") from error
         except (OSError, http.client.HTTPException) as error:
-            raise unreachable(_WHAT, _said(error)) from error
+            raise unreachable(self._what, _said(error)) from error
         if status != http.HTTPStatus.OK or headers.get("content-type") != PROTO:
-            raise _failed(status, headers, body)
+            raise _failed(self._what, status, headers, body)
         try:
             return kind.FromString(body)
         except DecodeError as error:
-            raise MessageError(f"{_WHAT} answered with bytes that are not a message of this version") from error
+            raise MessageError(f"{self._what} answered with bytes that are not a message of this version") from error
 
     # In threads
 
@@ -131,7 +131,7 @@ class HTTPSChannel:
             response = connection.getresponse()
             content = response.read(MAXIMUM_MESSAGE_BYTES + 1)
             if len(content) > MAXIMUM_MESSAGE_BYTES:
-                raise MessageError(f"{_WHAT} answered with more than {MAXIMUM_MESSAGE_BYTES} bytes")
+                raise MessageError(f"{self._what} answered with more than {MAXIMUM_MESSAGE_BYTES} bytes")
             kept = not response.will_close
             return response.status, {name.lower(): value for name, value in response.getheaders()}, content
         finally:
@@ -174,7 +174,7 @@ def _said(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _failed(status: int, headers: Mapping[str, str], body: bytes) -> HubbubError:
+def _failed(what: str, status: int, headers: Mapping[str, str], body: bytes) -> HubbubError:
     """Return the error in an answer; if it is not in Connect's form, the error of its HTTP status."""
     try:
         document = json.loads(body)
@@ -185,5 +185,5 @@ def _failed(status: int, headers: Mapping[str, str], body: bytes) -> HubbubError
         if status in _GATEWAY or status == http.HTTPStatus.REQUEST_TIMEOUT:
             code = "unavailable"
         if not code:
-            return failure(_WHAT, grpc.StatusCode.UNIMPLEMENTED, message, headers)
-    return failure(_WHAT, status_of(code), message, headers)
+            return failure(what, grpc.StatusCode.UNIMPLEMENTED, message, headers)
+    return failure(what, status_of(code), message, headers)

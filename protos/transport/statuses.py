@@ -85,7 +85,10 @@ _CAUSES = (
     ("WRONG_VERSION_NUMBER", "the server there does not speak TLS; check host and port"),
     ("hostname lookup error", "its host name cannot be resolved; check the host and the name service"),
     ("Connection refused", "no server listens there (connection refused)"),
-    ("Socket closed", "it closed the connection: it is stopping, or does not accept the caller's TLS certificate"),
+    (
+        "Socket closed",
+        "it closed the connection: it is stopping, it does not accept the caller's certificate, or the port is wrong",
+    ),
 )
 """Fragments of gRPC's errors for failed connections, with their meaning; the first match counts."""
 

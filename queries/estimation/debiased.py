@@ -59,7 +59,7 @@ class Debiased:
         valid = self.tally.valid
         if self.randomizer.support_gap == 0:
             raise ValueError(
-                f"the reports of {self.randomizer!r} say nothing; choose a randomizer that is less private"
+                f"the reports of {self.randomizer!r} have no information; choose a randomizer that is less private"
             )
         self.randomizer.check(self.tally)
         if not 0 <= self.dummies <= valid:

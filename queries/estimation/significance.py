@@ -1,7 +1,7 @@
 """Tests whether a count is larger than the noise if nobody has the category.
 
 If nobody encoded symbol j, each of n people's reports counts for j with probability `base`, independently, and each of
-D dummies with `dummy_mean`. So N_j is exactly a sum of two binomials, whatever everybody answered. The p-value is
+D dummies with `dummy_mean`. So N_j is exactly a sum of two binomials, for any answers. The p-value is
 P(N_j ≥ the observed count). No normal law is assumed, because small expected counts do not have one. A count of several
 symbols together, such as a total over groups, is compared with the normal law of its noise. For counts that are decoded
 from hashes, Bennett's inequality bounds the probability.

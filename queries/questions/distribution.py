@@ -7,7 +7,7 @@ if everybody answers). The consistent version, published with it, rises from 0 t
 
 A quantile has an interval and no standard error. The interval is the inversion of a band that covers F at all inner
 edges at once with a probability of at least 95 % (`simultaneous`). So all quantiles' intervals cover at once with that
-probability, whatever the distribution within a bucket is. Its ends are edges, so it is at least as wide as a bucket.
+probability, for any distribution within a bucket. Its ends are edges, so it is at least as wide as a bucket.
 The point estimate is read from the consistent F, linear within a bucket: it is as accurate as the assumption that
 people are spread evenly there.
 """

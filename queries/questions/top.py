@@ -82,8 +82,8 @@ class Top(Histogram):
         ]
         note = (
             f"{len(found)} of {self.answers} categories are significantly different from zero; on average at most "
-            f"{self.false_discovery_rate:g} of those found are held by nobody; their counts are too high on average, "
-            "and the intervals hold for all categories at once"
+            f"{self.false_discovery_rate:g} of those found have nobody; their counts are too high on average, "
+            "and the intervals are valid for all categories at once"
         )
         return Estimates(self.kind, (*rows, Row("answered", _in_band(answered, width))), notes=(note,))
 

@@ -11,7 +11,7 @@ the probabilities
 
     (½ − f)²/2,    ¾ − f²,    (½ + f)²/2.
 
-The mean is s, and the variance is exactly ¼ of a squared step, whatever f is. So t_j and t_j² − 1/(4·levels²) are
+The mean is s, and the variance is exactly ¼ of a squared step, for any f. So t_j and t_j² − 1/(4·levels²) are
 unbiased for z and z², with z the number scaled to [0, 1], and one step is enough.
 
 **Estimate.** Let T₁ and T₂ be the debiased totals of t − ½ and (t − ½)² − 1/(4·levels²), and m = T₁/A the mean counted

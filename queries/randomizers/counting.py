@@ -21,7 +21,7 @@ def uniform_symbols(count: int, symbols: int, random: Random) -> npt.NDArray[np.
     """
     limit = 2**32 - 2**32 % symbols
     found = np.empty(0, dtype=np.uint64)
-    # Less than half of the draws are rejected, whatever `symbols` is, so the loop ends soon.
+    # Less than half of the draws are rejected for any `symbols`, so the loop ends soon.
     while len(found) < count:
         draws = np.frombuffer(random(4 * (count - len(found))), dtype="<u4").astype(np.uint64)
         found = np.concatenate([found, draws[draws < limit] % symbols])

@@ -15,9 +15,9 @@ collide with x in the same rows. Three steps make this term small and known:
 - The common symbols among those decoded are *explained*: the reports that (1−γ)ĉ_j people are expected to add to each
   row are subtracted from the table before the others are decoded, and added back for j itself. The sum then runs over
   the other symbols only.
-- Explained reports still cause noise in the cells where they are. So x gets the variance of the reports in its own
+- Explained reports still cause noise in their cells. So x gets the variance of the reports in its own
   cells, instead of the mean over all cells that the formula has.
-- The rest of the term is measured, whatever the texts are and whether or not they were looked for: people of one symbol
+- The rest of the term is measured for all texts, also those that were not looked for: people of one symbol
   make the squares of the table's counts larger. With S = Σ(T − mean)² over the residual table of N reports,
   (S − N(1 − 1/(gR)))/(1−γ)² estimates Σ c(c−1)/R.
 """
@@ -133,7 +133,7 @@ def unpacked(table: bytes, valid: int) -> Cells:
     except zlib.error as error:
         raise ValueError(f"the table of cells is damaged: {error}") from error
     if len(planes) != 4 * valid or not reader.eof or reader.unused_data:
-        raise ValueError(f"the table of cells does not hold {valid} of them; is it another round's?")
+        raise ValueError(f"the table of cells does not have {valid} of them; is it another round's?")
     gaps = np.ascontiguousarray(np.frombuffer(planes, dtype=np.uint8).reshape(4, -1).T).view("<u4").ravel()
     return Cells(np.cumsum(gaps, dtype=np.int64), valid)
 

@@ -27,11 +27,11 @@ class Noise:
     """The law of a cell's reports without the explained ones: `values`, each in a share of the cells; (values,) both.
 
     A symbol that nobody has gets one cell of each row. Over the hash functions these cells are uniform, and independent
-    from row to row. So its number of reports is a sum of independent draws from the cells, whatever the table contains.
-    A common text that nobody looked for is in the table as cells with many reports, and one collision with it adds them
-    all. (BLAKE2b makes the cells independent between rows. Within a row, `hash_functions` proves uniformity for two
-    symbols at a time; that it is true jointly with all symbols in the table is assumed.) Let `known` be the explained
-    reports expected in its cells, sums of parts of at most 1 that add their own noise. By Chernoff's bound,
+    from row to row. So its number of reports is a sum of independent draws from the cells, for any contents of the
+    table. A common text that nobody looked for is in the table as cells with many reports, and one collision with it
+    adds them all. (BLAKE2b makes the cells independent between rows. Within a row, `hash_functions` proves uniformity
+    for two symbols at a time; that it is true jointly with all symbols in the table is assumed.) Let `known` be the
+    explained reports expected in its cells, sums of parts of at most 1 that add their own noise. By Chernoff's bound,
 
         ln P[N ≥ a] ≤ min_t  rows·ln E e^{t·value} + known·(e^t − 1 − t) − t·a.
     """

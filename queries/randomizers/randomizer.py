@@ -43,7 +43,7 @@ class Tally:
 
     @property
     def canonical(self) -> Counts:
-        """The counts in the one order in which they are hashed and published, whatever order they were counted in."""
+        """The counts in the one order in which they are hashed and published, for any order of counting."""
         return self.counts
 
     def written(self) -> bytes:

@@ -60,8 +60,8 @@ class UnaryEncoding:
         truthful = fields.ratio("truthful", "with 0 or 1, a bit could identify its sender")
         other = fields.ratio("other", "with 0 or 1, a bit could identify its sender")
         if other >= truthful:
-            limit = f"must be below truthful, {truthful}; if equal, lower it; if above, exchange 0 and 1"
-            raise FieldError(fields.table, "other", f"is {other}, it {limit}")
+            limit = f"must be below truthful, which is {truthful}. If equal, lower it; if above, exchange 0 and 1"
+            raise FieldError(fields.table, "other", f"is {other}; it {limit}")
         return cls(symbols, truthful, other)
 
     @classmethod

@@ -89,6 +89,9 @@ def part_of(beginning: bytes) -> bytes:
 
 @lru_cache(maxsize=1)
 def every_character() -> Alphabet:
-    """Return the alphabet of all characters that Unicode assigns, without the categories in `LEFT_OUT`."""
+    """Return the alphabet of all characters that Unicode assigns, without the categories in `LEFT_OUT`.
+
+    It is the Unicode of the Python that runs, so a newer one has more characters.
+    """
     points = map(chr, range(sys.maxunicode + 1))
     return Alphabet.of(each for each in points if unicodedata.category(each) not in LEFT_OUT)

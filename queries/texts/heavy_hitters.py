@@ -118,7 +118,7 @@ class _LookedUp:
 
     @cached_property
     def ends(self) -> npt.NDArray[np.int64]:
-        """The indices where the blocks end, shape (blocks,)."""
+        """The indices at the blocks' ends, shape (blocks,)."""
         return np.cumsum([len(block[1]) for block in self.blocks], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -165,7 +165,7 @@ def find_heavy_hitters(
 
 
 _RATE = (
-    f"false-discovery rate {FALSE_DISCOVERIES:.0%} in each round; the band over all that a round looked up holds of "
+    f"false-discovery rate {FALSE_DISCOVERIES:.0%} in each round; the band over all that a round looked up covers "
     "what it found. A beginning that nothing longer was found of is more often a false discovery than others are"
 )
 

@@ -143,7 +143,7 @@ def found_words(found: int, candidates: int) -> str:
     if not found:
         return f"none of the {candidates} candidates stands out of the noise ({rate})"
     return (
-        f"{found} of {candidates} candidates stand out of the noise ({rate}); the band over all looked up holds of them"
+        f"{found} of {candidates} candidates stand out of the noise ({rate}); the band over all looked up covers them"
     )
 
 

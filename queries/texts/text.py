@@ -187,7 +187,7 @@ class Text:
     @property
     def planned_for(self) -> str:
         """The statistic of the expected error."""
-        return f"one text that at most {self.share:.3g} of the people hold"
+        return f"one text that at most {self.share:.3g} of the people have"
 
     @property
     def extent(self) -> float:

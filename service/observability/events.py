@@ -22,7 +22,7 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "metrics not collected": "The metrics could not be put together (`error` has the kind), and the port answered "
         "503. The next scrape tries again.",
         "a call failed": "Something happened that nobody foresaw. The traceback has no values. Please report it.",
-        "health was not told": "The health of a service could not be set. Please report it.",
+        "health was not updated": "The health of a service could not be set. Please report it.",
         "log lines were lost": "So many lines could not be written since then.",
         # Keys and certificates
         "a key file cannot be read": "An identity next to the service's own belongs to another account, so the service "
@@ -57,8 +57,8 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "cause.",
         "given up, erased": "A round was erased: it is beyond the budget, or nothing opens it any more. Nothing can "
         "be done about it: `reason` has the cause.",
-        "held, but its task is not among the tasks": "A round of the store waits for a task file that was taken away. "
-        "Put the file back until the round is over, and restart the service.",
+        "a stored round's task is not among the tasks": "A round of the store waits for a task file that was "
+        "removed. Put the file back until the round is over, and restart the service.",
         "a task promises little": "At the start: a task's δ is above 0.1 / `minimum_reports`. `why` has its words. "
         "Plan the next task with a smaller `delta`.",
         "disk full: new submissions are refused": "No more than `disk_reserve` bytes are free, or than a round needs "
@@ -99,7 +99,7 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "the disk of the store.",
         "what was erased is not cut out of the files yet": "The analyzer erased, and the disk had no room to write "
         "its file anew. It is done after the next transaction. Make room on the disk.",
-        "a log's mark cannot be written": "The file next to the store that says how far its log goes cannot be "
+        "a log's mark cannot be written": "The file next to the store that marks how far its log goes cannot be "
         "written. It is emptied or removed instead: until it can be written, a log that is lost is not noticed at the "
         "next start. If neither is possible, a whole log may be taken for another one then. Look at the disk of the "
         "store, and at its folder's owner.",
@@ -110,19 +110,19 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "what a mixed round's lists were made of is still to be deleted": "Deleting the envelopes as they came failed "
         "after a round was mixed, as on a full disk. Nothing of the round is delivered before that is done. It is "
         "tried again by itself.",
-        "the log still holds the key of a round that was mixed": "The write-ahead log could not be cut after a round "
+        "the log still has the key of a round that was mixed": "The write-ahead log could not be cut after a round "
         "was mixed. Erasing the round insists on it. Look at the disk of the store.",
         "the keyring could not be written": "The disk of `data` refused a write of the keyring of a store in "
         "PostgreSQL. What needed the write is tried again.",
-        "the keyring still holds the key of a round that was mixed": "The keyring could not be written when a round in "
+        "the keyring still has the key of a round that was mixed": "The keyring could not be written when a round in "
         "PostgreSQL was mixed. Erasing the round insists on it. Look at the disk of `data`.",
-        "the keyring still holds the secrets of a round that is over": "The analyzer's keyring could not be written "
+        "the keyring still has the secrets of a round that is over": "The analyzer's keyring could not be written "
         "when a round in PostgreSQL was certified or given up. The next change tries it again, and erasing the round "
         "insists on it. Look at the disk of `data`.",
         # A leader and its standbys
         "acting as the leader": "This shuffler keeps the rounds of its database from now on, in the `term` named.",
         "standing by": "Another shuffler keeps the rounds. This one takes over when that one is gone.",
-        "another leader has taken over": "This one was the leader, and ends what it did. Then it stands by.",
+        "another leader has taken over": "This process was the leader. It ends its work, and then stands by.",
         "cannot take over": "It is this one's turn, and it cannot begin (`error` has the cause). It goes on standing "
         "by, and tries again.",
         "no leader answers": "A front end reached none of its `leaders` (`error` has what each answered). It goes on "

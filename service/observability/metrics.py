@@ -72,7 +72,7 @@ class IncidentCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return it as it is now."""
-        found = GaugeMetricFamily(f"{self._prefix}_incidents", "What holds the service up, by kind.", labels=("kind",))
+        found = GaugeMetricFamily(f"{self._prefix}_incidents", "Open incidents, by kind.", labels=("kind",))
         for kind in IncidentKind:
             found.add_metric((kind.value,), self._incidents.count(kind))
         lost = CounterMetricFamily(

@@ -58,7 +58,7 @@ class RoundedRegistry(CollectorRegistry):
         return iter(super().collect())
 
     def restricted_registry(self, names: Any) -> Any:  # noqa: ARG002 - the library's parameter
-        """Return all metrics, whatever the names: the library's own method would bypass the rounding."""
+        """Return all metrics, for any `names`: the library's own method would bypass the rounding."""
         return self
 
     def _rounded(self, family: Metric) -> Metric:

@@ -29,7 +29,7 @@ RoundId = tuple[bytes, int]
 FILE_NAME = "keyring.db"
 
 KEYRING_TABLE = """
--- Which keyring this is, 16 random bytes: the database says which one it belongs to.
+-- The id of this keyring, 16 random bytes: the database names the one that belongs to it.
 CREATE TABLE keyring (id BLOB NOT NULL) STRICT;
 INSERT INTO keyring VALUES (randomblob(16));
 """

@@ -31,7 +31,7 @@ WAIT_SECONDS = 5.0
 """How long a call waits for a connection before it fails."""
 
 CONNECTIONS = 8
-"""Most connections of one process: one that holds a lock, one that mixes, the others for reads and round steps."""
+"""Most connections of one process: one that has a lock, one that mixes, the others for reads and round steps."""
 
 OLDEST = 14
 """The oldest supported major version of the server."""
@@ -118,8 +118,10 @@ class Sessions:
         self._check = check
         self._closed = threading.Event()
         given = conninfo_to_dict(address)
+        # Only defaults: the operator's address may set these itself.
         network = {name: value for name, value in _NETWORK.items() if name not in given}
         self.settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS), **network)
+        # Outside of the pool, which would retry in the background and report a timeout instead of the cause.
         try:
             with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)
@@ -224,7 +226,7 @@ class Sessions:
 def configure(connection: Connection, schema: str) -> None:
     """Configure a connection: durable commits, visible commits of others, and the tables of a schema."""
     connection.execute("SET synchronous_commit = on")
-    # Each statement sees the commits before it, whatever the server's default is. After waiting for a lock, a
+    # Each statement sees the commits before it, also if the server has another default. After waiting for a lock, a
     # transaction must see the changes of the lock's holder, such as a cut, and not the state when the wait began.
     connection.execute("SET default_transaction_isolation = 'read committed'")
     connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))

@@ -1,6 +1,6 @@
 """Protects the memory of a process, including keys and answers, from core files and from other processes.
 
-A core file is a copy of all memory. The system decides where it is written, and often sends it elsewhere. This module
+A core file is a copy of all memory. The system decides its place, and often sends it to another machine. This module
 imports the standard library only, because the command line must work in the bare install.
 """
 
@@ -29,8 +29,8 @@ def disable_core_dumps() -> None:
     if sys.platform == "linux":
         import ctypes
 
-        # The limit alone does not suffice: if core_pattern names a program, the kernel passes it the core whatever the
-        # limit is (core(5)). A process that is not dumpable has no core at all (prctl(2)), and its account can use
+        # The limit alone does not suffice: if core_pattern names a program, the kernel passes it the core despite the
+        # limit (core(5)). A process that is not dumpable has no core at all (prctl(2)), and its account can use
         # neither /proc/PID/mem nor debuggers. Python has no function for it.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 

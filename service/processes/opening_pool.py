@@ -88,7 +88,7 @@ class OpeningPool:
         pending: deque[tuple[bytes, ProcessPoolExecutor, Future[Opened]]] = deque()
         for chunk in chunks:
             pending.append((chunk, *self._submit(job, chunk)))
-            # Give out only enough chunks to keep the workers busy: memory stays bounded, whatever the batch's size.
+            # Give out only enough chunks to keep the workers busy, so that memory stays bounded for any batch.
             if len(pending) > self._processes * _AHEAD:
                 yield self._result(job, *pending.popleft())
         while pending:

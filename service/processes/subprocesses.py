@@ -1,7 +1,7 @@
 """Starts programs of hubbub from the installed code only, with few environment variables.
 
 With `python -m` and `python -c`, Python searches the current folder before all other places of modules. A
-`cryptography.py` in the folder where a service was started would then run with access to round keys. So children are
+`cryptography.py` in the folder in which a service was started would then run with access to round keys. So children are
 started with `-P`, and with PYTHONSAFEPATH for their own children.
 
 This module imports the standard library only, since every process that opens envelopes loads it.

@@ -159,10 +159,11 @@ class InboxTables(InboxTransaction[D]):
         self._run("UPDATE batch SET next_offset = next_offset + ? WHERE key = ?", len(envelopes), row)
 
     def _check_repetition(self, chunk: Envelopes, repeated: int) -> None:
+        row = self._batch(chunk.batch)
         stored = self._connection.execute(
-            "SELECT first, envelopes FROM arrived WHERE batch = ?1 AND first < ?3 AND first >="
-            " (SELECT max(first) FROM arrived WHERE batch = ?1 AND first <= ?2) ORDER BY first",
-            (self._batch(chunk.batch), chunk.offset, chunk.offset + repeated),
+            "SELECT first, envelopes FROM arrived WHERE batch = ? AND first < ? AND first >="
+            " (SELECT max(first) FROM arrived WHERE batch = ? AND first <= ?) ORDER BY first",
+            (row, chunk.offset + repeated, row, chunk.offset),
         )
         check_repetition(stored, chunk.offset, chunk.envelopes[:repeated])
 

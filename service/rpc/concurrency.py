@@ -2,7 +2,7 @@
 
 A call whose message does not arrive keeps its slot for a few seconds at most. It loses the slot sooner if others need
 it: a connection with more than its share of such calls gives up its oldest. So a connection that never finishes its
-messages takes nothing from those that do. The memory for unfinished messages is bounded, whatever a port is sent.
+messages takes nothing from those that do. The memory for unfinished messages is bounded, for any input to a port.
 
 Connections share the bytes in work, and the bytes of answers that were not read yet. One connection uses at most as
 much as is left for all others. A connection that uses nothing may always make a small call.
@@ -28,7 +28,7 @@ RETRY_SECONDS = 1.0
 
 FEWEST_UNFINISHED = 16
 MOST_UNFINISHED = 1024
-"""Bounds on concurrent calls whose message is not complete, whatever the memory limit is."""
+"""Bounds on concurrent calls whose message is not complete, in addition to the limit of memory."""
 
 LOOK_SECONDS = 0.05
 """How often memory is checked while more messages are awaited than would fit if all had the largest size."""
@@ -77,7 +77,7 @@ class PortLimit(StrEnum):
     SIZE = "size"
     """The message was larger than its call needs."""
     COUNT = "count"
-    """The message held more elements than it may."""
+    """The message had more elements than allowed."""
     COMPRESSED = "compressed"
     """The message was compressed."""
     PEER = "peer"

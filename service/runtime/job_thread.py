@@ -51,11 +51,11 @@ class JobThread(ABC, Generic[W]):
 
     @abstractmethod
     def _run(self) -> None:
-        """Run groups of jobs until the end; whatever is raised, later jobs must still run."""
+        """Run groups of jobs until the end; after any error, later jobs must still run."""
 
     def _put(self, work: W, *, size: int = 1, alone: bool = False, bare: bool = False) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        # The lock keeps a job from being put after the end marker, where it would never run.
+        # The lock keeps a job from being put after the end marker: it would never run.
         with self._closing:
             if self._closed:
                 raise StoreError("the store is closed; the service is stopping")

@@ -53,7 +53,7 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _unreadable(path: Path, error: OSError) -> TaskError:
-    if path.is_symlink() and not os.path.exists(path):  # noqa: PTH110 - Path.exists raises where it may not look
+    if path.is_symlink() and not os.path.exists(path):  # noqa: PTH110 - Path.exists raises if access is denied
         return TaskError(
             f"{path} is a link to {path.readlink()}, which does not exist; put the task there, or remove the link"
         )

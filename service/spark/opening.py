@@ -42,7 +42,7 @@ OpenChunk = Callable[[OpeningJob, bytes], Opened]
 class SparkOpeningPool(OpeningPool):
     """An `OpeningPool` that opens batches of at least `settings.minimum_envelopes` on Spark, and others by itself.
 
-    `folder` is where a session works unless the settings name another. `open_one` opens the envelopes of one task.
+    `folder` is a session's working folder unless the settings name another. `open_one` opens the envelopes of one task.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ def _used(open_one: OpenChunk, job: OpeningJob, use: Callable[[bytes], T], chunk
 
 
 def _chunks(parts: Iterable[bytes], width: int) -> Iterator[bytes]:
-    """Give a batch in chunks of one length, the last one shorter, whatever its stored chunks were."""
+    """Give a batch in chunks of one length, the last one shorter; its stored chunks may differ in length."""
     size = max(1, min(CHUNK, CHUNK_BYTES // width)) * width
     held = bytearray()
     for part in parts:

@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 def check_whole(
     connection: sqlite3.Connection, path: Path, seconds: float = CHECK_SECONDS, largest: int = LARGEST_BYTES
 ) -> None:
-    """Check that the pages and rows of the store in `path` are where its trees expect them, as far as time allows.
+    """Check that the pages and rows of the store in `path` are in the places that its trees expect, if time allows.
 
     A file of more than `largest` bytes is not checked, and a warning is logged.
 

@@ -1,8 +1,8 @@
 """A request at a time, its head, its body and its answer, each bounded.
 
-HTTP/1.1, parsed by `httptools` (llhttp). A request says how long its body is: one that comes in chunks is answered 411,
-so there is one way to tell where it ends, and no second reading of it to smuggle anything past a proxy. Who sends
-another request before the answer to the first gets that answer, and no more.
+HTTP/1.1, parsed by `httptools` (llhttp). A request states the length of its body: a chunked one is answered 411. So
+there is one way to find its end, and a proxy cannot read it differently (request smuggling). A caller that sends
+another request before the answer to the first gets that answer only; then the connection is closed.
 """
 
 from __future__ import annotations
@@ -24,50 +24,50 @@ MOST_HEADERS = 64
 """Headers of a request."""
 
 AT_ONCE_BYTES = 4096
-"""Bytes of a message that is answered without waiting for it, where all of it is there."""
+"""Largest message (bytes) that is passed on directly, if it is complete when its head is parsed."""
 
 FIRST_SECONDS = 10.0
 """How long a connection may be open before its first request begins."""
 
 WRITE_SECONDS = 30.0
-"""How long an answer may go untaken before its connection is closed."""
+"""How long the caller may take no bytes of an answer; then its connection is closed."""
 
 PIECE_BYTES = 64 * 1024
-"""How much of an answer TLS is given at a time: it enciphers into memory that it keeps as long as the connection, so a
-megabyte at once would be a megabyte for each connection that ever had such an answer."""
+"""How much of an answer TLS is given at a time. It encrypts into a buffer that it keeps as long as the connection, so
+a megabyte at once would cost a megabyte for each connection that ever had such an answer."""
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {499: "Client Closed Request"}
 
 
 class ConnectionOwner(Protocol):
-    """What a connection needs of the port that it came by."""
+    """What a connection needs of its port."""
 
     router: ConnectRouter
     date: str
-    """The time now, as HTTP writes it."""
+    """The current time in HTTP's form."""
     unfinished_seconds: float
     idle_seconds: float
     age_seconds: float
     leaving: bool
 
     def cors(self, origin: bytes) -> tuple[Header, ...]:
-        """Return what lets pages of that origin read answers."""
+        """Return the headers that let pages of that origin read answers."""
 
     def connected(self, connection: Connection) -> None:
-        """Note that a connection agreed on TLS."""
+        """Note that a connection finished its TLS handshake."""
 
     def gone(self, connection: Connection) -> None:
-        """Note that a connection is over."""
+        """Note that a connection ended."""
 
 
 class Connection(asyncio.Protocol):
-    """Answers what comes on one connection from `address`; `name` tells it from all others."""
+    """Answers the requests of one connection from `address`; `name` is unique among connections."""
 
     def __init__(self, host: ConnectionOwner, address: str, name: str) -> None:
         self.address, self.name = address, name
         self._host, self._loop = host, asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        # It holds this connection; both are let go when the connection is over.
+        # The parser refers to this connection: a cycle, which `connection_lost` breaks.
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._born = self._since = self._loop.time()
         self._stalled: float | None = None
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         self._fresh = True
 
     def _reset(self) -> None:
-        """Be ready for the next request."""
+        """Prepare for the next request."""
         self._path = b""
         self._headers: dict[bytes, bytes] = {}
         self._taken_body()
@@ -95,16 +95,16 @@ class Connection(asyncio.Protocol):
     # The transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; TLS is agreed on."""
-        # Of whichever event loop it is: uvloop's have the methods of `asyncio.Transport` and are no subclass of it.
+        """Begin, after the TLS handshake."""
+        # Not isinstance: uvloop's transports have the methods of `asyncio.Transport` but are no subclass of it.
         self._transport = cast(asyncio.Transport, transport)
-        # Told at once of anything that the transport cannot hand on, and again when all of it was.
+        # So `pause_writing` is called as soon as bytes have to wait, and `resume_writing` once none do.
         self._transport.set_write_buffer_limits(high=1, low=0)
         self._born = self._since = self._loop.time()
         self._host.connected(self)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Give everything back; a call in work hears of it as gRPC's do."""
+        """Release everything; a call in work is cancelled, as gRPC does."""
         self._last = self._deaf = True
         self._taken_body()
         if self._work is not None:
@@ -114,12 +114,12 @@ class Connection(asyncio.Protocol):
         self._host.gone(self)
 
     def pause_writing(self) -> None:
-        """Note that the answer is not taken yet."""
-        # Reading is not paused here: TLS has bytes of its own to send first, and goes on with them while it reads.
+        """Note that the caller does not take the answer yet."""
+        # Reading is not paused here: TLS also sends bytes of its own, and continues with them while it reads.
         self._stalled = self._loop.time()
 
     def resume_writing(self) -> None:
-        """Note that all of it was."""
+        """Note that the whole answer was taken."""
         self._stalled = None
         if self._transport is not None and not self._deaf:
             self._transport.resume_reading()
@@ -131,11 +131,11 @@ class Connection(asyncio.Protocol):
             sent(None)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came."""
+        """Parse received bytes."""
         if self._deaf or self._transport is None or self._parser is None:
             return
         if self._whole:
-            # Before the answer to what came first: that one is answered, and nothing behind it is read.
+            # A second request before the first is answered: only the first is answered, and nothing more is read.
             self._last = self._deaf = True
             self._transport.pause_reading()
             return
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def _go_on(self) -> None:
-        """Do what follows from what was parsed."""
+        """Refuse, answer, or pass the body on, depending on what was parsed."""
         if self._fault is not None:
             self._refuse(self._fault)
         elif not self._headed and self._head_bytes > MOST_HEAD_BYTES:
@@ -176,17 +176,17 @@ class Connection(asyncio.Protocol):
             self._path += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; twice the same is not one of the headers that are needed."""
+        """Take a header; a repeated header is refused, since none that is needed repeats."""
         if self._whole:
             return
         name = name.lower()
         if name in self._headers or len(self._headers) >= MOST_HEADERS:
-            self._headers[b""] = name  # no header's name: the head is refused
+            self._headers[b""] = name  # a marker that no header can set: `_checked_head` refuses it
             return
         self._headers[name] = value
 
     def on_headers_complete(self) -> None:
-        """Decide what to do with the request, before anything of its body is kept."""
+        """Decide what to do with the request before any of its body is kept."""
         if self._whole:
             return
         self._headed = True
@@ -195,21 +195,22 @@ class Connection(asyncio.Protocol):
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body; its length was checked beforehand."""
+        """Take a piece of the body, whose length was checked before."""
         if not self._whole and self._fault is None:
             self._body += body
             self._host.router.pipeline.admission.receive(len(body))
 
     def on_message_complete(self) -> None:
-        """Note that the request is whole."""
+        """Note that the request is complete."""
         self._whole = True
 
     def _checked_head(self) -> Reply | None:
-        """Return what a request is refused with for its head; without a fault, the call that it begins is noted."""
+        """Return the refusal of a request for its head, or None; then `_begun` is the call that it begins."""
         if self._parser is None:
             return Reply(400)
         headers, verb = self._headers, self._parser.get_method()
         version = self._parser.get_http_version()
+        # `_head_bytes` includes a body that arrived with the head, so the headers themselves are added up.
         if self._head_bytes > MOST_HEAD_BYTES and sum(map(len, (*headers, *headers.values()))) > MOST_HEAD_BYTES:
             return self._no_http(431)
         if b"" in headers or (b"host" not in headers and version != "1.0"):
@@ -244,18 +245,18 @@ class Connection(asyncio.Protocol):
         return await self._arrived
 
     async def _answer(self, begun: Begun) -> None:
-        # Most messages of one device come in one piece with their head: they need no deadline to be whole. Larger ones
-        # are not handed over as they are, as each caller on the way would hold them until the answer.
+        # Most messages of one device arrive with their head, and need no deadline to be complete. Larger ones are read
+        # by `_read`: passed directly, each function on the way would keep them in memory until the answer.
         at_once = self._whole and len(self._body) <= AT_ONCE_BYTES
         read = self._taken_body() if at_once else self._read
         reply = await self._host.router.answer(begun, self.name, read)
         self._work = None
-        # What is still on its way of a message that was refused is not read, and cannot be told from the next request.
+        # The rest of a refused message is not read, and could not be distinguished from the next request.
         self._last |= not self._whole
         self._send(reply)
 
     def _refuse(self, reply: Reply) -> None:
-        """Answer what is no call; but for a question of a browser, the connection ends with it."""
+        """Answer a request that is not a call; then close the connection, unless it was a browser's preflight."""
         if reply.status != HTTPStatus.NO_CONTENT:
             self._last = True
             if self._fault is None:
@@ -277,13 +278,14 @@ class Connection(asyncio.Protocol):
         if reply.sent is not None:
             self._unsent.append(reply.sent)
             if self._stalled is None:
+                # The transport did not ask to pause, so the system has taken the whole answer.
                 self._all_sent()
         if self._last:
             self.close()
         else:
             self._reset()
             if self._stalled is not None and self._transport is not None:
-                # The next request is not read before this answer was taken.
+                # The next request is not read before the caller has taken this answer.
                 self._transport.pause_reading()
 
     def _write(self, data: bytes) -> None:
@@ -294,13 +296,13 @@ class Connection(asyncio.Protocol):
     # What the port asks for
 
     def look(self, now: float) -> None:
-        """Close what has had its time."""
+        """Close the connection if its time is over."""
         waited = now - self._since
         if self._stalled is not None:
             if now - self._stalled > WRITE_SECONDS:
                 self.abort()
         elif self._work is not None or self._deaf:
-            # A call has deadlines of its own; and what is closed is given as long to take its answer.
+            # A call has deadlines of its own. A closing connection has `WRITE_SECONDS` to take its answer.
             if self._work is None and waited > WRITE_SECONDS:
                 self.abort()
         elif self._head_bytes and waited > self._host.unfinished_seconds:
@@ -315,14 +317,14 @@ class Connection(asyncio.Protocol):
         return waited > (FIRST_SECONDS if self._fresh else host.idle_seconds) or now - self._born > host.age_seconds
 
     def leave(self) -> None:
-        """Close now, or after the answer to what is in work."""
+        """Close now, or after the answer to the request in work."""
         if self._work is None and not self._head_bytes:
             self.close()
 
     def close(self) -> None:
-        """Close once what was written is taken."""
+        """Close once the caller has taken all that was written."""
         self._last = self._deaf = True
-        # The other end may take its time to close as well, and what came of its message is of no use any more.
+        # The other end may close late, and its incomplete message would occupy memory until then.
         self._taken_body()
         if self._transport is not None:
             self._transport.close()

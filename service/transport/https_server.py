@@ -1,7 +1,7 @@
-"""The HTTPS port of a service, in its event loop: connections taken, bounded by address, looked at, drained.
+"""Serves HTTPS in a service's event loop: accepts connections, limits them by address, checks their time, drains them.
 
-Connections are counted from the moment when they are accepted, before TLS is agreed on: in all, and by address, where
-no proxy is in front. An IPv6 address stands for its /64, which is what one subscriber has.
+Connections are counted from their acceptance on, before the TLS handshake: in all, and by address if no proxy is in
+front. An IPv6 address counts as its /64, which is what one subscriber has.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ from hubbub.service.transport.http_connection import Connection
 from hubbub.service.transport.tls_reload import ReloadingContext, server_context
 
 LOOK_SECONDS = 1.0
-"""How often, at least, connections are looked at whose time may be over."""
+"""The longest time between two checks for connections whose time is over."""
 
 BACKLOG = 1024
-"""Connections that the system has and the port has not taken yet."""
+"""Connections that wait in the system until the port accepts them."""
 
 RECEIVE_BYTES = 64 * 1024
-"""What the system takes of a connection ahead of the port, about, which is what the port reads at a time. TLS keeps
-twice as much for each connection that has sent so much; without this half a megabyte each."""
+"""About how much the system buffers of a connection, which is what the port reads at a time. TLS keeps twice as much
+for each connection that has sent that much. Without this limit it would be half a megabyte each."""
 
 PAUSE_SECONDS = 0.1
-"""How long no connection is taken after the system refused one, as it does without files."""
+"""How long no connection is accepted after the system refused one, as it does if the limit of files is reached."""
 
 SHUTDOWN_SECONDS = 5.0
-"""How long the other end may take to say that it closes TLS, too."""
+"""How long the other end may take to close TLS, too."""
 
 PREFLIGHT_SECONDS = 7200
-"""How long a browser may remember what pages of other origins may send."""
+"""How long a browser may cache the answer to a preflight."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """What the server takes of its connections, and whose pages may read its answers."""
+    """The limits of the server's connections, and the origins whose pages may read its answers."""
 
     connections: Connections
     of_address: int | None = None
-    """Connections at once from one address; None for no such limit, as behind a proxy."""
+    """Connections at once from one address; None for no limit, as behind a proxy."""
     origins: Collection[str] = ()
-    """Origins of pages that may call, as browsers name them; "*" is all of them."""
+    """Origins whose pages may call, as browsers name them; "*" is all."""
 
 
 class HttpsServer:
-    """Answers a service's calls by HTTPS; `tls` is read again when `renewals` says another number."""
+    """Answers a service's calls over HTTPS; the files of `tls` are read again when `renewals` returns a new number."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class HttpsServer:
         *,
         shared: bool = False,
     ) -> None:
-        """Listen nowhere yet; a `shared` port is one that other processes of this service listen at, too."""
+        """Open no port yet; at a `shared` port, other processes of this service listen, too."""
         limits = router.pipeline.admission.limits
         self.router, self._connection_limits, self._shared = router, connection_limits, shared
         self.leaving = False
@@ -101,7 +101,7 @@ class HttpsServer:
 
     @property
     def pipeline(self) -> RequestPipeline:
-        """What takes the port's calls in."""
+        """The pipeline that admits the port's calls."""
         return self.router.pipeline
 
     def listen(self, address: str) -> int:
@@ -117,7 +117,7 @@ class HttpsServer:
         except OSError as error:
             raise cannot_listen(address, error) from error
         self._listener.setblocking(False)
-        # Connections have it from here; set later, the window that they are offered would be larger.
+        # Connections inherit it from the listener. Set on a connection, it would come after its window was offered.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         for work in (self._accept(self._listener), self._look()):
             self._begin(asyncio.get_running_loop().create_task(work))
@@ -129,7 +129,7 @@ class HttpsServer:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self, grace: float | None) -> None:
-        """Take no more connections, and close those there are: at once, or once their calls are answered."""
+        """Accept no more connections; close the open ones at once, or let their calls end within `grace` seconds."""
         self.leaving = True
         if self._listener is not None:
             self._listener.close()
@@ -162,7 +162,7 @@ class HttpsServer:
                 self._begin(loop.create_task(self._connect(found, address)))
             else:
                 found.close()
-            # A crowd that knocks without pause must not keep calls from being answered.
+            # Let other tasks run: a stream of new connections must not keep calls from being answered.
             await asyncio.sleep(0)
 
     def _has_room(self, address: str) -> bool:
@@ -187,7 +187,7 @@ class HttpsServer:
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
-        except (OSError, TimeoutError):  # no TLS, or none in time: errors of TLS are OSErrors
+        except (OSError, TimeoutError):  # no TLS handshake, or none in time: errors of TLS are OSErrors
             self.gone(connection)
         except BaseException:
             self.gone(connection)
@@ -217,7 +217,7 @@ class HttpsServer:
     # Browsers
 
     def cors(self, origin: bytes) -> tuple[Header, ...]:
-        """Return what lets pages of that origin call, and read answers; nothing where its pages may not."""
+        """Return the headers that let pages of that origin call and read answers; none if they may not."""
         text = origin.decode("latin-1")
         if text not in self._connection_limits.origins and "*" not in self._connection_limits.origins:
             return ()

@@ -1,10 +1,12 @@
-"""An HTTP port of its own where Prometheus reads a service's metrics.
+"""Serves a service's metrics to Prometheus at an HTTP port of its own.
 
-On loopback the port answers whoever is on this machine. At any other address it answers over mutual TLS only, to
-certificates whose common name is among `MONITORS`: when submissions come is the shuffler's to know, not the network's.
+On loopback the port answers everybody on this machine. At any other address it answers over mutual TLS only, to
+certificates whose common name is among `MONITORS`: metrics show when submissions arrive, which the network must not
+learn.
 
-This is not `prometheus_client.start_http_server`: that agrees on TLS where it accepts connections, so one silent client
-keeps all others out. Nor does it bound connections and their time, look at common names, or read TLS files again.
+`prometheus_client.start_http_server` is not used: it does the TLS handshake in the loop that accepts connections, so
+one silent client blocks all others. Nor does it limit connections and their time, check common names, or reload TLS
+files.
 """
 
 from __future__ import annotations
@@ -33,19 +35,19 @@ MONITORS = frozenset({"monitor", "operator"})
 """Common names that may read metrics at an address that is not loopback."""
 
 CONNECTIONS = 8
-"""Connections at once. Where one more comes, the one that takes longest over its request is closed."""
+"""Connections at once. If there is one more, the one whose request is incomplete for the longest time is closed."""
 
 READ_SECONDS = 5.0
-"""How long a whole request may take to come, TLS included, however little by little it does."""
+"""How long a whole request may take to arrive, with its TLS handshake."""
 
 WRITE_SECONDS = 30.0
-"""How long an answer may take to be collected and taken."""
+"""How long an answer may take to be collected and sent."""
 
 Renewals = Callable[[], int]
-"""How often a service's TLS files were taken anew since its start."""
+"""Returns how often a service's TLS files were reloaded since its start."""
 
 Contexts = Callable[[], ssl.SSLContext]
-"""Gives the TLS context of a new connection."""
+"""Returns the TLS context of a new connection."""
 
 _PATH = "/metrics"
 _PEER = "hubbub.peer"
@@ -58,16 +60,16 @@ class _Handler(WSGIRequestHandler):
 
     def handle(self) -> None:
         if isinstance(self.connection, ssl.SSLSocket):
-            # Here, in the connection's own thread and under its timeout; see `_Server`.
+            # Here, in the connection's own thread and under its timeout; see `_Server.get_request`.
             self.connection.do_handshake()
         super().handle()
 
     def get_stderr(self) -> TextIO:
-        # What fails here while an answer is sent would be printed with its traceback, beside the log.
+        # Otherwise an error while an answer is sent would be printed to stderr with its traceback, outside the log.
         return io.StringIO()
 
     def get_environ(self) -> dict[str, Any]:
-        # The request is whole.
+        # The request is complete.
         self.server.has_asked(self.connection)
         environ: dict[str, Any] = super().get_environ()
         if isinstance(self.connection, ssl.SSLSocket):
@@ -75,7 +77,7 @@ class _Handler(WSGIRequestHandler):
         return environ
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
-        """Leave nothing in the log: what comes in is somebody else's text."""
+        """Log nothing: the text comes from the caller."""
 
 
 def _common_names(connection: ssl.SSLSocket) -> set[str]:
@@ -85,7 +87,7 @@ def _common_names(connection: ssl.SSLSocket) -> set[str]:
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
-    # By default five: the sixth at once would wait for a second.
+    # The default is five; a sixth connection at the same moment would wait for a second.
     request_queue_size = 128
 
     def __init__(self, family: socket.AddressFamily, address: Any, context: Contexts | None) -> None:
@@ -101,17 +103,17 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         connection, address = self.socket.accept()
         if self._context is None:
             return connection, address
-        # The handshake is the connection's own business: a silent one must not keep others waiting.
+        # The handshake is done in the connection's own thread: a silent client must not block others.
         wrapped = self._context().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return wrapped, address
 
     def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's would ask the name service who this is
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's would look up this host's name in the DNS
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def verify_request(self, request: Any, _client_address: Any) -> bool:
-        # Without a free slot the connection is closed, so that nobody can pile up threads.
+        # Without a free slot the connection is closed, so the number of threads is bounded.
         if not self._slots.acquire(blocking=False) and not self._made_room():
             return False
         with self._lock:
@@ -119,9 +121,9 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         return True
 
     def _made_room(self) -> bool:
-        """Close the connection that has been asking for longest; return whether its slot came free."""
+        """Close the oldest connection without a complete request; return whether its slot became free."""
         with self._lock:
-            # In the order in which they came.
+            # A dict keeps the order of insertion, so the first is the oldest.
             oldest = next(iter(self._asking), None)
             if oldest is None:
                 return False
@@ -129,7 +131,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         return self._slots.acquire(timeout=1.0)
 
     def has_asked(self, request: Any) -> None:
-        """Note that a connection's request is whole: it is answered, whoever comes."""
+        """Note that a connection's request is complete; it is no longer closed to make room."""
         with self._lock:
             self._asking.pop(request, None)
             self._asked[request] = time.monotonic()
@@ -156,18 +158,18 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
 
 def _shut(connection: socket.socket) -> None:
-    # Its thread, which closes it, wakes up from whatever it waits for. Under TLS no word of it is sent before.
+    # This wakes the connection's thread, which then closes it. The plain socket's method, as TLS's would first unwrap.
     with contextlib.suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class MetricsPort:
-    """The HTTP port; answers GET /metrics from a thread of its own until it is closed."""
+    """The HTTP port, which answers GET /metrics from a thread of its own until it is closed."""
 
     def __init__(
         self, address: str, registry: prometheus_client.CollectorRegistry, tls: TLS, renewals: Renewals = lambda: 0
     ) -> None:
-        """Listen at host:port; port 0 takes a free one. TLS files are read again when `renewals` says another number.
+        """Listen at host:port (port 0 takes a free one); TLS files are read again when `renewals` returns a new number.
 
         Raises:
             HubbubError: if the address or, beyond loopback, a TLS file cannot be used.
@@ -186,7 +188,7 @@ class MetricsPort:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer nobody any more; blocks for up to 0.1 s."""
+        """Stop answering; blocks for up to 0.1 s."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -221,7 +223,7 @@ def _app(registry: prometheus_client.CollectorRegistry, allowed: frozenset[str] 
             return list(exposition(environ, start_response))
         except Exception as error:
             _LOG.warning("metrics not collected", error=type(error).__name__, seconds=time.monotonic() - started)
-            return _plain(start_response, "503 Service Unavailable", "not collected; the service's log says why")
+            return _plain(start_response, "503 Service Unavailable", "not collected; see the service's log")
 
     return app
 

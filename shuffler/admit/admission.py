@@ -225,7 +225,7 @@ class AdmissionHandler:
         held = await self._store.submissions(round_)
         known = await self._store.known(round_, [pseudonym for pseudonym in pseudonyms if pseudonym is not None])
         # No await from here on: the room that is free now is taken below. A retry is not a new submission: it gets its
-        # receipt again, whatever the checks would decide now.
+        # receipt again, even if the checks would refuse it now.
         answers = self._recognised(task, round_, submissions, pseudonyms, known)
         asked = [index for index, answer in enumerate(answers) if answer is None]
         # Mixing writes a round's whole content once more before it deletes any of it.
@@ -253,6 +253,7 @@ class AdmissionHandler:
         known: Sequence[bytes | None],
     ) -> list[Answer | None]:
         """Answer submissions that are stored (their digests are in `known`) or unproven; None for the rest."""
+        # `known` has an entry for each submission with a pseudonym, in order, so `next` is called only for those.
         digests = iter(known)
         return [
             self._unproven(task, round_)
@@ -289,6 +290,7 @@ class AdmissionHandler:
                 if plain is not None
             ]
             try:
+                # One outcome comes for each submission that could be opened, in order; the answers below draw on them.
                 unopened = len(submissions) - len(opened)
                 outcomes = iter(await self._store.insert(round_, opened, unopened, task.maximum_reports))
             except StoreError:

@@ -11,9 +11,11 @@ from hubbub.service.settings import (
     File,
     Listen,
     LogSettings,
-    OptionalListen,
+    MetricsListen,
     PortLimitSettings,
+    Processes,
     SettingsTable,
+    SuccessionFiles,
     TLSSettings,
 )
 from hubbub.service.settings import load as load_table
@@ -24,35 +26,25 @@ class HopSettings(SettingsTable):
 
     listen: Listen = Field(
         default="127.0.0.1:7501",
-        description="host:port where the shuffler before it delivers batches, over mutual TLS; port 0 takes a free one",
+        description="host:port at which the previous shuffler delivers batches, over mutual TLS; port 0 takes a free "
+        "one",
     )
     next: Address = Field(
         description="host:port of the next party: the next hop's `listen`, or the analyzer's `delivery_listen`"
     )
-    metrics_listen: OptionalListen = Field(
-        default="",
-        description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
-    )
+    metrics_listen: MetricsListen = ""
     tasks: tuple[File, ...] = Field(
         description="signed task files, or folders of them (*.json); read at the start; each must name this hop",
         min_length=1,
     )
-    successions: tuple[File, ...] = Field(
-        default=(),
-        description="signed successions of identities (`hubbub keys`), or folders of them (*.json); read at the start",
-    )
+    successions: SuccessionFiles = ()
     data: File = Field(description="folder of the hop's store; `--create-store` creates it, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and its records of batches")
     operator_key: File = Field(description="PEM public key of the operator, who signed the tasks")
     shuffler_key: File = Field(
         description="PEM public key of the first shuffler, who signed the tasks and signs batches"
     )
-    processes: int = Field(
-        default=0,
-        ge=0,
-        le=1024,
-        description="processes that open envelopes; 0 is one per core that the service may use",
-    )
+    processes: Processes = 0
     tls: TLSSettings
     limits: PortLimitSettings = PortLimitSettings()
     log: LogSettings = LogSettings()

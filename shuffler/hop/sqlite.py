@@ -124,10 +124,10 @@ class HopTables(InboxTables[HopBatch]):
         self._run("UPDATE batch SET valid = ?, left_out = ? WHERE key = ?", committed.counted, left_out, row)
         self._run("DELETE FROM released WHERE batch = ?", row)
         self._run(
-            "DELETE FROM private_key WHERE round = ?1 AND (SELECT COUNT(*) FROM batch WHERE round = ?1 AND"
+            "DELETE FROM private_key WHERE round = ? AND (SELECT COUNT(*) FROM batch WHERE round = ? AND"
             " valid IS NOT NULL) = (SELECT queries FROM task JOIN round ON round.task = task.key"
-            " WHERE round.key = ?1)",
-            round_row,
+            " WHERE round.key = ?)",
+            *(round_row, round_row, round_row),
         )
         self._remains.erased = True
         return committed

@@ -1,9 +1,9 @@
-"""Delivers a mixed round's batches to the analyzer, each counted once, whatever fails on the way.
+"""Delivers a mixed round's batches to the analyzer, each counted once despite any failure on the way.
 
 If the task's records state positions, the analyzer is first asked which releases it knows. If it lacks a release that
-it counted, its store is an old copy. Begin returns where to go on, Put sends chunks, and Commit has the batch counted;
-all may be repeated. Only an acknowledged Commit is recorded, and the round goes on only when all are. An analyzer that
-is down, slow or refusing causes only delay.
+it counted, its store is an old copy. Begin returns the offset to continue from, Put sends chunks, and Commit has the
+batch counted; all may be repeated. Only an acknowledged Commit is recorded, and the round goes on only when all are. An
+analyzer that is down, slow or refusing causes only delay.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ async def deliver_batch(
     moved: Callable[[], None] = lambda: None,
     look: Look = _no_look,
 ) -> Committed:
-    """Deliver a batch from where the other side has it, and have it committed; `moved` is called after each chunk.
+    """Deliver the rest of a batch that the other side lacks, and have it committed; `moved` is called after each chunk.
 
     `parties` is the number of parties that open the batch before the commit is answered.
 

@@ -145,7 +145,7 @@ class RoundLifecycle:
                 self._run(self._tasks[round_.task_id], round_)
             else:
                 _LOG.warning(
-                    "held, but its task is not among the tasks", task=round_.task_id.hex(), round=round_.number
+                    "a stored round's task is not among the tasks", task=round_.task_id.hex(), round=round_.number
                 )
         self._watching = [asyncio.create_task(self._watch(task)) for task in self._tasks.values()]
 
@@ -163,7 +163,7 @@ class RoundLifecycle:
             self.damaged_keys.add(round_.key)
 
     async def stop(self) -> None:
-        """Stop each round where it is; the next start resumes from the disk."""
+        """Stop each round in its present step; the next start resumes from the disk."""
         tasks = [*self._watching, *self._running.values()]
         for task in tasks:
             task.cancel()

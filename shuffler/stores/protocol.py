@@ -2,7 +2,8 @@
 
 The contract, which `tests/contract/` checks of every implementation:
 
-- *Durable.* Whatever a coroutine returned is on disk, even if the process or the machine died at any later moment.
+- *Durable.* Once a coroutine returns, its result is on disk, even if the process or the machine died at any later
+  moment.
 - *Atomic.* A coroutine that raised `StoreError`, or never returned, has done all of its change or none of it.
 - *Idempotent.* Every change may be repeated, and a repeated one answers as the first did. So each step is repeated
   after a crash.
@@ -133,7 +134,7 @@ class ShufflerStore(IngestStore, Protocol):
         distinguish them. The sources of the lists are deleted in that transaction or right after it, since they show
         the order of arrival. They are gone before this returns; if that failed or the process was killed, they are gone
         before `batches` returns any. Before the transaction, parts of lists may be stored; a round that is not MIXED
-        has no lists, whatever is stored.
+        has no lists, even if parts are stored.
 
         `work` runs in a thread and reads the arrived submissions. It may be called again if it has to start anew, and
         draws its permutation each time. The position among the task's releases that it gets is the one that it stores
@@ -163,7 +164,7 @@ class ShufflerStore(IngestStore, Protocol):
     async def step_masters(self, step: CredentialAction, secret: bytes, now: int) -> None:
         """PREPARE, ACTIVATE or FORGET master keys, see `CredentialAction`; `secret` is for a new key, if one is made.
 
-        A store without master keys first gets an active one, whatever the step. FORGET also forgets the tickets that
+        A store without master keys first gets an active one, for every step. FORGET also forgets the tickets that
         have expired at `now`; forgotten data is in no file of the store.
         """
 

@@ -177,6 +177,6 @@ class IpcChannel(asyncio.Protocol):
             kind, answer = Frame.FAILED, str(error).encode()
         except Exception:
             _LOG.exception("%s of the other process failed", frame.name)
-            kind, answer = Frame.FAILED, b"it failed; the log of the shuffler says why"
+            kind, answer = Frame.FAILED, b"it failed; see the log of the shuffler"
         if number and self._transport is not None:
             self._send(kind, number, answer)

@@ -168,6 +168,7 @@ class _WorkerService:
 
     def report(self) -> None:
         """Report this worker's incidents and metrics."""
+        # Without the incidents that the main process sent for the health check: it would open them again as a worker's.
         mine = [
             [repr(key), incident.kind, event, incident.text]
             for key, event, incident in self.incidents.active()
@@ -176,7 +177,7 @@ class _WorkerService:
         lines, _since, why = logs.unreported()
         if lines:
             # The text does not contain the number of lines: each new text would be logged again.
-            text = f"lines of its log were lost: {why}; work goes on. Check where its stderr goes"
+            text = f"lines of its log were lost: {why}; work goes on. Check the target of its stderr"
             mine.append([_LOST, IncidentKind.LOG, _LOST, text])
         shown = metrics_snapshot(self.metrics.registry, PREFIX)
         self.channel.tell(Frame.REPORT, codec.write_document({"incidents": mine, "metrics": shown}))
@@ -217,6 +218,7 @@ async def _assembled(
         for task in worker.going_on:
             task.cancel()
         await asyncio.gather(*worker.going_on, return_exceptions=True)
+        # Sent once more, because the last counts and metrics are newer than the last periodic report.
         store.tell_counts()
         worker.report()
 

@@ -79,7 +79,7 @@ def test_clients_with_randomizers_of_their_own_count_only_their_like() -> None:
     [
         (("--same", "20", "--mixed"), 2, "--same"),
         (("--same", "10001"), 2, "same is 10001"),
-        (("--order", "1"), 2, "order is 1.0, must be above 1"),
+        (("--order", "1"), 2, "order is 1.0; give a number above 1"),
         (("--categories", "4"), 2, "generic takes"),
         (("--honest-share", "0"), 2, "honest_share"),
     ],

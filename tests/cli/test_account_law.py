@@ -91,8 +91,8 @@ def test_a_law_that_is_krr_gets_its_own_bound(tmp_path: Path) -> None:
     [
         ("no json", "cannot be read as JSON"),
         ('{"law": [], "law": []}', "occurs twice"),
-        (7, "law is 7, must be an object such as"),
-        ({"rows": ROWS}, "must be an object such as"),
+        (7, "law is 7; give an object such as"),
+        ({"rows": ROWS}, "give an object such as"),
         ({"law": ROWS, "note": 1}, "'note' is unknown"),
         ({"law": [["1/2", "1/2"], "1/2"]}, "a row of law"),
         ({"law": [["1/2", "x"], ["1/2", "1/2"]]}, 'law has "x"'),
@@ -102,8 +102,8 @@ def test_a_law_that_is_krr_gets_its_own_bound(tmp_path: Path) -> None:
         ({"law": [["1/2", "1/3"], ["1/2", "1/2"]]}, "row 0 of the law sums to 5/6"),
         ({"law": [["1", "0"], ["1/2", "1/2"]]}, "distinguishes them with certainty"),
         ({"law": ROWS, "neighbours": [[0, 3]]}, "from 0 to 2"),
-        ({"law": ROWS, "neighbours": [0, 1]}, "must be pairs of inputs"),
-        ({"law": ROWS, "dummy": 3}, "dummy is 3, must be an input from 0 to 2"),
+        ({"law": ROWS, "neighbours": [0, 1]}, "give pairs of inputs"),
+        ({"law": ROWS, "dummy": 3}, "dummy is 3; give an input from 0 to 2"),
     ],
     ids=range(15),
 )

@@ -79,7 +79,7 @@ def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
         (("--mechanism", "rappor", "--categories", "4", "--truthful", "x", "--other", "1/3"), "--truthful is 'x'"),
         (
             ("--mechanism", "rappor", "--categories", "4", "--truthful", "1/4", "--other", "1/2"),
-            "must be at most truthful",
+            "give at most truthful",
         ),
         (("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--other", "1/2"), "krr takes no --other"),
         (
@@ -91,7 +91,7 @@ def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
         (("--mechanism", "laplace", "--local-epsilon", "1", "--sampling-rate", "0.1"), "subsampling is proven for kRR"),
         (
             ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--sampling-rate", "2"),
-            "sampling_rate is 2, must be from 2**-80",
+            "sampling_rate is 2; give a fraction from 2**-80",
         ),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_bound_over_rounds_composes_its_own_pair() -> None:
 def test_an_attack_is_no_upper_bound_over_rounds_either() -> None:
     ran = hubbub("account", "delta", *CROWD, "--epsilon", "0.8", "--rounds", "3", "--bound", "krr-lower", "--json")
     assert ran.status == 2
-    assert "bound is 'krr-lower', must be an upper bound" in ran.json["error"]
+    assert "bound is 'krr-lower'; choose an upper bound" in ran.json["error"]
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from hubbub.service.rpc import serve_submissions
 from hubbub.service.transport import grpc_server
 from support.certificates import content_of, counts, encode
 from support.cli import Ran
+from support.ended import opened_server
 from support.fake_shuffler import Clock, FakeShuffler
 from support.patience import PATIENCE
 from support.samples import Parties, make_tls, sample_task, signed
@@ -78,12 +79,12 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     save_public(tmp_path / "operator.pub.pem", parties.operator.public)
     save_public(tmp_path / "shuffler.pub.pem", parties.shuffler.public)
     tls = make_tls(tmp_path / "tls", "shuffler")["shuffler"]
-    fake, server = FakeShuffler(task, parties), grpc_server.new_server()
-    serve_submissions(server, fake)
-    fake.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
-    await server.start()
-    yield Client(tmp_path, fake, task, parties)
-    await server.stop(0)
+    fake = FakeShuffler(task, parties)
+    async with opened_server() as server:
+        serve_submissions(server, fake)
+        fake.address = f"127.0.0.1:{grpc_server.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
+        await server.start()
+        yield Client(tmp_path, fake, task, parties)
 
 
 async def test_answers_given_offline_are_kept_and_resent(client: Client) -> None:
@@ -394,7 +395,7 @@ def test_in_a_terminal_progress_is_told_at_once_and_then_every_few_seconds(progr
     for seconds in (0.0, 1.0, 3.0, 2.0):
         clock.now += seconds
         tell(retry())
-    assert said == ["host:7301: the shuffler did not answer; trying again in 4 s, for 52 s more"] * 2
+    assert said == ["the shuffler did not answer; trying again in 4 s, for 52 s more"] * 2
 
 
 def test_elsewhere_progress_is_told_after_some_seconds_and_seldom(progress: Any, said: list[str]) -> None:

@@ -48,9 +48,9 @@ def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
     [
         (
             "1e-6",
-            "δ = 1e-06 is at most 0.0001 = 0.1 / minimum_reports: with probability δ a person has no promise of ε",
+            "δ = 1e-06 is within the limit of 0.1 / minimum_reports = 0.0001: the promise of ε fails with",
         ),
-        ('1e-3\nlarge_delta = "kiosks, and no people"', "the task's reason for it: kiosks, and no people"),
+        ('1e-3\nlarge_delta = "kiosks, and no people"', "the reason given: kiosks, and no people"),
     ],
     ids=["usual", "large"],
 )

@@ -1,4 +1,4 @@
-"""A question over time on the command line, with real services: limits, a certificate that is added, and Parquet."""
+"""A longitudinal question on the command line, with real services: limits, a certificate that is added, and Parquet."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ README = (ROOT / "README.md").read_text()
 MOST_LINES = 150
 
 RUN = {
-    "run-on-one-machine": ("acknowledged: task usage, round 0", "Receipt(", "the certificate holds"),
+    "run-on-one-machine": ("acknowledged: task usage, round 0", "Receipt(", "the certificate is valid"),
     "account-for-batches": ("epsilon_upper", "0.36159142", '"epsilon_upper"'),
 }
 """Pages whose blocks are one script, in an empty folder, with some of what it prints."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 import signal
@@ -188,10 +189,15 @@ async def watched(settings: Path) -> list[Any]:
     command = [sys.executable, "-m", "hubbub.cli.main", "status", str(settings), "--watch", "--json"]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    lines = [json.loads(await process.stdout.readline()) for _ in range(2)]
-    process.send_signal(signal.SIGINT)
-    assert await process.stderr.read() == b""
-    assert await process.wait() == 0
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = [json.loads(await process.stdout.readline()) for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        assert await process.stderr.read() == b""
+        assert await process.wait() == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
     return lines

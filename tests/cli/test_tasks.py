@@ -121,12 +121,20 @@ def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp
     ran = hubbub("plan", task, "--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
     assert ran.status == 0, ran.err
     assert "sealed with MLKEM768-X25519 (ML-KEM-768 and X25519 together" in ran.out
-    assert "3,416 bytes; sealing adds 1,136 bytes for each query and once for the whole" in ran.out
+    assert "3,416 bytes; sealing adds 1,136 bytes to each query's report and 1,136 to the whole" in ran.out
     assert SignedTask.decode((tmp_path / "task.json").read_bytes()).task.suite == "MLKEM768-X25519"
     task.write_text(re.sub('suite = "[^"]*"', 'suite = "RSA"', text))
     wrong = hubbub("plan", task)
     assert wrong.status == 1
     assert "task.suite is 'RSA'; it must be X25519-HKDF-SHA256-CHACHA20POLY1305 or MLKEM768-X25519" in wrong.err
+
+
+def test_plan_says_in_words_what_its_columns_and_its_randomizers_are(deployment: Path) -> None:
+    printed = hubbub("plan", deployment / "operator/task.toml").out
+    for column in ("k: ", "ε_local: ", "ε alone: ", "95 % ±: ", "range: "):
+        assert column in printed
+    assert "theme: randomizer krr, gamma 0." in printed
+    assert printed.count("krr: with probability gamma a device reports one of the k answers at random") == 1
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A question over time through real services, beside an ordinary one, from the draft to the certificate."""
+"""A longitudinal question through real services, beside an ordinary one, from the draft to the certificate."""
 
 from __future__ import annotations
 

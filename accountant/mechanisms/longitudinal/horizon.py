@@ -32,7 +32,7 @@ class Horizon:
         _check("changes", self.changes, CHANGES_LIMIT)
         if self.changes > self.periods:
             raise AccountingError(
-                f"changes is {self.changes}, must be at most the {self.periods} periods; a boolean changes once in each"
+                f"changes is {self.changes}; give at most the {self.periods} periods, as a boolean changes once in each"
             )
 
     @cached_property
@@ -64,4 +64,4 @@ class Horizon:
 
 def _check(name: str, value: object, most: int) -> None:
     if type(value) is not int or not 1 <= value <= most:
-        raise AccountingError(f"{name} is {shown(value)}, must be a whole number from 1 to {most}; choose one of these")
+        raise AccountingError(f"{name} is {shown(value)}; give a whole number from 1 to {most}")

@@ -18,15 +18,15 @@ def check_weight(weight: object) -> None:
     most = int(exp_decimal(EPSILON_LOCAL_LIMIT) * GAMMA_DENOMINATOR)
     if type(weight) is not int or not GAMMA_DENOMINATOR < weight <= most:
         raise AccountingError(
-            f"weight is {shown(weight)}, must be a whole number above 2**32, at which a report has no information, and "
-            "at most e**40 * 2**32; use e**epsilon_local * 2**32, rounded down"
+            f"weight is {shown(weight)}; give e**epsilon_local * 2**32, rounded down: a whole number above 2**32, at "
+            "which a report has no information, and at most e**40 * 2**32"
         )
 
 
 def weight_of(epsilon_local: float) -> int:
     """Return the largest weight whose sequences are `epsilon_local`-LDP; raises AccountingError if there is none."""
     if not epsilon_local >= EPSILON_LOCAL_LEAST:
-        raise AccountingError(f"epsilon_local is {shown(epsilon_local)}, must be above 0; allow a larger one")
+        raise AccountingError(f"epsilon_local is {shown(epsilon_local)}; give a number above 0, such as 1")
     weight = int(exp_decimal(min(epsilon_local, EPSILON_LOCAL_LIMIT)) * GAMMA_DENOMINATOR)
     check_weight(weight)
     return weight

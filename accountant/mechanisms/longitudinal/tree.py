@@ -29,10 +29,10 @@ class Node:
     def __post_init__(self) -> None:
         most = GAMMA_DENOMINATOR - 1
         if type(self.gamma) is not int or not 1 <= self.gamma <= most:
-            raise AccountingError(f"gamma is {shown(self.gamma)}, must be a whole number from 1 to {most} over 2**32")
+            raise AccountingError(f"gamma is {shown(self.gamma)}; give a whole number from 1 to {most} over 2**32")
         most = (GAMMA_DENOMINATOR - 1) // (2 if self.signed else 1)
         if type(self.side) is not int or not 1 <= self.side <= most:
-            raise AccountingError(f"side is {shown(self.side)}, must be a whole number from 1 to {most} over 2**32")
+            raise AccountingError(f"side is {shown(self.side)}; give a whole number from 1 to {most} over 2**32")
 
     @property
     def blanket(self) -> Fraction:

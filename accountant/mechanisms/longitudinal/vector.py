@@ -36,7 +36,7 @@ class Vector:
         most = self.horizon.changes - 1
         if type(self.minuses) is not int or not 0 <= self.minuses <= most:
             raise AccountingError(
-                f"minuses is {shown(self.minuses)}, must be from 0 to {most}; below half of the changes is best"
+                f"minuses is {shown(self.minuses)}; give a whole number from 0 to {most}, best below half the changes"
             )
 
     @classmethod

@@ -32,7 +32,7 @@ def longitudinal(
     ] = 1.0,
     epsilon_local: Annotated[
         float | None,
-        typer.Option("--epsilon-local", help="Largest local ε over the horizon: what holds if all servers collude."),
+        typer.Option("--epsilon-local", help="Largest local ε over the horizon, the guarantee if all servers collude."),
     ] = None,
     changing: Annotated[
         float,

@@ -148,5 +148,5 @@ Dummies = Annotated[
     ),
 ]
 Cap = Annotated[
-    float | None, typer.Option("--local-epsilon-cap", help="Largest local ε: what holds if all servers collude.")
+    float | None, typer.Option("--local-epsilon-cap", help="Largest local ε, the guarantee if all servers collude.")
 ]

@@ -12,7 +12,17 @@ from pydantic_core import PydanticUndefined
 
 from hubbub.analyzer.settings import AnalyzerSettings
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
-from hubbub.service.settings import Address, Addresses, Database, Listen, OptionalListen, SettingsTable, Target
+from hubbub.service.settings import (
+    Address,
+    Addresses,
+    Database,
+    Listen,
+    MetricsListen,
+    OptionalListen,
+    SettingsTable,
+    Store,
+    Target,
+)
 from hubbub.shuffler.hop.settings import HopSettings
 from hubbub.shuffler.settings import FrontendSettings, ShufflerSettings
 from reference.making.page import Page, Section, code, divided, section, sentence, table, wrapped
@@ -35,8 +45,10 @@ _ALIASES: tuple[tuple[Any, str], ...] = (
     (Addresses, "host:port, several with commas"),
     (Listen, "host:port"),
     (OptionalListen, "host:port, or empty"),
+    (MetricsListen, "host:port, or empty"),
     (Target, "host:port or https://host:port"),
     (Database, "address of a database, or empty"),
+    (Store, "address of a database, or empty"),
 )
 """What the types of addresses take."""
 

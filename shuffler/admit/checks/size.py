@@ -10,7 +10,7 @@ from hubbub.shuffler.admit.checks.check import Arrival, Verdicts
 
 
 def size(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
-    """WRONG_SIZE. It is the first check: such an envelope is not of this task, whatever its round's state."""
+    """WRONG_SIZE. It is the first check: such an envelope is not of this task in any state of the round."""
     expected = arrival.task.outer_bytes
     lengths = [len(submission.envelope) for submission in submissions]
     if lengths.count(expected) == len(lengths):

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: whatever it answered is committed on the server's disk, and in the keyring's file.
+"""The store on PostgreSQL: what it acknowledged is committed on the server's disk and in the keyring's file.
 
 A change of both has an order in which it can be repeated. Keys are in the keyring before the database refers to them,
 and are destroyed there before the database records that a round is erased. Decisions use the rows of rounds, which are
@@ -262,7 +262,7 @@ class ShufflerPostgresStore(EnrollmentStore):
                 await self._in_thread(lambda: self._keyring.destroy_private(key))
             except StoreError as error:
                 # The round is mixed, as requested. Erasing it, which comes next, requires this deletion.
-                _LOG.warning("the keyring still holds the key of a round that was mixed: %s", error)
+                _LOG.warning("the keyring still has the key of a round that was mixed: %s", error)
         return self._whole(mixed)
 
     async def batches(self, round_: Round) -> list[StoredBatch]:

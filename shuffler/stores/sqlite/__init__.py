@@ -1,4 +1,4 @@
-"""The store on SQLite: it needs no server, and whatever was acknowledged is synced to disk."""
+"""The store on SQLite: it needs no server, and what it acknowledged is synced to disk."""
 
 from hubbub.shuffler.stores.sqlite.store import ShufflerSqliteStore
 

@@ -123,7 +123,7 @@ class Mixer:
             await self._writer.submit_bare(lambda _transaction: self._database.cut_log())
         except StoreError as error:
             # Erasing the round, which comes next, requires that the log is cut.
-            _LOG.warning("the log still holds the key of a round that was mixed: %s", error)
+            _LOG.warning("the log still has the key of a round that was mixed: %s", error)
         self._snapshot.unswept.discard(round_.key)
 
     async def delete(self, table: tables.Table, round_: Round) -> None:

@@ -1,4 +1,4 @@
-"""The store in one SQLite file: whatever it answered is on disk.
+"""The store in one SQLite file: what it acknowledged is on disk.
 
 A commit appends one block per round instead of one row per submission: ids with digests in `known`, inner envelopes in
 `arrived`. `arrived` is deleted when its permuted lists are stored; `known` serves retries until the round is erased.
@@ -92,6 +92,7 @@ class ShufflerSqliteStore:
         self._folder = folder
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         try:
+            # All checks come before `accept`, which truncates the log: a refused store stays as it was found.
             self._snapshot = tables.load(self._database.writer)
             writer = self._database.writer
             check_ledgers("shuffler", self._snapshot.charges, tables.batches_by_round(writer))

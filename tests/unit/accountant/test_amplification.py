@@ -38,5 +38,5 @@ def test_generic_moments_cover_krr_of_the_same_local_epsilon(local: float, share
 def test_places_that_differ_have_no_common_blanket() -> None:
     with pytest.raises(OutsideConditions, match="no common blanket"):
         amplification(Generic(1.0, mixed=True), 0.1)
-    with pytest.raises(AccountingError, match="nothing is known of it"):
+    with pytest.raises(AccountingError, match="of which nothing is known"):
         amplification("krr", 0.1)

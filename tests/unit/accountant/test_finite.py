@@ -50,7 +50,7 @@ def test_its_local_epsilon_is_that_of_neighbours_rounded_up() -> None:
     [
         ({"law": law_of((1, 0))}, "from 2 to 128 rows"),
         ({"law": "12"}, "from 2 to 128 rows"),
-        ({"law": law_of((1, 0), (1,))}, "must have 2 probabilities"),
+        ({"law": law_of((1, 0), (1,))}, "give 2 probabilities"),
         ({"law": ((), ())}, "from 1 to 4096 outputs"),
         ({"law": ((0.5, 0.5), (0.5, 0.5))}, "exact fractions"),
         ({"law": law_of(("1/2", "1/3"), ("1/2", "1/2"))}, "sums to 5/6"),
@@ -58,12 +58,12 @@ def test_its_local_epsilon_is_that_of_neighbours_rounded_up() -> None:
         ({"law": ((Fraction(1, 3**200), 1 - Fraction(1, 3**200)), (Fraction(1, 2), Fraction(1, 2)))}, "256 bits"),
         ({"law": law_of((1, 0), ("1/2", "1/2"))}, "output 1 is possible for input 1 and impossible for input 0"),
         ({"law": law_of((Fraction(1, 2**90), 1 - Fraction(1, 2**90)), ("1/2", "1/2"))}, "at most 2\\*\\*80-fold"),
-        ({"blanket": law_of(("0.2", "0.08", "0.02"))[0]}, "must be at most 1/50"),
-        ({"blanket": law_of(("0.001", "0.08", "0.02"))[0]}, "must be at least 1/50"),
+        ({"blanket": law_of(("0.2", "0.08", "0.02"))[0]}, "give at most 1/50"),
+        ({"blanket": law_of(("0.001", "0.08", "0.02"))[0]}, "can be below 1/50"),
         ({"neighbours": ((0, 0),)}, "two different inputs"),
         ({"neighbours": ((0, 3),)}, "from 0 to 2"),
         ({"neighbours": ()}, "at least one"),
-        ({"dummy": law_of(("0.001", "0.499", "0.5"))[0]}, "less than a person does"),
+        ({"dummy": law_of(("0.001", "0.499", "0.5"))[0]}, "hides less than a person"),
         ({"dummy": law_of(("0.5", "0.5", "0.5"))[0]}, "dummy sums to 3/2"),
     ],
 )
@@ -77,7 +77,9 @@ def test_a_law_of_thousands_of_denominators_is_refused_before_it_is_added_up() -
     below = [2**240 + 2 * place + 1 for place in range(2048)]
     chances = [Fraction(each // 4100, each) for each in below]
     row = tuple(value for chance in chances for value in (chance, Fraction(1, 2048) - chance))
-    with pytest.raises(AccountingError, match=r"common denominator of .* at most 16384; write all of them over one"):
+    with pytest.raises(
+        AccountingError, match=r"common denominator of .* at most 16384 are allowed; write all of them over one"
+    ):
         Finite((row,) * 4)
     few = tuple(value for chance in (chances[:32] * 64) for value in (chance, Fraction(1, 2048) - chance))
     assert len(Finite((few, few[::-1])).law[0]) == 4096

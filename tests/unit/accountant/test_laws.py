@@ -102,7 +102,7 @@ def test_they_stay_small_whatever_the_number_of_categories() -> None:
 @pytest.mark.parametrize(
     ("law", "message"),
     [
-        (lambda: subset_selection(4, 4, RATIO), "size is 4, must be from 1 to 3"),
+        (lambda: subset_selection(4, 4, RATIO), "size is 4; give a number from 1 to 3"),
         (lambda: subset_selection(4, 0, RATIO), "size is 0"),
         (lambda: hadamard_response(1, RATIO), "categories is 1"),
         (lambda: optimized_unary(4, Fraction(1, 2)), "at least 1"),

@@ -79,7 +79,7 @@ def test_another_task_is_refused(ledger: Ledger) -> None:
 
 
 def test_an_entry_is_of_one_round() -> None:
-    with pytest.raises(AccountingError, match="must be 1"):
+    with pytest.raises(AccountingError, match="charge every round by itself"):
         entry(1, part=replace(PART, rounds=2))
 
 

@@ -79,7 +79,7 @@ def test_symmetric_and_optimized_rappor_have_the_local_epsilon_that_was_asked_fo
     ],
 )
 def test_impossible_rappor_is_refused(truthful: Fraction, other: Fraction) -> None:
-    with pytest.raises(AccountingError, match="must be"):
+    with pytest.raises(AccountingError, match="; give "):
         RAPPOR(4, truthful, other)
 
 

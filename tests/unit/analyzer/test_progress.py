@@ -123,5 +123,5 @@ async def test_rounds_of_a_task_that_was_taken_away_are_logged_at_the_start(benc
         assert found == []
         await tell_held(bench.store, {})
     assert [(line["event"], line["task"], line["round"]) for line in found] == [
-        ("held, but its task is not among the tasks", "flights", 1)
+        ("a stored round's task is not among the tasks", "flights", 1)
     ]

@@ -140,7 +140,7 @@ async def test_releases_that_do_not_hold_in_themselves_are_refused(bench: Bench)
     for wrong, reason, word in (
         (ReleaseChunk(), Reason.BAD_RECORD, "do not end with its round; send all"),
         (ReleaseChunk(0, (own,)), Reason.BAD_RECORD, "do not end with its round; send all"),
-        (ReleaseChunk(0, (first, shorter)), Reason.BAD_RECORD, "has 4 reports, must have 5"),
+        (ReleaseChunk(0, (first, shorter)), Reason.BAD_RECORD, "has 4 reports; it must have 5"),
         (
             ReleaseChunk(0, (first, dataclasses.replace(own, reports=9))),
             Reason.BAD_RECORD,

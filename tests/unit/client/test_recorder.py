@@ -212,6 +212,17 @@ async def test_a_refusal_for_good_is_counted_and_any_other_waits(
         assert recorder.counts == RecorderCounts(calls=1, kept=1, refused=refused, acknowledged=1 - refused)
 
 
+async def test_a_refusal_that_repeats_is_told_once(device: Make, shuffler: FakeShuffler) -> None:
+    shuffler.failures.extend([Refusal(Reason.UNKNOWN_TASK, "no")] * 2 + [Refusal(Reason.NOT_ALLOWED, "nor now")])
+    errors = Errors()
+    async with prompt(device(), on_error=errors) as recorder:
+        recorder.record(ANSWERS)
+        for _ in range(3):
+            assert not await flushed(recorder)
+        assert [getattr(error, "reason", None) for error in errors] == [Reason.UNKNOWN_TASK, Reason.NOT_ALLOWED]
+        assert await flushed(recorder)
+
+
 async def test_what_failed_is_tried_again_by_itself(
     device: Make, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""A question over time is planned over all rounds: the strategy with the least error, within every limit."""
+"""A longitudinal question is planned over all rounds: the strategy with the least error, within every limit."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_errors_are_stated_and_the_trees_noise_is_chosen_for_who_changes() -> No
 def test_what_cannot_be_asked_over_all_rounds_says_why() -> None:
     (found,) = compare_strategies(over_all(4, 2, 50, delta=1e-22), ["tree"])
     assert found.as_json()["standard_error_mean"] is None
-    assert "delta is 1e-22, must be at least 1e-20 for tree" in str(found.why_not)
+    assert "delta is 1e-22, but tree needs at least 1e-20" in str(found.why_not)
     (tight,) = compare_strategies(over_all(4, 2, 50, cap=1e-12), ["direct"])
     assert (
         "no amount of noise keeps within epsilon 1 and epsilon_local 1e-12 over 4 rounds at 50 honest reports"

@@ -189,7 +189,7 @@ def test_a_history_of_a_chain_says_who_all_would_have_to_collude_and_on_whom_it_
     assert table_of(chained).columns[4].header == "if all collude"
     rests, collude = chain_lines(chained)
     words = (
-        "these hold while one of the shufflers is honest and those before it pass on what they "
+        "these are valid while one of the shufflers is honest and those before it pass on what they "
         "received, and the first one is honest about whom it let in and keeps the contents"
     )
     assert rests.strip().startswith(words)
@@ -222,7 +222,7 @@ def test_a_history_says_what_is_left_without_the_analyzers_word(folder: Path) ->
     assert "how many reports are valid, and that rounds were never counted, is claimed by the analyzer" in opening
     attested, minimum = stated["epsilon_upper_attested"], stated["epsilon_upper_if_minimum_valid"]
     assert f"all 3 rounds so far: epsilon <= {minimum} if at least the minimum of 100 is valid, " in left
-    assert left.endswith(f"epsilon <= {attested} whatever is valid, by the shuffler's record")
+    assert left.endswith(f"epsilon <= {attested} for any number of valid reports, by the shuffler's record")
     for each in document_of(found)["histories"][0]["rounds"]:
         assert each["epsilon_upper"] <= each["epsilon_upper_if_minimum_valid"] <= each["epsilon_upper_attested"]
         assert each["all_rounds_epsilon_upper_attested"] <= attested
@@ -233,7 +233,7 @@ def test_what_is_left_rests_on_who_passes_dummies_on() -> None:
     content = copy.deepcopy(CONTENTS[2])
     content["queries"][0]["dummies"] = 5
     *_, chained = attested_over_rounds(content, 100, hops=True)
-    assert chained.endswith("whatever is valid, by the shuffler's record, if hops pass its dummies on")
+    assert chained.endswith("for any number of valid reports, by the shuffler's record, if hops pass its dummies on")
 
 
 def test_a_round_that_has_a_certificate_was_counted(folder: Path) -> None:

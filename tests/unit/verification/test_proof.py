@@ -93,7 +93,7 @@ def test_a_local_epsilon_that_is_too_small_is_refuted() -> None:
 def test_honest_reports_are_counted_anew() -> None:
     content = copy.deepcopy(CONTENT)
     content["queries"][0]["honest_reports"] += 1
-    with pytest.raises(CertificateError, match="honest_reports is 127, it must be 126"):
+    with pytest.raises(CertificateError, match="honest_reports is 127; it must be 126"):
         lying(content)
     for valid, reports, share in [(90, 100, 0.95), (5, 100, 0.9), (10**6, 10**6, 0.999999), (7, 7, 1.0), (7, 9, 0.3)]:
         assert honest(valid, reports, share) == honest_reports(valid, reports, share)

@@ -50,7 +50,7 @@ CREATE TABLE certificate (
     round bigint NOT NULL UNIQUE REFERENCES round,
     document bytea NOT NULL
 );
--- How each round stands: whose it is, how many of its batches were announced and counted, whether it is certified.
+-- The status of each round: its task, how many of its batches were announced and counted, whether it is certified.
 CREATE VIEW round_status AS SELECT
     round.key, task.key AS task, task.id, name, number, queries,
     round.record, round.signature, not_after, key_set_hash, destroyed, stored,

@@ -6,7 +6,7 @@ when the round has keys. When a front end sees that a round is cut, it forgets t
 when it sees that the round is over, it forgets all. It looks at every round with secrets here each `LOOK_SECONDS`; if
 it cannot look, it forgets them `LATE_SECONDS` after the scheduled cut.
 
-While no leader answers, rounds with secrets here go on. Others are NOT_READY, whatever their state. Without their
+While no leader answers, rounds with secrets here go on. Others are NOT_READY in any state. Without their
 secrets a retry and a late submission cannot be distinguished, and an acknowledged device must not be answered that it
 is too late. Nor are devices enrolled, and a new master key is unknown here. So after `OUTDATED_SECONDS` a device with
 an unknown credential is asked to come again, and not refused for good.

@@ -89,7 +89,7 @@ class KeyringLeader:
         self._keyring, self._sessions, self._needed, self._clock = keyring, sessions, needed, clock
         self._stream = os.urandom(COPY_BYTES)
         self._changed = threading.Condition()
-        # Held while the list of members changes, so that a copy that was just removed does not become one.
+        # Locked while the list of members changes, so that a copy that was just removed does not become one.
         self._membership = threading.Lock()
         self._position = 0
         self._log: deque[tuple[int, Sequence[KeyringRow]]] = deque(maxlen=_LOG_CHANGES)

@@ -170,9 +170,9 @@ def test_covers_are_dyadic_and_add_up() -> None:
     ("make", "told"),
     [
         (lambda: Horizon(0, 1), "periods is 0"),
-        (lambda: Horizon(4, 5), "changes is 5, must be at most the 4 periods"),
+        (lambda: Horizon(4, 5), "changes is 5; give at most the 4 periods"),
         (lambda: Horizon(4, 2).cover(5), "period is 5"),
-        (lambda: Vector(Horizon(4, 2), 2**33, 2), "minuses is 2, must be from 0 to 1"),
+        (lambda: Vector(Horizon(4, 2), 2**33, 2), "minuses is 2; give a whole number from 0 to 1"),
         (lambda: Sampled(Horizon(4, 2), 2**32), "weight is 4294967296"),
         (lambda: Tree(Horizon(2, 2), Node(1, 1, signed=False)), "node has no -1, but 2 changes can make"),
         (lambda: Node(2**32, 1), "gamma is 4294967296"),

@@ -27,5 +27,5 @@ def test_it_is_not_given_outside_its_conditions() -> None:
         theorem_6(Horizon(4, 1), 1.1, 100)
     with pytest.raises(OutsideConditions, match="periods is 1"):
         theorem_6(Horizon(1, 1), 1.0, 100)
-    with pytest.raises(AccountingError, match="must be above 0, failure below 1"):
+    with pytest.raises(AccountingError, match="give numbers above 0, failure below 1"):
         theorem_6(Horizon(4, 1), 1.0, 100, 1.0)

@@ -144,7 +144,7 @@ def test_values_are_whole_where_they_count_and_include_both_ends() -> None:
 @pytest.mark.parametrize(
     ("over", "says"),
     [
-        (Range(Variable.REPORTS, 1e4, 1e3), "--from must be below --to"),
+        (Range(Variable.REPORTS, 1e4, 1e3), "give a --from below --to"),
         (Range(Variable.REPORTS, 1e4, 1e4), "is empty"),
         (Range(Variable.REPORTS, float("nan"), 1e4), "is empty"),
         (Range(Variable.REPORTS, 0, 1e4), "above 0"),
@@ -163,7 +163,7 @@ def test_what_is_missing_or_said_twice_is_refused() -> None:
         sweep(SweepQuestion(KRR_16), over)
     with pytest.raises(UsageError, match="--reports is the variable of --over"):
         sweep(SweepQuestion(KRR_16, reports=5, delta=1e-6), over)
-    with pytest.raises(UsageError, match="must be one of: best, attack, blanket"):
+    with pytest.raises(UsageError, match="choose one of: best, attack, blanket"):
         sweep(SweepQuestion(KRR_16, delta=1e-6), over, ("blankets",))
 
 

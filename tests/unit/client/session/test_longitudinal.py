@@ -36,7 +36,7 @@ Make = Callable[..., Device]
 
 @pytest.fixture
 def settings(settings: dict[str, Any], parties: Parties) -> dict[str, Any]:
-    """The settings of the other tests, with a task that asks a question over time beside the others."""
+    """The settings of the other tests, with a task that asks a longitudinal question beside the others."""
     schedule = Schedule(START, length=3600, grace=60, rounds=ROUNDS)
     task = sample_task(parties, schedule=schedule, queries=(*QUERIES, ACTIVE))
     return {**settings, "task": signed(task, parties).encode(), "shuffler": NOBODY}

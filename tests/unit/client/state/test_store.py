@@ -332,5 +332,14 @@ def test_a_schema_that_is_damaged_is_named(path: Path) -> None:
     state.close()
     content = path.read_bytes()
     path.write_bytes(content.replace(b"CREATE TABLE history", b"CREATE T\xffBLE history"))
-    with pytest.raises(StateError, match="cannot use the state file"):
+    with pytest.raises(StateError, match=r"is damaged .*move it away and give the device a new ticket"):
+        State(path).forget(0)
+
+
+def test_a_file_that_was_cut_is_named_as_damaged_with_a_remedy(path: Path) -> None:
+    state = State(path)
+    state.forget(0)
+    state.close()
+    path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(StateError, match=r"state file .* is damaged .*move it away and give the device a new ticket"):
         State(path).forget(0)

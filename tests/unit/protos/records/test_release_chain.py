@@ -129,7 +129,7 @@ def test_a_release_of_another_form_is_refused(change: Callable[[dict[str, Any]],
     ("release", "named"),
     [
         (Release(3, 20, 0, (bytes(32),) * 2), "one of the task's 3 rounds"),
-        (Release(0, 19, 0, (bytes(32),) * 2), "19 reports, must have 20 to"),
+        (Release(0, 19, 0, (bytes(32),) * 2), "19 reports; it must have 20 to"),
         (Release(0, 10**12 + 1, 0, (bytes(32),) * 2), "must have 20 to"),
         (Release(0, 20, 1, (bytes(32),) * 2), "1 dummies and 2 records, but the task has 0 and 2"),
         (Release(0, 20, 0, (bytes(32),)), "0 dummies and 1 records"),

@@ -214,7 +214,11 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
         (("queries", 0, "gamma", 1), 2**31, "it must be"),
         (("queries", 1, "levels"), 0, r"query\[1\]\.levels is 0; it must be a whole number from 1 to 999998"),
         (("queries", 1, "levels"), 999_999, "to 999998"),
-        (("queries", 2, "truthful", 0), 2**29, r"query\[2\]\.other is 536870912, it must be below truthful, 536870912"),
+        (
+            ("queries", 2, "truthful", 0),
+            2**29,
+            r"query\[2\]\.other is 536870912; it must be below truthful, which is 536870912",
+        ),
         (("queries", 2, "other", 0), 0, r"query\[2\]\.other is \[0, 4294967296\]; it must be"),
         (("queries", 0, "categories"), ["AA", "AA"], "has 'AA' twice"),
         (("queries", 1, "name"), "carrier", "again"),

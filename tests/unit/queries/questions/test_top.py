@@ -26,7 +26,7 @@ def test_what_is_told_from_zero_is_published_largest_first() -> None:
     assert [row.significant for row in found.rows] == [True, True, True, None]
     (note,) = found.notes
     assert note.startswith(
-        "3 of 40 categories are significantly different from zero; on average at most 0.05 of those found are held by"
+        "3 of 40 categories are significantly different from zero; on average at most 0.05 of those found have nobody"
     )
 
 

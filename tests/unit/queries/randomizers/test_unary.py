@@ -257,7 +257,7 @@ def test_the_most_symbols_are_read_and_one_more_is_refused() -> None:
 @pytest.mark.parametrize(("truthful", "other"), [(2**31, 2**31), (2**31, 2**31 + 1), (1, 1), (1, LAST)])
 def test_other_is_below_truthful(truthful: int, other: int) -> None:
     """At truthful a report says nothing; above it, ε_local would be of another order than the one computed."""
-    with pytest.raises(FieldError, match=rf"query.0..other is {other}, it must be below truthful, {truthful}"):
+    with pytest.raises(FieldError, match=rf"query.0..other is {other}; it must be below truthful, which is {truthful}"):
         read(3, truthful=[truthful, 2**32], other=[other, 2**32])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import numpy as np
 import pytest
 
@@ -148,7 +150,9 @@ def test_the_count_that_stands_out_is_that_of_the_procedure(looked_up: int, spre
 def test_a_plan_says_what_each_round_takes() -> None:
     steps = steps_of(WORD, RANDOMIZER, 20_000, 0)
     assert [(each.round, each.length) for each in steps] == [(0, 2), (1, 4), (2, None)]
-    assert [each.look_ups for each in steps] == [27165, 27165, 10951]
+    # Python 3.11 has Unicode 14. Later versions assign characters that begin with two further bytes.
+    two = 27165 if unicodedata.unidata_version == "14.0.0" else 27166
+    assert [each.look_ups for each in steps] == [two, two, 10951]
     assert [each.beginnings for each in steps] == [1, 184, 456]
     assert steps[0].stands_out_from < steps[1].stands_out_from < steps[1].found_from
     hit, miss = RANDOMIZER.variances(np.array([1.0, 0.0])).tolist()

@@ -52,7 +52,7 @@ CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON ledg
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
 CREATE TRIGGER chain_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON chain
     FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
--- The term of the leader that acts now, and 16 random bytes of it; whoever takes over raises it.
+-- The term of the current leader, and 16 random bytes of it; the next leader raises it.
 CREATE TABLE leader (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     term bigint NOT NULL,
