@@ -80,8 +80,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "law": "A row for each input: the probability of each output, as a fraction.",
         "mixed": "Whether places of the batch may have different randomizers.",
         "neighbours": "Pairs of inputs of which nobody must learn which one a person has; null for all pairs.",
-        "noise": "The law of what the shuffler adds: how many dummies of each symbol. Its family, its parameter and its "
-        "reach.",
+        "noise": "The law of how many dummies of each symbol the shuffler adds: its family, parameter and reach.",
         "other": "[w, 2³²]: the chance that the bit of another answer is 1.",
         "periods": "The task's rounds.",
         "randomizer": "The devices' randomizer beside noise of the shuffler: the members of its mechanism.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.cli.output import Json, console, failures, print_json, progress_console
+from hubbub.cli.output import Json, console, failures, print_json, program, progress_console
 
 if TYPE_CHECKING:
     from hubbub.deploy.demo.demo import DemoOptions
@@ -321,10 +321,11 @@ def _print(document: dict[str, Any], out: Path | None, explain: bool) -> None:
     printer.print(_next(document, out, explain), markup=False, soft_wrap=True)
 
 
-def _explained(document: dict[str, Any]) -> tuple[str, str]:
+def _explained(document: dict[str, Any]) -> tuple[str, str, str]:
     seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
     sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
-    return f"{document['devices']} devices; {seconds}", sealed
+    read = "docs/explanation/shuffle-model.md explains these numbers, and docs/explanation/bounds.md the bounds"
+    return read, f"{document['devices']} devices; {seconds}", sealed
 
 
 def _cluster(cluster: dict[str, Any]) -> str:
@@ -335,9 +336,10 @@ def _cluster(cluster: dict[str, Any]) -> str:
 
 def _next(document: dict[str, Any], out: Path | None, explain: bool) -> str:
     """Return the last line: that the certificate was verified, and what to run next."""
-    verified = "The certificate was verified, with all signers pinned."
+    verified = "The certificate was verified: this demo's parties signed it, and every number was computed again."
+    hubbub = program()
     if out is not None:
         certificate = shlex.quote(document["rounds"][0]["certificate"])
-        return f"{verified} Saved to {out}; next: hubbub verify {certificate}"
-    more = "" if explain else "hubbub demo --explain shows how the privacy arises; "
-    return f"{verified} Next: {more}hubbub demo --out DIR saves the certificate and the results."
+        return f"{verified} Saved to {out}; next: {hubbub} verify {certificate}"
+    more = "" if explain else f"{hubbub} demo --explain shows how the privacy arises; "
+    return f"{verified} Next: {more}{hubbub} demo --out DIR saves the certificate and the results."

@@ -39,16 +39,16 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     share = certificate["honest_share"]
     console.print(
-        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, and ε local is the guarantee if all "
-        f"services collude; the honest share of the reports is {share:g}",
+        f"at δ = {total['delta']:g}: ε ≤ is proven by the named bound; ε ≥ is what an attack reaches, so the true ε is "
+        f"not below it; ε local holds even if all services collude; the honest share of the reports is {share:g}",
         markup=False,
         soft_wrap=True,
     )
     if "valid_reports" in certificate:
         least = total[IF_MINIMUM_VALID]
-        minimum = "" if least is None else f"ε ≤ {least:.6g} if at least the task's minimum is valid, "
+        minimum = "" if least is None else f"ε ≤ {least:.6g} if at least the task's minimum is valid, and "
         console.print(
-            "how many reports are valid is claimed by the analyzer; if that is false, all queries of the round have "
+            "only the analyzer knows how many reports are valid; if it lies, all queries of the round have "
             f"{minimum}ε ≤ {total[ATTESTED]:.6g} for any number of valid reports",
             markup=False,
             soft_wrap=True,

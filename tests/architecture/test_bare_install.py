@@ -155,6 +155,13 @@ def test_the_client_imports_from_the_bare_install(bare: Installed) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("use", ["from hubbub.accountant import KRR", "import hubbub.accountant as a; a.KRR"])
+def test_the_accountant_says_which_extra_it_needs(bare: Installed, use: str) -> None:
+    done = bare.run("-c", use)
+    said = "ModuleNotFoundError: hubbub.accountant needs numpy: pip install 'hubbub[accountant]'"
+    assert done.stderr.splitlines()[-1] == said
+
+
 def test_every_command_that_needs_more_is_tried() -> None:
     assert set(WORDS) == {name for name, extra in NEEDS.items() if extra is not COMMAND_LINE}
 

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from extensions.tree import FRONT, TOP, below, pages
-from hubbub.protos.messages import RoundState
-from hubbub.protos.records.results import AnalysisStage
 from support.source_tree import FOLDERS, NAMES, ROOT
 
 PAGES = pages()
@@ -122,14 +120,6 @@ def test_the_pages_for_python_name_modules_that_are_there() -> None:
     assert [name for name in named if name not in NAMES] == []
     inside = [name for name in NAMES if name.startswith(tuple(f"{package}." for package in PROMISED))]
     assert [name for name in inside if name not in named] == []
-
-
-def test_every_state_of_a_round_has_a_row_on_a_page() -> None:
-    """An operator looks up a state that `hubbub status` shows."""
-    texts = "\n".join(text_of(page) for page in PAGES if page.startswith(("docs/howto/", "docs/reference/")))
-    rows = set(re.findall(r"(?m)^\| `([a-z]+)` \|", texts))
-    states = {str(state) for state in (*RoundState, *AnalysisStage)}
-    assert states <= rows, f"states of a round without a row in a table: {sorted(states - rows)}"
 
 
 def test_pages_at_the_top_are_there() -> None:
