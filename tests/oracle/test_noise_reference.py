@@ -52,7 +52,7 @@ BESIDE = [
 ]
 
 
-ROUNDED = 3e-8
+ROUNDED = 1e-7
 """A law's ratio is a multiple of 2^-32: that moves these δ by so much of themselves, up or down."""
 
 
