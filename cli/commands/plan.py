@@ -81,10 +81,14 @@ def command(
 
         asked = _capacity_asked(capacity, peak, costs, core_hour, gigabyte_month)
         draft = draft_in(task)
+        keys = trust or task.parent / "trust"
         with naming(task):
             check_not_over(draft, time.time())
+        if out is not None:
+            _check_trust(keys)
+        with naming(task):
             planned = plan(draft)
-        task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
+        task_id = _write(planned, out, keys) if out is not None else None
         budget = forecast_of(planned)
         if as_json:
             members = _document(planned, task_id) | {"budget": _budget_document(planned, budget)}
@@ -131,6 +135,17 @@ def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
     prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
     members |= {"prefixes": prefixes} if prefixes else {}
     return members | {"flood": flood_document(planned)}
+
+
+def _check_trust(folder: Path) -> None:
+    """Refuse a missing folder of public keys before the plan is made, which takes up to half a minute."""
+    from hubbub.protos.errors import UsageError
+
+    if not folder.is_dir():
+        raise UsageError(
+            f"there is no folder {folder} with the parties' public keys; name the operator's trust/ with --trust, or "
+            "put the draft next to it"
+        )
 
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
