@@ -108,7 +108,9 @@ class Query:
         if answer is not None:
             return self.question.encode(answer, random)
         if not self.question.optional:
-            raise AnswerError(f"{self.name} has no answer and is not optional; give one, or set optional = true")
+            raise AnswerError(
+                f"{self.name} has no answer and is not optional; give one (only the task can make a query optional)"
+            )
         return self.question.answers  # the last symbol, after those of the answers
 
     def randomize(self, symbol: int, random: Random) -> bytes:

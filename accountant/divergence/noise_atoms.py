@@ -65,7 +65,9 @@ def dominated_atoms(krr: KRR, law: NoiseLaw, fixed_total: bool) -> Atoms:
     if not _is_on_grid(law):
         return replace(dominating_atoms(krr, law, fixed_total), cut=0.0)
     stay, rise = _blocks(law)
-    return _beside(krr, Coordinate(stay + rise, stay, rise, 0.0), fixed_total)
+    # The law of z + 1 is the mirror image of that of z. Written so, mirror images have exactly the same mass, and no
+    # atom of ratio 1 is taken for one of another ratio and counted twice.
+    return _beside(krr, Coordinate(stay[::-1], stay, rise, 0.0), fixed_total)
 
 
 def _beside(krr: KRR, one: Coordinate, fixed_total: bool) -> Atoms:

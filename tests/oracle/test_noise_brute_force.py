@@ -14,6 +14,7 @@ import pytest
 from hubbub.accountant.api import group_epsilon
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.composition import compose, compose_delta
+from hubbub.accountant.divergence.noise_atoms import attacking_atoms, dominated_atoms, dominating_atoms
 from hubbub.accountant.mechanisms import KRR, Hashed, WithNoise
 from hubbub.accountant.mechanisms.exact import exp_decimal
 from hubbub.accountant.mechanisms.noise_law import NoiseLaw
@@ -206,3 +207,140 @@ def test_rounding_does_not_raise_an_attack() -> None:
     rises = sum(max(0, before - after) for before, after in itertools.pairwise((0, *weights, 0)))
     truth = (randomizer.truthful - randomizer.other) * Fraction(rises, 2**128)
     assert Fraction(float(BOUNDS["noise-lower"].delta(mechanism, 1, 0.0)[0])) <= truth
+
+
+FEW_SHARES = (0.0, 0.3, 0.9)
+"""The same where each takes seconds."""
+
+Pair = list[tuple[Fraction, Fraction]]
+
+
+def composed(first: Pair, seconds: list[Pair], epsilon: float) -> Fraction:
+    """δ of two rounds, if the second one's pair is the worst of `seconds` for what the first one showed."""
+    factor = power(epsilon)
+    return sum(
+        (
+            max(sum((max(Fraction(0), p * c - factor * q * d) for c, d in each), Fraction(0)) for each in seconds)
+            for p, q in first
+        ),
+        Fraction(0),
+    )
+
+
+@pytest.mark.slow
+def test_the_second_round_may_be_chosen_by_what_the_first_showed() -> None:
+    """Its answers, its others' reports, and a law that hides more than the one that is certified, in either part."""
+    mechanism = WithNoise(KRR(3, Fraction(1, 10)), ONE)
+    chosen = [mechanism, WithNoise(KRR(3, Fraction(1, 2)), ONE), WithNoise(mechanism.randomizer, FLAT)]
+    pairs = []
+    for each in chosen:
+        views = [released(each, [law]) for law in answers_of(each.krr)]
+        pairs += [joined(views[0], views[1]), joined(views[2], views[0])]
+    parts = [Part(mechanism, 1, 2)]
+    for share in FEW_SHARES:
+        epsilon = share * 2 * mechanism.epsilon_local
+        truth = composed(pairs[0], pairs, epsilon)
+        assert above(compose_delta(parts, epsilon).delta_upper, truth)
+        assert compose(parts, float(truth)).epsilon_upper >= epsilon * (1 - 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noisy", [WithNoise(KRR(2, Fraction(1, 50)), HALF), WithNoise(KRR(3, Fraction(1, 5)), ONE)])
+@pytest.mark.parametrize("plain", [KRR(2, Fraction(1, 3)), KRR(3, Fraction(1, 4))])
+def test_noise_composes_with_a_plain_part_to_no_less_than_the_exact_divergence(noisy: WithNoise, plain: KRR) -> None:
+    """In the batch without noise two others are honest, and what they answer may depend on what the noise showed."""
+    laws, bare = answers_of(noisy.krr), answers_of(plain)
+    first = joined(released(noisy, [laws[0]]), released(noisy, [laws[1]]))
+    seconds = []
+    for others in itertools.combinations_with_replacement(bare, 2):
+        views = []
+        for x in (0, 1):
+            view: View = {(0,) * plain.categories: Fraction(1)}
+            for report in (*others, bare[x]):
+                view = added(view, report)
+            views.append(view)
+        seconds += [joined(*views), joined(*reversed(views))]
+    parts = [Part(noisy, 1), Part(plain, 3)]
+    for share in FEW_SHARES:
+        epsilon = share * (noisy.epsilon_local + plain.epsilon_local)
+        truth = composed(first, seconds, epsilon)
+        assert above(compose_delta(parts, epsilon).delta_upper, truth)
+        assert compose(parts, float(truth)).epsilon_upper >= epsilon * (1 - 1e-9)
+
+
+@pytest.mark.slow
+def test_parts_of_several_noise_queries_with_dummies_are_no_smaller_than_noise_alone() -> None:
+    """The others may all be liars; uniform dummies are not counted beside noise, as its pair knows everybody else."""
+    first, second = WithNoise(KRR(2, Fraction(1, 50)), HALF), WithNoise(KRR(2, Fraction(1, 4)), BELL)
+    pairs = []
+    for each in (first, second):
+        laws = answers_of(each.krr)
+        pairs.append(joined(*(dummied(released(each, [law]), each.krr) for law in laws)))
+    for share in FEW_SHARES:
+        epsilon = share * (first.epsilon_local + second.epsilon_local)
+        truth = composed(pairs[0], [pairs[1]], epsilon)
+        assert above(compose_delta([Part(first, 1, dummies=1), Part(second, 1, dummies=1)], epsilon).delta_upper, truth)
+
+
+def dummied(view: View, krr: KRR) -> View:
+    return added(view, (Fraction(1, krr.categories),) * krr.categories)
+
+
+GRID = [
+    NoiseLaw.of("gaussian", Fraction(10**4), 700),
+    NoiseLaw.of("gaussian", Fraction(2160), 601),
+    # Steps that grow towards the ends, which a grid of even steps keeps least well.
+    NoiseLaw("gaussian", 623252501032562, 1200),
+]
+
+
+def exact_pair_delta(mechanism: WithNoise, epsilon: float) -> Fraction:
+    """δ of the pair by its definition, from the counts of z + 1 and of z in the order of their ratio."""
+    weights, factor = mechanism.noise.weights, power(epsilon)
+    inside = mechanism.krr.truthful + mechanism.krr.other
+    own, other = mechanism.krr.truthful / inside, mechanism.krr.other / inside
+    masses = sorted(zip((0, *weights), (*weights, 0), strict=True), key=lambda each: Fraction(each[0], sum(each)))
+    gain, loss = own - factor * other, factor * own - other
+    if mechanism.fixed_total:
+        found = sum((max(Fraction(0), gain * p - loss * q) for p, q in masses), Fraction(0))
+        return inside * found / 2**128
+    # Of (p·q', q·p') the summand is gain·p·q' − loss·q·p'. It is above 0 for all p'/q' below a limit that rises.
+    total, place, sums = Fraction(0), 0, [0, 0]
+    for p, q in masses:
+        while place < len(masses) and gain * p * masses[place][1] > loss * q * masses[place][0]:
+            sums = [sums[0] + masses[place][0], sums[1] + masses[place][1]]
+            place += 1
+        total += gain * p * sums[1] - loss * q * sums[0]
+    return inside * total / 2**256
+
+
+def test_the_pair_by_its_definition_is_that_of_the_views() -> None:
+    for mechanism in (WithNoise(KRR(2, Fraction(1, 50)), HALF), WithNoise(KRR(2, Fraction(1, 3)), BELL)):
+        laws = answers_of(mechanism.krr)
+        truth = divergence(released(mechanism, [laws[0]]), released(mechanism, [laws[1]]), 0.3)
+        assert exact_pair_delta(mechanism, 0.3) == truth
+    wide = WithNoise(KRR(3, Fraction(1, 9)), BELL)
+    assert float(exact_pair_delta(wide, 0.4)) == pytest.approx(delta_bracket(wide, 1, 0.4).delta_upper, rel=1e-12)
+
+
+@pytest.mark.slow(fast=["2-law1"])
+@pytest.mark.parametrize("law", GRID)
+@pytest.mark.parametrize("categories", [2, 3])
+def test_no_end_on_a_grid_is_on_the_wrong_side_of_the_exact_pair(categories: int, law: NoiseLaw) -> None:
+    mechanism = WithNoise(KRR(categories, Fraction(1, 100)), law)
+    for epsilon in (0.0, 0.01, 0.1, 0.5, 0.9 * mechanism.epsilon_local):
+        truth = exact_pair_delta(mechanism, epsilon)
+        lower, upper = BOUNDS["noise"].delta(mechanism, 1, epsilon)
+        assert Fraction(float(lower)) <= truth <= Fraction(float(upper))
+        assert Fraction(float(BOUNDS["noise-lower"].delta(mechanism, 1, epsilon)[0])) <= truth
+
+
+@pytest.mark.parametrize("law", GRID)
+@pytest.mark.parametrize("categories", [2, 3])
+def test_no_mass_of_a_pair_is_counted_twice(categories: int, law: NoiseLaw) -> None:
+    """Rounding once made atoms of ratio 1 atoms with a mirror image, so that rounds multiplied too much mass."""
+    krr = KRR(categories, Fraction(1, 100))
+    for atoms in (dominating_atoms, dominated_atoms, attacking_atoms):
+        found = atoms(krr, law, categories == 2)
+        mass = float((2 * found.q + found.gap).sum()) + found.even + found.cut
+        assert mass == pytest.approx(1, abs=1e-12)
